@@ -10,7 +10,7 @@ use divan::{Bencher, counter::BytesCount};
 use toolmark::{
     chat::{
         request::{self, DEPTH_NOTED, Head},
-        stream::StreamJudge,
+        stream::ChatStream,
     },
     exchange::active_policy::Standard,
     exchange::{
@@ -19,13 +19,13 @@ use toolmark::{
         tool_set::ToolSet,
     },
     judge::{
-        call::{Arguments, Call, CallKind, CallRules, Cut, judge_call},
+        call::{Arguments, Call, CallKind, CallRules, Truncation, judge_call},
         text::TextGate,
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
-    wire::{json::Document, sse::Parser},
+    wire::{json::Document, sse::SseParser},
 };
 
 #[global_allocator]
@@ -99,7 +99,7 @@ fn conversation(ring: &KeyRing, bytes: usize) -> Bytes {
     let mut messages = vec![r#"{"role":"system","content":"Be brief and exact."}"#.to_owned()];
     let mut length = 0;
     for counter in 0.. {
-        let mark = ring.mint(&Scope::shared(), "get_weather", arguments, Moment { time_ms: NOW_MS, counter });
+        let mark = ring.mint(&Scope::shared(), "get_weather", arguments, MarkTime { time_ms: NOW_MS, counter });
         let result =
             r#"{\"temperature\":18.5,\"sky\":\"partly cloudy\",\"wind\":{\"from\":\"NW\",\"kmh\":11},\"hours\":[1,2,3,4,5,6,7,8]}"#;
         let turn = format!(
@@ -140,7 +140,9 @@ fn judge_one_call(bencher: Bencher<'_, '_>, schema: &str) {
     let set = bench.tools(&Head::read(&document).expect("a request"));
     let rules = CallRules::new(&bench.standard.rules.policy.calls, &bench.standard.rules.checks).expect("rules");
     let call = Call { name: "f".into(), kind: CallKind::Function, arguments: Arguments::Text(arguments.clone()), id: None };
-    bencher.counter(BytesCount::new(arguments.len())).bench_local(|| judge_call(&call, &set.registry, &rules, Cut::Whole, &|_| None));
+    bencher
+        .counter(BytesCount::new(arguments.len()))
+        .bench_local(|| judge_call(&call, &set.registry, &rules, Truncation::Whole, &|_| None));
 }
 
 #[divan::bench(args = ["prose", "code", "claim-like"])]
@@ -174,7 +176,7 @@ fn sse_in_10000_small_chunks(bencher: Bencher<'_, '_>) {
     let events: Vec<Bytes> = std::iter::once(event(r#"{"role":"assistant","content":""}"#)).chain(words).map(Bytes::from).collect();
     let bytes: usize = events.iter().map(Bytes::len).sum();
     bencher.counter(BytesCount::new(bytes)).bench_local(|| {
-        let (mut parser, mut judge, mut out) = (Parser::default(), StreamJudge::new(context.clone(), None), BytesMut::new());
+        let (mut parser, mut judge, mut out) = (SseParser::default(), ChatStream::new(context.clone(), None), BytesMut::new());
         let mut length = 0;
         for chunk in &events {
             parser

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     admin::AdminServer,
-    policy::watch::{Changed, Watch},
+    policy::watch::{Changed, FileWatcher},
     proxy::{app::App, error::Error, server::Server, upstream::prober},
     settings::Settings,
     telemetry::alerts,
@@ -166,6 +166,6 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
 /// SIGXFSZ: a file grew over the limit (`ulimit -f`). Heard, it doesn't end the process: writing fails, as on a full disk.
 const FILE_TOO_LARGE: i32 = 25;
 
-fn watch(app: &App) -> Option<(Watch, tokio::sync::mpsc::Receiver<Changed>)> {
-    Watch::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()
+fn watch(app: &App) -> Option<(FileWatcher, tokio::sync::mpsc::Receiver<Changed>)> {
+    FileWatcher::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()
 }

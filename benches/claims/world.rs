@@ -8,7 +8,7 @@ use toolmark::{
     exchange::active_policy::Standard,
     exchange::context::{Basis, Context, Upstream},
     judge::text::TextGate,
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
     violation::{Code, Violation},
@@ -48,7 +48,7 @@ impl World {
 
     /// The execution ID of the call with this number.
     pub fn id(&self, tool: &str, number: u16) -> String {
-        self.ring.execution_id(&Scope::shared(), tool, Moment { time_ms: NOW_MS, counter: number })
+        self.ring.execution_id(&Scope::shared(), tool, MarkTime { time_ms: NOW_MS, counter: number })
     }
 
     /// The exchange after these tools ran.
@@ -56,7 +56,7 @@ impl World {
         let mut messages = vec![json!({"role": "user", "content": asked})];
         let mut calls = Vec::new();
         for (tool, number) in ran.iter().zip(0..).filter(|(tool, _)| tool.result.is_some()) {
-            let moment = Moment { time_ms: NOW_MS, counter: number };
+            let moment = MarkTime { time_ms: NOW_MS, counter: number };
             let mark = self.ring.mint(&Scope::shared(), &tool.tool, &tool.arguments, moment);
             calls.push((mark, tool));
         }
@@ -73,7 +73,7 @@ impl World {
     /// A call of this tool as a message has it, with a mark. `number`: of the call in its conversation.
     #[allow(dead_code, reason = "the integration tests share this file and judge no written cases")]
     pub fn call(&self, tool: &str, arguments: &str, number: u16) -> Value {
-        let mark = self.ring.mint(&Scope::shared(), tool, arguments, Moment { time_ms: NOW_MS, counter: number });
+        let mark = self.ring.mint(&Scope::shared(), tool, arguments, MarkTime { time_ms: NOW_MS, counter: number });
         json!({"id": mark, "type": "function", "function": {"name": tool, "arguments": arguments}})
     }
 

@@ -14,7 +14,7 @@ use crate::{
     proxy::{
         app::App,
         http::{body::Body, failure::Failure},
-        loop_control::LoopFigures,
+        loop_control::LoopStats,
     },
     telemetry::stats::{Stats, query},
     violation::Code,
@@ -70,7 +70,7 @@ impl From<FoundExecution> for ExecutionView {
 struct StatsWithLoops {
     #[serde(flatten)]
     stats: Stats,
-    loops: LoopFigures,
+    loops: LoopStats,
 }
 
 /// `GET /api/executions`

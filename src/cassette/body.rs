@@ -10,14 +10,14 @@ use serde::{
     ser::SerializeMap as _,
 };
 
-use crate::wire::sse::Parser;
+use crate::wire::sse::SseParser;
 
 /// A piece of a stream: its arrival time in milliseconds after the head of the response, and its text.
 pub type Event = (u64, String);
 
 /// A body. In JSON: a string, `{"base64": "…"}`, or `{"events": [[MILLISECONDS, "…"], …]}`.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Body {
+pub enum RecordedBody {
     /// UTF-8, byte for byte.
     Text(String),
     /// Anything else.
@@ -26,13 +26,13 @@ pub enum Body {
     Events(Vec<Event>),
 }
 
-impl Default for Body {
+impl Default for RecordedBody {
     fn default() -> Self {
         Self::Text(String::new())
     }
 }
 
-impl Body {
+impl RecordedBody {
     /// A body from bytes: text if they are UTF-8, otherwise binary.
     pub fn of_bytes(bytes: Bytes) -> Self {
         match String::from_utf8(bytes.into()) {
@@ -84,7 +84,7 @@ impl Body {
 }
 
 fn events(pieces: &[(u64, Bytes)]) -> Option<Vec<Event>> {
-    let (mut parser, mut events, mut raw_bytes) = (Parser::default(), Vec::new(), 0);
+    let (mut parser, mut events, mut raw_bytes) = (SseParser::default(), Vec::new(), 0);
     let (mut whole, mut last) = (true, 0);
     for (ms, piece) in pieces {
         last = *ms;
@@ -113,7 +113,7 @@ fn events(pieces: &[(u64, Bytes)]) -> Option<Vec<Event>> {
     whole.then_some(events)
 }
 
-impl Serialize for Body {
+impl Serialize for RecordedBody {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Text(text) => serializer.serialize_str(text),
@@ -131,7 +131,7 @@ impl Serialize for Body {
     }
 }
 
-impl<'de> Deserialize<'de> for Body {
+impl<'de> Deserialize<'de> for RecordedBody {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(BodyVisitor)
     }
@@ -140,28 +140,28 @@ impl<'de> Deserialize<'de> for Body {
 struct BodyVisitor;
 
 impl<'de> Visitor<'de> for BodyVisitor {
-    type Value = Body;
+    type Value = RecordedBody;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str("a body: a string, {\"base64\": …} or {\"events\": [[milliseconds, text], …]}")
     }
 
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Body, E> {
-        Ok(Body::Text(text.to_owned()))
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<RecordedBody, E> {
+        Ok(RecordedBody::Text(text.to_owned()))
     }
 
-    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<Body, E> {
-        Ok(Body::Text(text))
+    fn visit_string<E: serde::de::Error>(self, text: String) -> Result<RecordedBody, E> {
+        Ok(RecordedBody::Text(text))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Body, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RecordedBody, A::Error> {
         let body = match map.next_key::<String>()?.as_deref() {
             Some("base64") => {
                 let text: String = map.next_value()?;
                 let bytes = STANDARD.decode(text).map_err(|error| A::Error::custom(format!("no base64: {error}")))?;
-                Body::Binary(bytes.into())
+                RecordedBody::Binary(bytes.into())
             }
-            Some("events") => Body::Events(map.next_value()?),
+            Some("events") => RecordedBody::Events(map.next_value()?),
             Some(other) => return Err(A::Error::unknown_field(other, &["base64", "events"])),
             None => return Err(A::Error::custom("a body without `base64` or `events`")),
         };
@@ -181,16 +181,16 @@ mod tests {
     #[test]
     fn a_stream_is_cut_where_its_events_end() {
         let pieces = [(5, "data: a\n\nda"), (9, "ta: b\n\n: ping\n\n"), (12, "data: c")].map(|(ms, text)| (ms, Bytes::from(text)));
-        let body = Body::of_stream(&pieces);
+        let body = RecordedBody::of_stream(&pieces);
         let event = |ms: u64, text: &str| (ms, text.to_owned());
         let expected = vec![event(5, "data: a\n\n"), event(9, "data: b\n\n"), event(9, ": ping\n\n"), event(12, "data: c")];
-        assert_eq!(body, Body::Events(expected));
+        assert_eq!(body, RecordedBody::Events(expected));
     }
 
     #[test]
     fn what_is_no_body_is_refused() {
         for json in ["1", "null", "{}", r#"{"base64":"?"}"#, r#"{"events":[1]}"#, r#"{"base64":"","events":[]}"#, r#"{"text":""}"#] {
-            assert!(serde_json::from_str::<Body>(json).is_err(), "{json}");
+            assert!(serde_json::from_str::<RecordedBody>(json).is_err(), "{json}");
         }
     }
 
@@ -209,10 +209,10 @@ mod tests {
             cuts.extend([0, bytes.len()]);
             cuts.sort_unstable();
             let piece = |cut: &[usize]| (cut[0] as u64, Bytes::copy_from_slice(&bytes[cut[0]..cut[1]]));
-            let body = Body::of_stream(&cuts.windows(2).map(piece).collect::<Vec<_>>());
+            let body = RecordedBody::of_stream(&cuts.windows(2).map(piece).collect::<Vec<_>>());
             prop_assert_eq!(&body.bytes()[..], &bytes[..]);
             let json = serde_json::to_string(&body).unwrap();
-            prop_assert_eq!(serde_json::from_str::<Body>(&json).unwrap(), body);
+            prop_assert_eq!(serde_json::from_str::<RecordedBody>(&json).unwrap(), body);
         }
     }
 }

@@ -6,18 +6,21 @@ use bytes::Bytes;
 use http::HeaderMap;
 use uuid::Uuid;
 
-use super::body::Body;
+use super::body::RecordedBody;
 use crate::{
     cassette::{
-        format::{Attempt, Downstream, Exchange, Failed, Header, PolicyUsed, Recorded, Request, Response, Servers, VERSION},
+        format::{
+            Header, RecordedAttempt, RecordedDownstream, RecordedExchange, RecordedFailure, RecordedMcp, RecordedPolicy, RecordedRequest,
+            RecordedResponse, RecordedVerdict, VERSION,
+        },
         redact::patterns,
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
 };
 
 /// A captured request.
 #[derive(Debug, Default)]
-pub struct RawMessage {
+pub struct CapturedRequest {
     /// The HTTP method, as `POST`.
     pub method: String,
     /// Path and query, or a whole URL.
@@ -30,7 +33,7 @@ pub struct RawMessage {
 
 /// A captured response.
 #[derive(Debug, Default)]
-pub struct RawAnswer {
+pub struct CapturedResponse {
     head: Option<(u16, HeaderMap, u64)>,
     pieces: Vec<(u64, Bytes)>,
     whole: Option<bool>,
@@ -38,56 +41,56 @@ pub struct RawAnswer {
 
 /// A captured upstream request with its response.
 #[derive(Debug, Default)]
-pub struct RawAttempt {
+pub struct CapturedAttempt {
     upstream: String,
     /// Milliseconds after the exchange began.
     pub after_ms: u64,
-    request: RawMessage,
+    request: CapturedRequest,
     /// The upstream's response.
-    pub answer: RawAnswer,
-    failed: Option<Failed>,
+    pub answer: CapturedResponse,
+    failed: Option<RecordedFailure>,
     /// The injected fault, if any.
     pub fault: Option<String>,
 }
 
 /// An exchange as captured, before secrets are removed.
 #[derive(Debug)]
-pub struct Raw {
+pub struct CapturedExchange {
     at_ms: u64,
     began: Instant,
-    request: RawMessage,
+    request: CapturedRequest,
     /// The response sent to the application.
-    pub response: RawAnswer,
+    pub response: CapturedResponse,
     /// The requests upstream.
-    pub attempts: Vec<RawAttempt>,
+    pub attempts: Vec<CapturedAttempt>,
     /// The exchange's id; `None` if the exchange isn't enforced.
     pub id: Option<Uuid>,
     /// Scope of the exchange's marks.
     pub scope: Option<Scope>,
     /// The policy that judged the exchange.
-    pub policy: Option<PolicyUsed>,
+    pub policy: Option<RecordedPolicy>,
     /// Verdict and violations; `None` if judging wasn't completed.
-    pub verdict: Option<Recorded>,
+    pub verdict: Option<RecordedVerdict>,
     /// Mark time of each accepted call.
-    pub moments: Vec<Moment>,
+    pub moments: Vec<MarkTime>,
     /// Tools and calls of MCP servers.
-    pub mcp: Option<Servers>,
+    pub mcp: Option<RecordedMcp>,
 }
 
-impl Default for Raw {
+impl Default for CapturedExchange {
     fn default() -> Self {
-        Self::new(0, Instant::now(), RawMessage::default())
+        Self::new(0, Instant::now(), CapturedRequest::default())
     }
 }
 
-impl Raw {
+impl CapturedExchange {
     /// Starts capturing an exchange.
-    pub fn new(at_ms: u64, began: Instant, request: RawMessage) -> Self {
+    pub fn new(at_ms: u64, began: Instant, request: CapturedRequest) -> Self {
         Self {
             at_ms,
             began,
             request,
-            response: RawAnswer::default(),
+            response: CapturedResponse::default(),
             attempts: Vec::new(),
             id: None,
             scope: None,
@@ -111,10 +114,10 @@ impl Raw {
     }
 
     /// The exchange as a line of a cassette. `more`: names of headers to record in addition to the fixed ones.
-    pub fn exchange(self, ring: &KeyRing, more: &[String]) -> Exchange {
+    pub fn exchange(self, ring: &KeyRing, more: &[String]) -> RecordedExchange {
         // The application closed the connection.
         let left = self.response.whole.is_none();
-        let attempts = self.attempts.into_iter().map(|attempt| Attempt {
+        let attempts = self.attempts.into_iter().map(|attempt| RecordedAttempt {
             upstream: Some(attempt.upstream),
             after_ms: Some(attempt.after_ms),
             request: Some(request(attempt.request, more)),
@@ -122,14 +125,14 @@ impl Raw {
             failure: attempt.failed,
             fault: attempt.fault,
         });
-        Exchange {
+        RecordedExchange {
             cassette: VERSION,
             id: self.id.unwrap_or_else(|| made_id(&self.request, self.at_ms)).to_string(),
             at_ms: Some(self.at_ms),
             scope: self.scope.map(|scope| scope.sealed(ring)),
             policy: self.policy,
             attempts: attempts.collect(),
-            downstream: Downstream { response: self.response.response(more, left), request: request(self.request, more) },
+            downstream: RecordedDownstream { response: self.response.response(more, left), request: request(self.request, more) },
             verdict: self.verdict,
             moments: self.moments.iter().map(|moment| (moment.time_ms, moment.counter)).collect(),
             mcp: self.mcp,
@@ -140,7 +143,7 @@ impl Raw {
 }
 
 /// An id for an exchange without one, derived from its time and request.
-fn made_id(request: &RawMessage, at_ms: u64) -> Uuid {
+fn made_id(request: &CapturedRequest, at_ms: u64) -> Uuid {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&at_ms.to_le_bytes()).update(request.url.as_bytes()).update(&request.body);
     let mut bytes = [0; 16];
@@ -148,19 +151,19 @@ fn made_id(request: &RawMessage, at_ms: u64) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
-impl RawAttempt {
+impl CapturedAttempt {
     /// Starts capturing an attempt.
-    pub fn new(upstream: &str, after_ms: u64, request: RawMessage) -> Self {
+    pub fn new(upstream: &str, after_ms: u64, request: CapturedRequest) -> Self {
         Self { upstream: upstream.to_owned(), after_ms, request, ..Self::default() }
     }
 
     /// Records a failure without a response.
     pub fn fail(&mut self, status: u16, code: &str, message: &str) {
-        self.failed = Some(Failed { status, code: code.to_owned(), message: message.to_owned() });
+        self.failed = Some(RecordedFailure { status, code: code.to_owned(), message: message.to_owned() });
     }
 }
 
-impl RawAnswer {
+impl CapturedResponse {
     /// Records the head. `ms`: time since the request.
     pub fn head(&mut self, status: u16, headers: HeaderMap, ms: u64) {
         self.head = Some((status, headers, ms));
@@ -177,25 +180,25 @@ impl RawAnswer {
         self.whole = Some(whole);
     }
 
-    fn response(self, more: &[String], left: bool) -> Option<Response> {
+    fn response(self, more: &[String], left: bool) -> Option<RecordedResponse> {
         let (status, headers, head_ms) = self.head?;
         let streamed = headers
             .get(http::header::CONTENT_TYPE)
             .is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"));
         let body = match &self.pieces[..] {
             [] => None,
-            pieces if streamed => Some(Body::of_stream(pieces)),
-            [(_, piece)] => Some(Body::of_bytes(piece.clone())),
-            pieces => Some(Body::of_bytes(pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>().into())),
+            pieces if streamed => Some(RecordedBody::of_stream(pieces)),
+            [(_, piece)] => Some(RecordedBody::of_bytes(piece.clone())),
+            pieces => Some(RecordedBody::of_bytes(pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>().into())),
         };
         let cut = self.whole.map_or(left, |whole| !whole);
-        Some(Response { status, head_ms: Some(head_ms), headers: kept(&headers, more), body, encoded: None, cut })
+        Some(RecordedResponse { status, head_ms: Some(head_ms), headers: kept(&headers, more), body, encoded: None, cut })
     }
 }
 
-fn request(message: RawMessage, more: &[String]) -> Request {
-    let body = (!message.body.is_empty()).then(|| Body::of_bytes(message.body));
-    Request { method: message.method, url: message.url, headers: kept(&message.headers, more), body, encoded: None }
+fn request(message: CapturedRequest, more: &[String]) -> RecordedRequest {
+    let body = (!message.body.is_empty()).then(|| RecordedBody::of_bytes(message.body));
+    RecordedRequest { method: message.method, url: message.url, headers: kept(&message.headers, more), body, encoded: None }
 }
 
 /// The headers that are recorded. Credential headers are among them; the redactor removes their values, unless they are to be kept.

@@ -13,7 +13,7 @@ const VALUE_CHARS_MAX: usize = 80;
 
 /// One place where two documents differ.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Difference {
+pub struct DocumentDiff {
     /// A JSON pointer; empty for the whole document.
     pub at: String,
     /// The recorded value, if any.
@@ -23,15 +23,15 @@ pub struct Difference {
 }
 
 /// The differences in document order, at most 200.
-pub fn differences(recorded: &Value, requested: &Value) -> Vec<Difference> {
+pub fn differences(recorded: &Value, requested: &Value) -> Vec<DocumentDiff> {
     let mut out = Vec::new();
     compare(recorded, requested, &mut String::new(), &mut out);
     out
 }
 
 /// Distance of two requests, computed from their differences. The nearest recorded request has the smallest distance.
-pub fn distance(differences: &[Difference]) -> usize {
-    let size = |difference: &Difference| {
+pub fn distance(differences: &[DocumentDiff]) -> usize {
+    let size = |difference: &DocumentDiff| {
         let only = |value: &Option<String>| value.as_ref().map_or(0, |text| text.len().min(200));
         16 + only(&difference.recorded).abs_diff(only(&difference.requested))
     };
@@ -39,7 +39,7 @@ pub fn distance(differences: &[Difference]) -> usize {
 }
 
 /// The differences as lines of text, at most 6.
-pub fn shown(differences: &[Difference]) -> String {
+pub fn shown(differences: &[DocumentDiff]) -> String {
     let mut out = String::new();
     for difference in differences.iter().take(SHOWN_MAX) {
         let at = if difference.at.is_empty() { "the body" } else { difference.at.as_str() };
@@ -66,7 +66,7 @@ fn cut(text: &str) -> String {
 }
 
 // INVARIANT: serde_json refuses what is nested deeper than 128, so the recursion is bounded.
-fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<Difference>) {
+fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<DocumentDiff>) {
     if recorded == requested || out.len() >= COUNTED_MAX {
         return;
     }
@@ -77,13 +77,13 @@ fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<D
                 step(at, name);
                 match b.get(name) {
                     Some(other) => compare(value, other, at, out),
-                    None => out.push(Difference { at: at.clone(), recorded: Some(value.to_string()), requested: None }),
+                    None => out.push(DocumentDiff { at: at.clone(), recorded: Some(value.to_string()), requested: None }),
                 }
                 at.truncate(length);
             }
             for (name, value) in b.iter().filter(|(name, _)| !a.contains_key(*name)) {
                 step(at, name);
-                out.push(Difference { at: at.clone(), recorded: None, requested: Some(value.to_string()) });
+                out.push(DocumentDiff { at: at.clone(), recorded: None, requested: Some(value.to_string()) });
                 at.truncate(length);
             }
         }
@@ -94,7 +94,7 @@ fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<D
                     (Some(value), Some(other)) => compare(value, other, at, out),
                     (value, other) => {
                         let text = |value: Option<&Value>| value.map(ToString::to_string);
-                        out.push(Difference { at: at.clone(), recorded: text(value), requested: text(other) });
+                        out.push(DocumentDiff { at: at.clone(), recorded: text(value), requested: text(other) });
                     }
                 }
                 at.truncate(length);
@@ -109,9 +109,9 @@ fn compare(recorded: &Value, requested: &Value, at: &mut String, out: &mut Vec<D
                 let rest = text.get(from..).unwrap_or_default();
                 format!("{}{}", if from > 0 { "…" } else { "" }, Value::from(rest))
             };
-            out.push(Difference { at: at.clone(), recorded: Some(part(a)), requested: Some(part(b)) });
+            out.push(DocumentDiff { at: at.clone(), recorded: Some(part(a)), requested: Some(part(b)) });
         }
-        (a, b) => out.push(Difference { at: at.clone(), recorded: Some(a.to_string()), requested: Some(b.to_string()) }),
+        (a, b) => out.push(DocumentDiff { at: at.clone(), recorded: Some(a.to_string()), requested: Some(b.to_string()) }),
     }
 }
 

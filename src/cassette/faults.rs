@@ -8,7 +8,7 @@ use regex::Regex;
 use serde::Deserialize;
 
 use crate::{
-    cassette::scripted_answer::{Answer, Saying},
+    cassette::scripted_answer::{EncodedAnswer, ScriptedAnswer},
     openai::Api,
     wire::json::Document,
 };
@@ -16,7 +16,7 @@ use crate::{
 /// A kind of injected fault.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum FaultKind {
     /// The model calls a tool that doesn't exist.
     UnknownTool,
     /// The model calls a tool with arguments that aren't JSON.
@@ -34,7 +34,7 @@ pub enum Kind {
     TooManyRequests,
 }
 
-impl Kind {
+impl FaultKind {
     /// Every kind.
     pub const ALL: [Self; 7] = [
         Self::UnknownTool,
@@ -62,9 +62,9 @@ impl Kind {
 
 /// One rule of `[[faults]]`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rule {
+pub struct FaultRule {
     /// The fault to inject.
-    pub kind: Kind,
+    pub kind: FaultKind,
     /// Probability for one request, from 0 to 1.
     pub probability: f64,
     /// Seed of the pseudorandom numbers.
@@ -74,8 +74,8 @@ pub struct Rule {
 }
 
 /// The fault of the first rule that applies. `request`: counts upstream requests from 0; `again`: the request is a repair.
-pub fn pick(rules: &[Rule], request: u64, again: bool) -> Option<Kind> {
-    let falls = |rule: &&Rule| (rule.repairs || !again) && dice(rule.seed, request) < rule.probability;
+pub fn pick(rules: &[FaultRule], request: u64, again: bool) -> Option<FaultKind> {
+    let falls = |rule: &&FaultRule| (rule.repairs || !again) && dice(rule.seed, request) < rule.probability;
     rules.iter().find(falls).map(|rule| rule.kind)
 }
 
@@ -90,40 +90,41 @@ fn dice(seed: u64, number: u64) -> f64 {
 
 /// A synthetic response that replaces the upstream's.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Made {
+pub struct SyntheticFault {
     /// The HTTP status.
     pub status: u16,
     /// Content type and body.
-    pub answer: Answer,
+    pub answer: EncodedAnswer,
 }
 
 /// The synthetic response for a fault; `None` if the request has no tools to build it from, and for faults that modify real
 /// answers.
-pub fn made(kind: Kind, api: Api, request: &Document) -> Option<Made> {
+pub fn made(kind: FaultKind, api: Api, request: &Document) -> Option<SyntheticFault> {
     let root = request.root();
     let tool = || {
         let tool = root.get("tools")?.items().next()?;
         let name = tool.get("function").unwrap_or(tool).get("name")?.text()?;
         Some(name.into_owned())
     };
-    let call = |tool: String, arguments: &str| Saying { text: None, calls: vec![("call_fault".to_owned(), tool, arguments.to_owned())] };
+    let call =
+        |tool: String, arguments: &str| ScriptedAnswer { text: None, calls: vec![("call_fault".to_owned(), tool, arguments.to_owned())] };
     let saying = match kind {
-        Kind::UnknownTool => call(format!("{}_v2", tool()?), "{}"),
-        Kind::MalformedArguments => call(tool()?, "{\"broken\": "),
-        Kind::ForgedCitation => {
+        FaultKind::UnknownTool => call(format!("{}_v2", tool()?), "{}"),
+        FaultKind::MalformedArguments => call(tool()?, "{\"broken\": "),
+        FaultKind::ForgedCitation => {
             let text = format!("Done (execution_id: {}_1700000000000_0123456789abcdef).", tool()?);
-            Saying { text: Some(text), calls: Vec::new() }
+            ScriptedAnswer { text: Some(text), calls: Vec::new() }
         }
-        Kind::TooManyRequests => {
+        FaultKind::TooManyRequests => {
             let body = r#"{"error":{"message":"a fault on purpose: too many requests","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}"#;
-            let answer = Answer { content_type: "application/json", pieces: vec![body.to_owned()] };
-            return Some(Made { status: 429, answer });
+            let answer = EncodedAnswer { content_type: "application/json", pieces: vec![body.to_owned()] };
+            return Some(SyntheticFault { status: 429, answer });
         }
-        Kind::WrongId | Kind::DroppedStream | Kind::SlowStream => return None,
+        FaultKind::WrongId | FaultKind::DroppedStream | FaultKind::SlowStream => return None,
     };
     let streamed = root.get("stream").is_some_and(|stream| stream.raw_str() == "true");
     let model = root.get("model").and_then(|model| model.text()).unwrap_or_default();
-    Some(Made { status: 200, answer: saying.answer(api, streamed, &model, "fault") })
+    Some(SyntheticFault { status: 200, answer: saying.answer(api, streamed, &model, "fault") })
 }
 
 /// Ids of calls, before or after their type; the Responses API has a separate member for them.
@@ -159,14 +160,14 @@ mod tests {
 
     #[test]
     fn as_often_as_asked_and_the_same_each_time() {
-        let rule = |probability: f64| vec![Rule { kind: Kind::UnknownTool, probability, seed: 7, repairs: false }];
+        let rule = |probability: f64| vec![FaultRule { kind: FaultKind::UnknownTool, probability, seed: 7, repairs: false }];
         let count = |probability: f64| (0..10_000).filter(|number| pick(&rule(probability), *number, false).is_some()).count();
         assert_eq!((count(0.0), count(1.0)), (0, 10_000));
         let some = count(0.2);
         assert!((1800..2200).contains(&some), "{some}");
         assert_eq!(some, count(0.2));
         assert_eq!(pick(&rule(1.0), 3, true), None, "not where the model is asked again");
-        assert_eq!(pick(&[Rule { repairs: true, ..rule(1.0).remove(0) }], 3, true), Some(Kind::UnknownTool));
+        assert_eq!(pick(&[FaultRule { repairs: true, ..rule(1.0).remove(0) }], 3, true), Some(FaultKind::UnknownTool));
     }
 
     #[test]
@@ -175,15 +176,15 @@ mod tests {
         let flat = REQUEST.replace(r#""function":{"name":"get_weather"}"#, r#""name":"get_weather""#);
         let responses = Document::parse(flat.into()).unwrap();
         let without = Document::parse(r#"{"model":"m"}"#.into()).unwrap();
-        for kind in Kind::ALL {
+        for kind in FaultKind::ALL {
             let made = made(kind, Api::Chat, &document);
-            assert_eq!(made.is_none(), matches!(kind, Kind::WrongId | Kind::DroppedStream | Kind::SlowStream), "{kind:?}");
+            assert_eq!(made.is_none(), matches!(kind, FaultKind::WrongId | FaultKind::DroppedStream | FaultKind::SlowStream), "{kind:?}");
             let on_responses = super::made(kind, Api::Responses, &responses);
             assert_eq!(on_responses.is_none(), made.is_none());
             let quiet = super::made(kind, Api::Chat, &without);
-            assert_eq!(quiet.is_some(), kind == Kind::TooManyRequests, "{kind:?}");
+            assert_eq!(quiet.is_some(), kind == FaultKind::TooManyRequests, "{kind:?}");
         }
-        let chunks = made(Kind::UnknownTool, Api::Chat, &document).unwrap();
+        let chunks = made(FaultKind::UnknownTool, Api::Chat, &document).unwrap();
         let (body, kind) = (chunks.answer.pieces.concat(), chunks.answer.content_type);
         assert!(body.contains("get_weather_v2") && body.ends_with("data: [DONE]\n\n") && kind == "text/event-stream");
     }

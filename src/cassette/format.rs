@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::body::Body;
+use super::body::RecordedBody;
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -16,7 +16,7 @@ pub type Header = (String, String);
 /// One recorded exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Exchange {
+pub struct RecordedExchange {
     /// The format's version: [`VERSION`].
     pub cassette: u32,
     /// The exchange's id, a UUID.
@@ -29,27 +29,27 @@ pub struct Exchange {
     pub scope: Option<String>,
     /// The policy that judged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyUsed>,
+    pub policy: Option<RecordedPolicy>,
     /// The application's request and the response it got.
-    pub downstream: Downstream,
+    pub downstream: RecordedDownstream,
     /// Every request upstream, in order. Imported traffic has at most one attempt, for the application's own request.
     #[serde(default)]
-    pub attempts: Vec<Attempt>,
+    pub attempts: Vec<RecordedAttempt>,
     /// Verdict and violations; absent if the exchange wasn't judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub verdict: Option<Recorded>,
+    pub verdict: Option<RecordedVerdict>,
     /// Mark time of each accepted call: Unix milliseconds and the counter within that millisecond.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<(u64, u16)>,
     /// Tools and calls of MCP servers; absent if none offered tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub mcp: Option<Servers>,
+    pub mcp: Option<RecordedMcp>,
     /// Number of places from which a secret was removed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub redactions: u32,
     /// Data of an imported exchange that has no other place here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub origin: Option<Origin>,
+    pub origin: Option<ImportSource>,
 }
 
 fn is_zero(number: &u32) -> bool {
@@ -59,7 +59,7 @@ fn is_zero(number: &u32) -> bool {
 /// The policy that judged an exchange.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct PolicyUsed {
+pub struct RecordedPolicy {
     /// The policy's file or name.
     pub source: String,
     /// `enforce` or `observe`
@@ -71,18 +71,18 @@ pub struct PolicyUsed {
 /// Tools and calls of MCP servers in one exchange.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Servers {
+pub struct RecordedMcp {
     /// The tools offered, by the names that models call.
     pub tools: Vec<String>,
     /// The calls that toolmark executed, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ran: Vec<Ran>,
+    pub ran: Vec<RecordedToolRun>,
 }
 
 /// A call that toolmark executed on an MCP server.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ran {
+pub struct RecordedToolRun {
     /// The call's mark.
     pub call: String,
     /// The tool, by the name that models call.
@@ -99,18 +99,18 @@ pub struct Ran {
 /// The application's side of an exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Downstream {
+pub struct RecordedDownstream {
     /// The request that the application sent.
-    pub request: Request,
+    pub request: RecordedRequest,
     /// The response that the application got; absent in imported traffic, where it is the attempt's response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response: Option<Response>,
+    pub response: Option<RecordedResponse>,
 }
 
 /// A recorded request.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Request {
+pub struct RecordedRequest {
     /// The HTTP method, as `POST`.
     pub method: String,
     /// Path and query of a downstream request, the whole URL of an upstream one.
@@ -120,7 +120,7 @@ pub struct Request {
     pub headers: Vec<Header>,
     /// The body; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Body>,
+    pub body: Option<RecordedBody>,
     /// Content encoding of the original body, as `gzip`; `body` holds the decoded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<String>,
@@ -129,7 +129,7 @@ pub struct Request {
 /// A recorded response.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Response {
+pub struct RecordedResponse {
     /// The HTTP status.
     pub status: u16,
     /// Time from the request to the head of the response, in milliseconds; absent if an import's source doesn't have it.
@@ -140,7 +140,7 @@ pub struct Response {
     pub headers: Vec<Header>,
     /// The body; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub body: Option<Body>,
+    pub body: Option<RecordedBody>,
     /// Content encoding of the original body, as `gzip`; `body` holds the decoded bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoded: Option<String>,
@@ -149,7 +149,7 @@ pub struct Response {
     pub cut: bool,
 }
 
-impl Response {
+impl RecordedResponse {
     /// Value of the first header with this name, in any case.
     pub fn header(&self, name: &str) -> Option<&str> {
         header(&self.headers, name)
@@ -170,7 +170,7 @@ pub fn header<'h>(headers: &'h [Header], name: &str) -> Option<&'h str> {
 /// One request upstream.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Attempt {
+pub struct RecordedAttempt {
     /// The upstream's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
@@ -179,13 +179,13 @@ pub struct Attempt {
     pub after_ms: Option<u64>,
     /// The request sent upstream; absent if it is the same as the application's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub request: Option<Request>,
+    pub request: Option<RecordedRequest>,
     /// The upstream's response; absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub response: Option<Response>,
+    pub response: Option<RecordedResponse>,
     /// The failure, if the upstream gave no response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<Failed>,
+    pub failure: Option<RecordedFailure>,
     /// The kind of fault that was injected by `[[faults]]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fault: Option<String>,
@@ -194,7 +194,7 @@ pub struct Attempt {
 /// A failed attempt without a response.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Failed {
+pub struct RecordedFailure {
     /// The HTTP status reported for the failure.
     pub status: u16,
     /// `error.code`
@@ -206,7 +206,7 @@ pub struct Failed {
 /// Verdict of one exchange.
 #[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Recorded {
+pub struct RecordedVerdict {
     /// `pass`, `warn`, `repaired` or `blocked`.
     pub verdict: String,
     /// Number of repairs.
@@ -214,7 +214,7 @@ pub struct Recorded {
     pub repairs: u32,
     /// The violations of all attempts, in order.
     #[serde(default)]
-    pub violations: Vec<Found>,
+    pub violations: Vec<RecordedViolation>,
     /// Verified execution IDs that the answer cites.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<String>,
@@ -223,7 +223,7 @@ pub struct Recorded {
 /// One violation.
 #[derive(Clone, Debug, Default, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Found {
+pub struct RecordedViolation {
     /// The violation's code.
     pub code: String,
     /// `info`, `warn` or `block`.
@@ -239,7 +239,7 @@ pub struct Found {
 /// Source of an imported exchange.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct Origin {
+pub struct ImportSource {
     /// `vcr`, `har` or `exchanges`.
     pub format: String,
     /// The source's members that have no other place in an exchange.
@@ -258,7 +258,7 @@ pub enum LineError {
     Shape(#[from] serde_json::Error),
 }
 
-impl Exchange {
+impl RecordedExchange {
     /// Reads a line.
     ///
     /// # Errors
@@ -295,9 +295,9 @@ mod tests {
 
     #[test]
     fn lines() {
-        let exchange = Exchange::parse(LEAST).unwrap();
-        assert_eq!(Exchange::parse(&exchange.line()).unwrap(), exchange);
-        let error = |line: &str| Exchange::parse(line).unwrap_err().to_string();
+        let exchange = RecordedExchange::parse(LEAST).unwrap();
+        assert_eq!(RecordedExchange::parse(&exchange.line()).unwrap(), exchange);
+        let error = |line: &str| RecordedExchange::parse(line).unwrap_err().to_string();
         assert_eq!(error(&LEAST.replace(":1,", ":2,")), "it is of cassette version 2, and this toolmark reads version 1");
         assert!(error(r#"{"cassette":7,"novel":true}"#).contains("version 7"));
         assert!(error(&LEAST.replace("\"id\"", "\"ID\"")).contains("unknown field `ID`"));

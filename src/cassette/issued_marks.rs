@@ -6,13 +6,13 @@ use std::sync::LazyLock;
 use bytes::Bytes;
 use regex::Regex;
 
-use super::body::Body;
+use super::body::RecordedBody;
 use crate::{
-    cassette::format::{Exchange, Response},
+    cassette::format::{RecordedExchange, RecordedResponse},
     marks::{CallMark, RecordedMarks},
     wire::{
         json::{Document, Value},
-        sse::Parser,
+        sse::SseParser,
     },
 };
 
@@ -22,20 +22,20 @@ const DEPTH: usize = 12;
 static STAMPS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}").ok());
 
 /// Adds the marks and execution IDs of one exchange.
-pub fn collect(exchange: &Exchange, marks: &mut RecordedMarks) {
+pub fn collect(exchange: &RecordedExchange, marks: &mut RecordedMarks) {
     if let Some(response) = &exchange.downstream.response {
         documents(response, |document| calls(document.root(), marks));
     }
     exchange.mcp.iter().flat_map(|mcp| &mcp.ran).for_each(|ran| marks.issue(&ran.call, &ran.tool, &ran.arguments));
     let Some(stamps) = &*STAMPS else { return };
     for attempt in &exchange.attempts {
-        let Some(text) = attempt.request.as_ref().and_then(|request| request.body.as_ref()).and_then(Body::text) else { continue };
+        let Some(text) = attempt.request.as_ref().and_then(|request| request.body.as_ref()).and_then(RecordedBody::text) else { continue };
         stamps.find_iter(&text).for_each(|id| marks.stamp(id.as_str()));
     }
 }
 
 /// The marks and execution IDs of a whole cassette.
-pub fn of<'e>(exchanges: impl Iterator<Item = &'e Exchange> + Clone) -> RecordedMarks {
+pub fn of<'e>(exchanges: impl Iterator<Item = &'e RecordedExchange> + Clone) -> RecordedMarks {
     let mut marks = RecordedMarks::default();
     // A result may have been recorded before its call, where a rotation or a retry put it there.
     for _ in 0..2 {
@@ -45,7 +45,7 @@ pub fn of<'e>(exchanges: impl Iterator<Item = &'e Exchange> + Clone) -> Recorded
 }
 
 /// The JSON documents of an answer: its body, or the data of its events.
-fn documents(response: &Response, mut each: impl FnMut(Document)) {
+fn documents(response: &RecordedResponse, mut each: impl FnMut(Document)) {
     let Some(body) = &response.body else { return };
     let mut read = |bytes: Bytes| {
         if let Ok(document) = Document::parse_noting(bytes, DEPTH, &[]) {
@@ -55,7 +55,7 @@ fn documents(response: &Response, mut each: impl FnMut(Document)) {
     if !response.is_stream() {
         return read(body.bytes());
     }
-    let mut parser = Parser::default();
+    let mut parser = SseParser::default();
     // An event that is too long contains no call of toolmark's.
     let _too_long = parser.handle(body.bytes(), |event| event.data.into_iter().for_each(&mut read));
 }

@@ -12,11 +12,11 @@ use serde_json::Value;
 use crate::wire::json::canonical::canonical;
 
 /// Hash of a normalised request. Equal keys mean equal requests.
-pub type Key = blake3::Hash;
+pub type MatchKey = blake3::Hash;
 
 /// Treatment of dates and times in a comparison.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Times {
+pub enum TimePolicy {
     /// Compared as they are.
     Count,
     /// Replaced by a placeholder.
@@ -53,14 +53,14 @@ static TIMES: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// Request matcher: normalises requests and computes their keys.
 #[derive(Clone, Debug, Default)]
-pub struct Canonical {
+pub struct RequestMatcher {
     /// JSON pointers of values that are ignored; `*` is any member or element.
     pub ignore: Vec<Vec<String>>,
 }
 
-impl Canonical {
+impl RequestMatcher {
     /// The key of a request. `path`: the path below the API version, as `/chat/completions`.
-    pub fn key(&self, method: &str, path: &str, body: &str, times: Times) -> Key {
+    pub fn key(&self, method: &str, path: &str, body: &str, times: TimePolicy) -> MatchKey {
         let mut hasher = blake3::Hasher::new();
         for part in [method, path] {
             hasher.update(&(part.len() as u64).to_le_bytes()).update(part.as_bytes());
@@ -79,12 +79,12 @@ impl Canonical {
     }
 
     /// The normalised body; `None` if it isn't JSON.
-    pub fn json(&self, body: &str, times: Times) -> Option<Value> {
+    pub fn json(&self, body: &str, times: TimePolicy) -> Option<Value> {
         let mut value: Value = serde_json::from_str(body).ok()?;
         for pointer in &self.ignore {
             remove(&mut value, pointer);
         }
-        let mut ids = Ids::default();
+        let mut ids = CallIdNumbering::default();
         normalise(&mut value, "", &mut ids, times);
         Some(value)
     }
@@ -120,9 +120,9 @@ fn remove(value: &mut Value, pointer: &[String]) {
 
 /// Numbers for call ids, in the order in which they are first seen.
 #[derive(Default)]
-struct Ids(HashMap<String, usize>);
+struct CallIdNumbering(HashMap<String, usize>);
 
-impl Ids {
+impl CallIdNumbering {
     fn number(&mut self, id: &str) -> String {
         let next = self.0.len() + 1;
         format!("<call {}>", self.0.entry(id.to_owned()).or_insert(next))
@@ -130,7 +130,7 @@ impl Ids {
 }
 
 // INVARIANT: serde_json refuses what is nested deeper than 128, so the recursion is bounded.
-fn normalise(value: &mut Value, name: &str, ids: &mut Ids, times: Times) {
+fn normalise(value: &mut Value, name: &str, ids: &mut CallIdNumbering, times: TimePolicy) {
     match value {
         Value::Object(members) => {
             for (name, value) in members.iter_mut() {
@@ -167,10 +167,10 @@ fn normalise(value: &mut Value, name: &str, ids: &mut Ids, times: Times) {
     }
 }
 
-fn text(text: &str, times: Times) -> Cow<'_, str> {
+fn text(text: &str, times: TimePolicy) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
     let replaced = [(&STAMP_LINE, ""), (&STAMP_MEMBERS, "$1$2"), (&IDS, "<id $1>"), (&TIMES, "<time>")];
-    let count = if times == Times::Ignore { replaced.len() } else { replaced.len() - 1 };
+    let count = if times == TimePolicy::Ignore { replaced.len() } else { replaced.len() - 1 };
     for (regex, with) in replaced.into_iter().take(count) {
         if let Some(regex) = &**regex
             && let Cow::Owned(new) = regex.replace_all(&text, with)
@@ -186,8 +186,8 @@ mod tests {
     use super::*;
     use crate::cassette::redact::pointer;
 
-    fn same(a: &str, b: &str, times: Times) -> bool {
-        let canonical = Canonical { ignore: vec![pointer("/user").unwrap(), pointer("/messages/*/name").unwrap()] };
+    fn same(a: &str, b: &str, times: TimePolicy) -> bool {
+        let canonical = RequestMatcher { ignore: vec![pointer("/user").unwrap(), pointer("/messages/*/name").unwrap()] };
         canonical.key("POST", "/chat/completions", a, times) == canonical.key("POST", "/chat/completions", b, times)
     }
 
@@ -199,23 +199,26 @@ mod tests {
             {"role":"tool","tool_call_id":"call_0123456789abcdef0123456789abcdef","content":"{\"execution_id\":\"get_weather_1700000000000_0123456789abcdef\",\"executed_at\":\"2023-11-14T22:13:20.000Z\",\"a\":1}"},
             {"role":"tool","tool_call_id":"9","content":"[execution_id: x_1700000000000_0123456789abcdef tool: x executed_at: 2023-11-14T22:13:20.000Z]\ntext"}],
             "user":"b","model":"m"}"#;
-        assert!(same(one, other, Times::Count));
+        assert!(same(one, other, TimePolicy::Count));
         let shorter = other
             .replace(r#"\"executed_at\":\"2023-11-14T22:13:20.000Z\","#, "")
             .replace(" tool: x executed_at: 2023-11-14T22:13:20.000Z", "");
         assert!(shorter.len() + 80 < other.len());
-        assert!(same(one, &shorter, Times::Count), "today's stamps");
-        assert!(!same(one, &other.replace("\"9\"", "\"call_0123456789abcdef0123456789abcdef\""), Times::Count), "another call's result");
-        assert!(!same(one, &other.replace("\"model\":\"m\"", "\"model\":\"n\""), Times::Ignore));
-        assert!(!same(one, &other.replace("\\\"a\\\":1", "\\\"a\\\":2"), Times::Ignore));
+        assert!(same(one, &shorter, TimePolicy::Count), "today's stamps");
+        assert!(
+            !same(one, &other.replace("\"9\"", "\"call_0123456789abcdef0123456789abcdef\""), TimePolicy::Count),
+            "another call's result"
+        );
+        assert!(!same(one, &other.replace("\"model\":\"m\"", "\"model\":\"n\""), TimePolicy::Ignore));
+        assert!(!same(one, &other.replace("\\\"a\\\":1", "\\\"a\\\":2"), TimePolicy::Ignore));
     }
 
     #[test]
     fn an_object_with_only_its_stamp() {
         let stamped = r#"{"m":"{\"execution_id\":\"x_1700000000000_0123456789abcdef\",\"executed_at\":\"2023-11-14T22:13:20.000Z\"}"}"#;
-        assert!(same(stamped, r#"{"m":"{}"}"#, Times::Count));
-        assert!(same(&stamped.replace(r#",\"executed_at\":\"2023-11-14T22:13:20.000Z\""#, ""), r#"{"m":"{}"}"#, Times::Count));
-        assert!(!same(r#"{"m":"{\"execution_id\":\"mine\"}"}"#, r#"{"m":"{}"}"#, Times::Count), "another system's id");
+        assert!(same(stamped, r#"{"m":"{}"}"#, TimePolicy::Count));
+        assert!(same(&stamped.replace(r#",\"executed_at\":\"2023-11-14T22:13:20.000Z\""#, ""), r#"{"m":"{}"}"#, TimePolicy::Count));
+        assert!(!same(r#"{"m":"{\"execution_id\":\"mine\"}"}"#, r#"{"m":"{}"}"#, TimePolicy::Count), "another system's id");
     }
 
     #[test]
@@ -231,22 +234,22 @@ mod tests {
             ("11/22/2026", "1/2/2025"),
         ] {
             let body = |time: &str| format!(r#"{{"messages":[{{"role":"system","content":"Now it is {time}, really."}}]}}"#);
-            assert!(same(&body(a), &body(b), Times::Ignore), "{a} {b}");
-            assert!(!same(&body(a), &body(b), Times::Count), "{a} {b}");
+            assert!(same(&body(a), &body(b), TimePolicy::Ignore), "{a} {b}");
+            assert!(!same(&body(a), &body(b), TimePolicy::Count), "{a} {b}");
         }
         for (a, b) in [("12", "13"), ("3:1", "4:1"), ("1.5", "1.6"), ("room 101", "room 102"), ("2026", "2025")] {
-            assert!(!same(&format!("{{\"a\":\"{a}\"}}"), &format!("{{\"a\":\"{b}\"}}"), Times::Ignore), "{a} {b}");
+            assert!(!same(&format!("{{\"a\":\"{a}\"}}"), &format!("{{\"a\":\"{b}\"}}"), TimePolicy::Ignore), "{a} {b}");
         }
     }
 
     #[test]
     fn how_json_is_written_does_not_count() {
-        assert!(same(r#"{"a":"{\"b\": 1.0, \"c\": [ ]}"}"#, r#"{ "a" : "{\"c\":[],\"b\":1}" }"#, Times::Count));
-        assert!(!same(r#"{"a":"{\"b\": 1}"}"#, r#"{"a":"{\"b\": 2}"}"#, Times::Count));
+        assert!(same(r#"{"a":"{\"b\": 1.0, \"c\": [ ]}"}"#, r#"{ "a" : "{\"c\":[],\"b\":1}" }"#, TimePolicy::Count));
+        assert!(!same(r#"{"a":"{\"b\": 1}"}"#, r#"{"a":"{\"b\": 2}"}"#, TimePolicy::Count));
     }
 
     #[test]
     fn what_is_no_json_is_compared_as_text() {
-        assert!(same("at 12:00", "at 13:00", Times::Ignore) && !same("a", "b", Times::Ignore) && same("", "", Times::Count));
+        assert!(same("at 12:00", "at 13:00", TimePolicy::Ignore) && !same("a", "b", TimePolicy::Ignore) && same("", "", TimePolicy::Count));
     }
 }

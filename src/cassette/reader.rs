@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cassette::format::{Exchange, LineError};
+use crate::cassette::format::{LineError, RecordedExchange};
 
 /// Bytes of one line at most: more than a whole exchange needs at the default limits.
 pub const LINE_BYTES_MAX: usize = 1 << 30;
@@ -67,7 +67,7 @@ pub fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
 
 /// A line of a cassette, not yet parsed.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub struct CassetteLine {
     /// The line's file.
     pub path: std::sync::Arc<Path>,
     /// The line's number, from 1.
@@ -78,13 +78,13 @@ pub struct Line {
     pub torn: bool,
 }
 
-impl Line {
+impl CassetteLine {
     /// The exchange; `None` if a crash left only part of the line.
     ///
     /// # Errors
     /// [`ReadError::Line`].
-    pub fn exchange(&self) -> Result<Option<Exchange>, ReadError> {
-        match Exchange::parse(&self.text) {
+    pub fn exchange(&self) -> Result<Option<RecordedExchange>, ReadError> {
+        match RecordedExchange::parse(&self.text) {
             Ok(exchange) => Ok(Some(exchange)),
             Err(LineError::Shape(_)) if self.torn => Ok(None),
             Err(source) => Err(ReadError::Line { path: self.path.to_path_buf(), number: self.number, source }),
@@ -93,13 +93,13 @@ impl Line {
 }
 
 /// Iterator over the lines of a cassette. Empty lines are skipped.
-pub struct Lines {
+pub struct CassetteLines {
     files: std::vec::IntoIter<PathBuf>,
     open: Option<(std::sync::Arc<Path>, BufReader<File>)>,
     number: usize,
 }
 
-impl Lines {
+impl CassetteLines {
     /// Opens a cassette.
     ///
     /// # Errors
@@ -109,8 +109,8 @@ impl Lines {
     }
 }
 
-impl Iterator for Lines {
-    type Item = Result<Line, ReadError>;
+impl Iterator for CassetteLines {
+    type Item = Result<CassetteLine, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -137,7 +137,7 @@ impl Iterator for Lines {
             let torn = bytes.last() != Some(&b'\n');
             let text = String::from_utf8_lossy(&bytes).trim_end().to_owned();
             if !text.is_empty() {
-                return Some(Ok(Line { path, number: self.number, text, torn }));
+                return Some(Ok(CassetteLine { path, number: self.number, text, torn }));
             }
         }
     }
@@ -147,9 +147,9 @@ impl Iterator for Lines {
 ///
 /// # Errors
 /// [`ReadError`].
-pub fn all(path: &Path) -> Result<(Vec<Exchange>, Vec<String>), ReadError> {
+pub fn all(path: &Path) -> Result<(Vec<RecordedExchange>, Vec<String>), ReadError> {
     let (mut exchanges, mut notices) = (Vec::new(), Vec::new());
-    for line in Lines::open(path)? {
+    for line in CassetteLines::open(path)? {
         let line = line?;
         match line.exchange()? {
             Some(exchange) => exchanges.push(exchange),
@@ -160,6 +160,6 @@ pub fn all(path: &Path) -> Result<(Vec<Exchange>, Vec<String>), ReadError> {
 }
 
 /// The notice for a line that was cut off.
-pub fn torn_notice(line: &Line) -> String {
+pub fn torn_notice(line: &CassetteLine) -> String {
     format!("{}, line {}: cut off, as a crash leaves it, and passed over", line.path.display(), line.number)
 }

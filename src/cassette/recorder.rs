@@ -17,9 +17,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::redact::Redactor;
 use crate::{
     cassette::{
-        capture::{Raw, RawAttempt, RawMessage},
-        format::Exchange,
-        writer::{Mended, Rotation, WriteError, Writer},
+        capture::{CapturedAttempt, CapturedExchange, CapturedRequest},
+        format::RecordedExchange,
+        writer::{CassetteWriter, Rotation, TailRepair, WriteError},
     },
     marks::KeyRing,
 };
@@ -45,49 +45,51 @@ pub struct Recording {
 }
 
 /// Cassette recorder: a bounded queue and the thread that redacts and writes.
-pub struct Recorder {
+pub struct CassetteRecorder {
     queue: Option<mpsc::Sender<Job>>,
     room: Arc<Semaphore>,
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
-type Job = (Box<Raw>, Option<OwnedSemaphorePermit>);
+type Job = (Box<CapturedExchange>, Option<OwnedSemaphorePermit>);
 
-impl Recorder {
+impl CassetteRecorder {
     /// Opens the cassette and starts its writer.
     ///
     /// # Errors
     /// [`WriteError`].
     pub fn start(recording: Recording, ring: Arc<KeyRing>) -> Result<Self, WriteError> {
-        let writer = Writer::open(&recording.path, recording.rotation, now_ms())?;
+        let writer = CassetteWriter::open(&recording.path, recording.rotation, now_ms())?;
         match writer.mended() {
-            Mended::Whole => {}
-            Mended::Recovered => {
+            TailRepair::Whole => {}
+            TailRepair::Recovered => {
                 tracing::warn!(cassette = %writer.path().display(), "the cassette's last line lacked its end, which was added")
             }
-            Mended::Dropped => tracing::warn!(cassette = %writer.path().display(), "the cassette's last line was cut off, and is dropped"),
+            TailRepair::Dropped => {
+                tracing::warn!(cassette = %writer.path().display(), "the cassette's last line was cut off, and is dropped")
+            }
         }
         tracing::info!(cassette = %writer.path().display(), "exchanges are recorded in {}", recording.path.display());
         let (queue, jobs) = mpsc::channel();
         let failed = |source| WriteError::Open { path: recording.path.clone(), source };
-        let behind = Behind { writer, recording: recording.clone(), ring, unwritten: 0 };
+        let behind = RecorderThread { writer, recording: recording.clone(), ring, unwritten: 0 };
         let thread = std::thread::Builder::new().name("recorder".into()).spawn(move || behind.run(&jobs)).map_err(failed)?;
         Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(UNITS)), thread: Some(thread) })
     }
 
     /// Starts recording an exchange. Waits while the queue is full.
-    pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes) -> Option<Tape> {
+    pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes) -> Option<RecordingHandle> {
         let units = 1 + (body.len() / UNIT_BYTES).min(UNITS / 4);
         // Never closed.
         let room = self.room.clone().acquire_many_owned(units as u32).await.ok();
-        let message = RawMessage { method: method.to_owned(), url, headers, body };
-        let raw = Raw::new(now_ms(), Instant::now(), message);
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body };
+        let raw = CapturedExchange::new(now_ms(), Instant::now(), message);
         let inner = Inner { raw: Mutex::new(Box::new(raw)), queue: self.queue.clone()?, room };
-        Some(Tape(Arc::new(inner)))
+        Some(RecordingHandle(Arc::new(inner)))
     }
 }
 
-impl Drop for Recorder {
+impl Drop for CassetteRecorder {
     /// Writes the queued exchanges. INVARIANT: no exchange is running any more.
     fn drop(&mut self) {
         self.queue = None;
@@ -104,10 +106,10 @@ fn now_ms() -> u64 {
 
 /// Handle of an exchange that is being recorded. The exchange is written when the last clone is dropped.
 #[derive(Clone)]
-pub struct Tape(Arc<Inner>);
+pub struct RecordingHandle(Arc<Inner>);
 
 struct Inner {
-    raw: Mutex<Box<Raw>>,
+    raw: Mutex<Box<CapturedExchange>>,
     queue: mpsc::Sender<Job>,
     room: Option<OwnedSemaphorePermit>,
 }
@@ -120,8 +122,8 @@ impl Drop for Inner {
     }
 }
 
-impl Tape {
-    fn raw(&self) -> MutexGuard<'_, Box<Raw>> {
+impl RecordingHandle {
+    fn raw(&self) -> MutexGuard<'_, Box<CapturedExchange>> {
         // Never contended: an exchange is one task.
         self.0.raw.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,13 +132,13 @@ impl Tape {
     pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Bytes) -> usize {
         let mut raw = self.raw();
         let after_ms = raw.elapsed_ms();
-        let message = RawMessage { method: "POST".to_owned(), url, headers, body };
-        raw.attempts.push(RawAttempt::new(upstream, after_ms, message));
+        let message = CapturedRequest { method: "POST".to_owned(), url, headers, body };
+        raw.attempts.push(CapturedAttempt::new(upstream, after_ms, message));
         raw.attempts.len() - 1
     }
 
     /// Changes one attempt; `change` also gets the milliseconds since the attempt's request.
-    fn change(&self, attempt: usize, change: impl FnOnce(&mut RawAttempt, u64)) {
+    fn change(&self, attempt: usize, change: impl FnOnce(&mut CapturedAttempt, u64)) {
         let mut raw = self.raw();
         let now_ms = raw.elapsed_ms();
         if let Some(attempt) = raw.attempts.get_mut(attempt) {
@@ -190,21 +192,21 @@ impl Tape {
     }
 
     /// Changes the captured exchange, to add its id, scope, policy, verdict and so on.
-    pub fn note(&self, note: impl FnOnce(&mut Raw)) {
+    pub fn note(&self, note: impl FnOnce(&mut CapturedExchange)) {
         note(&mut self.raw());
     }
 }
 
 /// The recorder's thread.
-struct Behind {
-    writer: Writer,
+struct RecorderThread {
+    writer: CassetteWriter,
     recording: Recording,
     ring: Arc<KeyRing>,
     /// Exchanges that could not be written.
     unwritten: u64,
 }
 
-impl Behind {
+impl RecorderThread {
     fn run(mut self, jobs: &mpsc::Receiver<Job>) {
         while let Ok(first) = jobs.recv() {
             let (mut lines, mut held, mut count) = (String::new(), Vec::new(), 0_u64);
@@ -232,7 +234,7 @@ impl Behind {
         }
     }
 
-    fn exchange(&self, raw: Raw) -> Exchange {
+    fn exchange(&self, raw: CapturedExchange) -> RecordedExchange {
         // INVARIANT: what the application and the upstreams were called with is known before the headers are chosen.
         let secrets = raw.credentials();
         let exchange = raw.exchange(&self.ring, &self.recording.headers);

@@ -8,7 +8,7 @@ use crate::openai::Api;
 
 /// Text and calls of one scripted answer, independent of the API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Saying {
+pub struct ScriptedAnswer {
     /// Text, if any.
     pub text: Option<String>,
     /// The calls: id, tool, and arguments as written.
@@ -17,16 +17,16 @@ pub struct Saying {
 
 /// A scripted answer, encoded for one API.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Answer {
+pub struct EncodedAnswer {
     /// `application/json` or `text/event-stream`.
     pub content_type: &'static str,
     /// The body in pieces; each event of a stream is one piece.
     pub pieces: Vec<String>,
 }
 
-impl Saying {
+impl ScriptedAnswer {
     /// Encodes the answer. `name`: becomes part of its id.
-    pub fn answer(&self, api: Api, streamed: bool, model: &str, name: &str) -> Answer {
+    pub fn answer(&self, api: Api, streamed: bool, model: &str, name: &str) -> EncodedAnswer {
         match (api, streamed) {
             (Api::Chat, false) => whole(&self.chat(model, name)),
             (Api::Chat, true) => events(self.chat_chunks(model, name), true),
@@ -138,11 +138,11 @@ fn chat_call((id, tool, arguments): &(String, String, String)) -> Value {
     json!({ "id": id, "type": "function", "function": { "name": tool, "arguments": arguments } })
 }
 
-fn whole(body: &Value) -> Answer {
-    Answer { content_type: "application/json", pieces: vec![body.to_string()] }
+fn whole(body: &Value) -> EncodedAnswer {
+    EncodedAnswer { content_type: "application/json", pieces: vec![body.to_string()] }
 }
 
-fn events(events: Vec<Value>, done: bool) -> Answer {
+fn events(events: Vec<Value>, done: bool) -> EncodedAnswer {
     let mut pieces: Vec<String> = Vec::with_capacity(events.len() + 1);
     for event in events {
         let mut piece = String::new();
@@ -156,5 +156,5 @@ fn events(events: Vec<Value>, done: bool) -> Answer {
     if done {
         pieces.push("data: [DONE]\n\n".to_owned());
     }
-    Answer { content_type: "text/event-stream", pieces }
+    EncodedAnswer { content_type: "text/event-stream", pieces }
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use crate::cassette::format::Exchange;
+use crate::cassette::format::RecordedExchange;
 
 /// Limits after which a directory gets its next file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,7 +43,7 @@ pub enum WriteError {
 
 /// Repair of a last line that a crash cut off.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Mended {
+pub enum TailRepair {
     /// No repair was needed.
     Whole,
     /// The line was complete, and its line end was added.
@@ -54,17 +54,17 @@ pub enum Mended {
 
 /// An open cassette that lines are appended to.
 #[derive(Debug)]
-pub struct Writer {
-    place: Place,
+pub struct CassetteWriter {
+    place: CassetteTarget,
     file: File,
     path: PathBuf,
     bytes: u64,
     since_ms: u64,
-    mended: Mended,
+    mended: TailRepair,
 }
 
 #[derive(Debug)]
-enum Place {
+enum CassetteTarget {
     File,
     Directory { path: PathBuf, rotation: Rotation, serial: u32 },
 }
@@ -74,7 +74,7 @@ pub fn is_directory(path: &Path) -> bool {
     path.is_dir() || (!path.exists() && (path.to_string_lossy().ends_with('/') || path.extension().is_none()))
 }
 
-impl Writer {
+impl CassetteWriter {
     /// Opens the cassette at `path` for appending, and creates missing files and directories. `now_ms`: Unix milliseconds.
     ///
     /// # Errors
@@ -87,13 +87,13 @@ impl Writer {
             }
             let (file, mended) = append(path)?;
             let bytes = file.metadata().map_err(failed)?.len();
-            return Ok(Self { place: Place::File, file, path: path.to_owned(), bytes, since_ms: now_ms, mended });
+            return Ok(Self { place: CassetteTarget::File, file, path: path.to_owned(), bytes, since_ms: now_ms, mended });
         }
         std::fs::create_dir_all(path).map_err(failed)?;
         let mut serial = 0;
         let (file, own) = next_file(path, now_ms, &mut serial)?;
-        let place = Place::Directory { path: path.to_owned(), rotation, serial };
-        Ok(Self { place, file, path: own, bytes: 0, since_ms: now_ms, mended: Mended::Whole })
+        let place = CassetteTarget::Directory { path: path.to_owned(), rotation, serial };
+        Ok(Self { place, file, path: own, bytes: 0, since_ms: now_ms, mended: TailRepair::Whole })
     }
 
     /// The file that is being written.
@@ -102,7 +102,7 @@ impl Writer {
     }
 
     /// The repair made when the file was opened.
-    pub fn mended(&self) -> Mended {
+    pub fn mended(&self) -> TailRepair {
         self.mended
     }
 
@@ -111,7 +111,7 @@ impl Writer {
     /// # Errors
     /// [`WriteError`]: as far as is known, none of the lines was written.
     pub fn append(&mut self, lines: &[u8], now_ms: u64) -> Result<(), WriteError> {
-        if let Place::Directory { path, rotation, serial } = &mut self.place
+        if let CassetteTarget::Directory { path, rotation, serial } = &mut self.place
             && self.bytes > 0
             && (self.bytes + lines.len() as u64 > rotation.bytes
                 || now_ms.saturating_sub(self.since_ms) as u128 >= rotation.every.as_millis())
@@ -145,7 +145,7 @@ fn options() -> OpenOptions {
     options
 }
 
-fn append(path: &Path) -> Result<(File, Mended), WriteError> {
+fn append(path: &Path) -> Result<(File, TailRepair), WriteError> {
     let failed = |source| WriteError::Open { path: path.to_owned(), source };
     let mut file = options().open(path).map_err(failed)?;
     lock(&file, path)?;
@@ -180,7 +180,7 @@ fn next_file(directory: &Path, now_ms: u64, serial: &mut u32) -> Result<(File, P
 }
 
 /// Adds the line end to a complete last line that lacks it, and removes an incomplete one.
-fn mend(file: &mut File) -> io::Result<Mended> {
+fn mend(file: &mut File) -> io::Result<TailRepair> {
     const STEP: u64 = 64 << 10;
     let length = file.metadata()?.len();
     let (mut start, mut tail) = (length, Vec::new());
@@ -204,15 +204,15 @@ fn mend(file: &mut File) -> io::Result<Mended> {
         start = from;
     };
     if tail.is_empty() {
-        return Ok(Mended::Whole);
+        return Ok(TailRepair::Whole);
     }
-    let whole = std::str::from_utf8(&tail).is_ok_and(|line| Exchange::parse(line).is_ok());
+    let whole = std::str::from_utf8(&tail).is_ok_and(|line| RecordedExchange::parse(line).is_ok());
     if whole {
         file.write_all(b"\n")?;
-        return Ok(Mended::Recovered);
+        return Ok(TailRepair::Recovered);
     }
     file.set_len(line_start)?;
-    Ok(Mended::Dropped)
+    Ok(TailRepair::Dropped)
 }
 
 #[cfg(test)]
@@ -240,12 +240,12 @@ mod tests {
             std::fs::write(&path, format!("{}{}", line("first"), &second[..cut])).unwrap();
             let expected: &[&str] = if cut >= second.len() - 1 { &["first", "second"] } else { &["first"] };
             assert_eq!(ids(&path), expected, "read with {cut} bytes of it");
-            let mut writer = Writer::open(&path, ROTATION, 0).unwrap();
+            let mut writer = CassetteWriter::open(&path, ROTATION, 0).unwrap();
             let mended = match cut {
-                0 => Mended::Whole,
-                _ if cut == second.len() => Mended::Whole,
-                _ if cut == second.len() - 1 => Mended::Recovered,
-                _ => Mended::Dropped,
+                0 => TailRepair::Whole,
+                _ if cut == second.len() => TailRepair::Whole,
+                _ if cut == second.len() - 1 => TailRepair::Recovered,
+                _ => TailRepair::Dropped,
             };
             assert_eq!(writer.mended(), mended, "{cut}");
             writer.append(line("third").as_bytes(), 0).unwrap();
@@ -258,10 +258,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.jsonl");
         std::fs::write(&path, format!("{}{{\"{}", line("first"), "x".repeat(200_000))).unwrap();
-        assert_eq!(Writer::open(&path, ROTATION, 0).unwrap().mended(), Mended::Dropped);
+        assert_eq!(CassetteWriter::open(&path, ROTATION, 0).unwrap().mended(), TailRepair::Dropped);
         assert_eq!(std::fs::read_to_string(&path).unwrap(), line("first"));
         std::fs::write(&path, "{").unwrap();
-        assert_eq!(Writer::open(&path, ROTATION, 0).unwrap().mended(), Mended::Dropped);
+        assert_eq!(CassetteWriter::open(&path, ROTATION, 0).unwrap().mended(), TailRepair::Dropped);
         assert_eq!(std::fs::metadata(&path).unwrap().len(), 0);
     }
 
@@ -269,7 +269,7 @@ mod tests {
     fn a_directory_gets_a_new_file_by_size_and_by_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cassettes");
-        let mut writer = Writer::open(&path, ROTATION, 1_000).unwrap();
+        let mut writer = CassetteWriter::open(&path, ROTATION, 1_000).unwrap();
         for (id, now_ms) in [("a", 1_000), ("b", 1_000), ("c", 1_000), ("d", 60_999), ("e", 61_001), ("f", 61_001)] {
             writer.append(line(id).as_bytes(), now_ms).unwrap();
         }
@@ -278,7 +278,7 @@ mod tests {
         let of_each: Vec<Vec<String>> = files.iter().map(|file| ids(file)).collect();
         assert_eq!(of_each, [vec!["a", "b"], vec!["c", "d"], vec!["e", "f"]]);
         // Another start in the same millisecond.
-        let mut again = Writer::open(&path, ROTATION, 1_000).unwrap();
+        let mut again = CassetteWriter::open(&path, ROTATION, 1_000).unwrap();
         again.append(line("g").as_bytes(), 1_000).unwrap();
         assert_eq!(ids(&path).len(), 7);
     }
@@ -287,8 +287,8 @@ mod tests {
     fn one_process_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("a.jsonl");
-        let _first = Writer::open(&path, ROTATION, 0).unwrap();
-        assert!(matches!(Writer::open(&path, ROTATION, 0), Err(WriteError::Locked { .. })));
+        let _first = CassetteWriter::open(&path, ROTATION, 0).unwrap();
+        assert!(matches!(CassetteWriter::open(&path, ROTATION, 0), Err(WriteError::Locked { .. })));
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 
-use super::{repair, stream::StreamJudge};
+use super::{repair, stream::ChatStream};
 use crate::{
-    chat::completion::Answer,
+    chat::completion::ChatCompletion,
     exchange::{
         adapter::{Adapter, Made},
         context::Context,
@@ -17,8 +17,8 @@ use crate::{
 pub enum Chat {}
 
 impl Adapter for Chat {
-    type Answer = Answer;
-    type Stream = StreamJudge;
+    type Answer = ChatCompletion;
+    type Stream = ChatStream;
 
     fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, _: &Context) -> Result<Bytes, JsonError> {
         repair::next_request(body, turn, attempt)

@@ -18,7 +18,7 @@ use crate::{
 
 /// A partial call.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
+pub struct PartialCall {
     /// The upstream's id of the call.
     pub id: String,
     /// Name of the tool.
@@ -32,13 +32,13 @@ pub struct Slot {
     text: String,
     /// Escape of a high surrogate, until the low surrogate arrives.
     half: String,
-    form: Form,
-    scan: Scan,
+    form: ArgumentsForm,
+    scan: BracketScan,
 }
 
 /// Bracket state of the JSON object in the arguments; cheap enough to be updated with every fragment.
 #[derive(Clone, Copy, Debug, Default)]
-struct Scan {
+struct BracketScan {
     depth: usize,
     in_string: bool,
     escaped: bool,
@@ -47,7 +47,7 @@ struct Scan {
     broken: bool,
 }
 
-impl Scan {
+impl BracketScan {
     fn read(&mut self, text: &str) {
         for byte in text.bytes() {
             if self.in_string {
@@ -80,7 +80,7 @@ fn opens_a_pair(inside: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-enum Form {
+enum ArgumentsForm {
     #[default]
     Absent,
     Null,
@@ -90,17 +90,17 @@ enum Form {
     TooLong,
 }
 
-impl Slot {
+impl PartialCall {
     /// The call in the terms common to all APIs.
     pub fn call(&self) -> Call {
         // Half a pair alone is no character, and becomes what stands for one.
         let text = || if self.half.is_empty() { self.text.clone() } else { self.text.clone() + &unescape(&self.half) };
         let arguments = match self.form {
-            Form::Absent => Arguments::Absent,
-            Form::Null => Arguments::Null,
-            Form::Text => Arguments::Text(text()),
-            Form::Object => Arguments::Object(text()),
-            Form::Other | Form::TooLong => Arguments::Other(text()),
+            ArgumentsForm::Absent => Arguments::Absent,
+            ArgumentsForm::Null => Arguments::Null,
+            ArgumentsForm::Text => Arguments::Text(text()),
+            ArgumentsForm::Object => Arguments::Object(text()),
+            ArgumentsForm::Other | ArgumentsForm::TooLong => Arguments::Other(text()),
         };
         let id = Some(self.id.clone()).filter(|id| !id.is_empty());
         Call { name: self.name.clone(), kind: self.kind, arguments, id }
@@ -108,7 +108,7 @@ impl Slot {
 
     /// True if the arguments exceeded the limit and were discarded.
     pub fn too_long(&self) -> bool {
-        self.form == Form::TooLong
+        self.form == ArgumentsForm::TooLong
     }
 
     fn started(&self) -> bool {
@@ -136,22 +136,22 @@ impl Slot {
 
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
         let (form, text) = match self.whole_text(value) {
-            Some(text) => (Form::Text, text),
-            None if value.is_null() => (Form::Null, "".into()),
-            None if value.is_object() => (Form::Object, value.raw_str().into()),
-            None => (Form::Other, value.raw_str().into()),
+            Some(text) => (ArgumentsForm::Text, text),
+            None if value.is_null() => (ArgumentsForm::Null, "".into()),
+            None if value.is_object() => (ArgumentsForm::Object, value.raw_str().into()),
+            None => (ArgumentsForm::Other, value.raw_str().into()),
         };
         self.form = match (self.form, form) {
-            (Form::TooLong, _) => return,
-            (Form::Absent | Form::Null, form) => form,
-            (own, Form::Null) => own,
-            (Form::Text, Form::Text) => Form::Text,
+            (ArgumentsForm::TooLong, _) => return,
+            (ArgumentsForm::Absent | ArgumentsForm::Null, form) => form,
+            (own, ArgumentsForm::Null) => own,
+            (ArgumentsForm::Text, ArgumentsForm::Text) => ArgumentsForm::Text,
             // An object after an empty string is the whole; anything else can't be joined.
-            (Form::Text, Form::Object) if !self.started() => Form::Object,
-            _ => Form::Other,
+            (ArgumentsForm::Text, ArgumentsForm::Object) if !self.started() => ArgumentsForm::Object,
+            _ => ArgumentsForm::Other,
         };
         if self.text.len() + text.len() > bytes_max {
-            self.form = Form::TooLong;
+            self.form = ArgumentsForm::TooLong;
             self.text.truncate(0);
             self.text.push_str("(longer than `limits.held_bytes`)");
             return;
@@ -164,7 +164,7 @@ impl Slot {
 /// Assembles the calls of one choice.
 #[derive(Clone, Debug)]
 pub struct Assembler {
-    slots: Vec<Slot>,
+    slots: Vec<PartialCall>,
     by_index: HashMap<u64, usize>,
     bytes_max: usize,
 }
@@ -176,7 +176,7 @@ impl Assembler {
     }
 
     /// The calls so far.
-    pub fn slots(&self) -> &[Slot] {
+    pub fn slots(&self) -> &[PartialCall] {
         &self.slots
     }
 
@@ -312,7 +312,7 @@ impl Assembler {
         if self.slots.first().is_some_and(|slot| (slot.kind == CallKind::Legacy) != (kind == CallKind::Legacy)) {
             return Err(AssembleError::Mixed);
         }
-        self.slots.push(Slot { kind, ..Slot::default() });
+        self.slots.push(PartialCall { kind, ..PartialCall::default() });
         let at = self.slots.len() - 1;
         if let Some(index) = index {
             self.by_index.insert(index, at);

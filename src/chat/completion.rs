@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::places;
 use crate::{
     chat::{
-        assembler::{AssembleError, Assembler, Slot},
+        assembler::{AssembleError, Assembler, PartialCall},
         promotion,
         stream::chunk::{finish_of, fitting_finish},
     },
@@ -31,11 +31,11 @@ use crate::{
         text::TextGate,
     },
     openai::usage,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// One choice of a buffered answer.
-struct WholeChoice {
+struct CompletionChoice {
     assembler: Assembler,
     texts: Vec<TextPlace>,
     /// Text of the choice.
@@ -46,26 +46,26 @@ struct WholeChoice {
     answer: AnswerNature,
 }
 
-impl WholeChoice {
-    fn slots(&self) -> &[Slot] {
+impl CompletionChoice {
+    fn slots(&self) -> &[PartialCall] {
         self.assembler.slots()
     }
 }
 
 /// A buffered answer.
-pub struct Answer {
+pub struct ChatCompletion {
     /// The upstream's bytes.
     came: Bytes,
     document: Document,
     /// The choices, in order.
-    choices: Vec<WholeChoice>,
+    choices: Vec<CompletionChoice>,
     /// Tools of calls that were promoted from text.
     promoted: Vec<String>,
     /// Text outside the answer was left out.
     stray: bool,
 }
 
-impl WholeAnswer for Answer {
+impl WholeAnswer for ChatCompletion {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let came = body.clone();
         let document = Document::parse(body)?;
@@ -90,8 +90,8 @@ impl WholeAnswer for Answer {
     }
 
     fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
-        let judge = |choice: &WholeChoice| {
-            let calls: Vec<_> = choice.slots().iter().map(Slot::call).collect();
+        let judge = |choice: &CompletionChoice| {
+            let calls: Vec<_> = choice.slots().iter().map(PartialCall::call).collect();
             let gates: Vec<&TextGate> = choice.texts.iter().map(|place| &place.gate).collect();
             context.judge_choice(&calls, &gates, choice.answer, inputs)
         };
@@ -116,7 +116,7 @@ impl WholeAnswer for Answer {
 
     fn write(&self, finals: Vec<ChoiceOutcome>, context: &Context, earlier: Option<serde_json::Value>, verdict: Option<&str>) -> Written {
         let root = self.document.root();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         if context.observes() {
             return Written { body: self.came.clone(), memo: None };
         }
@@ -145,7 +145,7 @@ impl WholeAnswer for Answer {
     }
 }
 
-fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Fault> {
+fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice, Fault> {
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
@@ -154,7 +154,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
         return Err(Fault::Unknown("a message with two members of one name"));
     }
     let finish_reason = finish_of(choice);
-    let mut read = WholeChoice {
+    let mut read = CompletionChoice {
         assembler: Assembler::new(usize::MAX),
         texts: Vec::new(),
         text: String::new(),
@@ -188,7 +188,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<WholeChoice, Faul
     Ok(read)
 }
 
-impl WholeChoice {
+impl CompletionChoice {
     /// Feeds a text through its gate; true if there is any.
     fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
         let Some(place) = TextPlace::read(strings_of(value)?, context) else { return Ok(false) };
@@ -198,7 +198,13 @@ impl WholeChoice {
     }
 }
 
-fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(ValidCall, crate::marks::Moment)], context: &Context) {
+fn accept(
+    edits: &mut Splices,
+    value: Value<'_>,
+    choice: &CompletionChoice,
+    calls: &[(ValidCall, crate::marks::MarkTime)],
+    context: &Context,
+) {
     let Some(message) = value.get("message") else { return };
     let elements = message.get("tool_calls").into_iter().flat_map(Value::items);
     // Both forms in one answer were refused.
@@ -252,7 +258,7 @@ fn accept(edits: &mut Edits, value: Value<'_>, choice: &WholeChoice, calls: &[(V
     }
 }
 
-fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidCall) {
+fn write_arguments(edits: &mut Splices, body: Value<'_>, name: &str, call: &ValidCall) {
     if call.renamed() {
         edits.set_member(body, "name", &quote(call.name()));
     }
@@ -262,7 +268,7 @@ fn write_arguments(edits: &mut Edits, body: Value<'_>, name: &str, call: &ValidC
     }
 }
 
-fn say_as_call(edits: &mut Edits, value: Value<'_>, call: &ValidCall, mark: &str) {
+fn say_as_call(edits: &mut Splices, value: Value<'_>, call: &ValidCall, mark: &str) {
     let function = format!(r#"{{"name":{},"arguments":{}}}"#, quote(call.name()), quote(call.arguments()));
     let calls = format!(r#"[{{"id":{},"type":"function","function":{function}}}]"#, quote(mark));
     edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":null,"refusal":null,"tool_calls":{calls}}}"#));
@@ -272,7 +278,7 @@ fn say_as_call(edits: &mut Edits, value: Value<'_>, call: &ValidCall, mark: &str
     }
 }
 
-fn say(edits: &mut Edits, value: Value<'_>, text: &str, json_only: bool) {
+fn say(edits: &mut Splices, value: Value<'_>, text: &str, json_only: bool) {
     let quoted = quote(text);
     let (content, refusal) = if json_only { ("null", &*quoted) } else { (&*quoted, "null") };
     edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#));

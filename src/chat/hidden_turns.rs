@@ -15,9 +15,9 @@ use crate::{
         turn::Said,
     },
     judge::call::{Call, CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     openai::{Api, content::text_of},
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 impl RoundForm for Chat {
@@ -34,7 +34,7 @@ impl RoundForm for Chat {
 
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
         let messages: Vec<Value<'_>> = request.root().get("messages")?.items().collect();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         for Back { turn, how, kept } in back {
             let Some(message) = messages.get(*turn).filter(|_| *how == How::Whole && !kept.lost) else { continue };
             let visible = kept.whole.is_empty().then(|| message.raw_str().to_owned());
@@ -46,7 +46,7 @@ impl RoundForm for Chat {
         (!edits.is_empty()).then(|| edits.apply(request.bytes()))
     }
 
-    fn marks(_: &Said, calls: &[(ValidCall, Moment)], context: &Context) -> Vec<String> {
+    fn marks(_: &Said, calls: &[(ValidCall, MarkTime)], context: &Context) -> Vec<String> {
         calls.iter().map(|(call, moment)| context.mint(call.name(), call.arguments(), *moment)).collect()
     }
 
@@ -71,7 +71,7 @@ impl RoundForm for Chat {
 
     fn append(request: &Document, added: &[String]) -> Option<Bytes> {
         let root = request.root();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.append_items(root.get("messages").filter(|own| own.is_array())?, &added.join(","));
         let choice = root.get_some("tool_choice");
         if let Some((choice, released)) = choice.and_then(|choice| Some((choice, released_choice(choice)?))) {
@@ -129,7 +129,7 @@ fn without_dropped(message: &str, behind: &[String], ids: &HashSet<&str>) -> Str
     let id = |call: Value<'_>| call.get("id").and_then(Value::text).unwrap_or_default().into_owned();
     let gone: HashSet<usize> =
         calls.items().map(id).enumerate().filter(|(_, id)| !ids.contains(&**id) && !run.contains(&**id)).map(|(at, _)| at).collect();
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if gone.len() == calls.items().count() {
         edits.remove_members(document.root(), |name| name == "tool_calls");
     } else {

@@ -5,13 +5,13 @@ use std::borrow::Cow;
 use super::request::Head;
 use crate::{
     exchange::evidence::material::Words,
-    judge::history::Answered,
+    judge::history::AnsweredCall,
     openai::content::text_of,
     wire::json::{Document, Value},
 };
 
 /// Extracts the texts of a request, and the results in `answered`.
-pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
+pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let messages: Vec<Value<'_>> = head.messages.items().collect();
     let mut words = Words::default();

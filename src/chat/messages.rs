@@ -6,13 +6,13 @@ use std::borrow::Cow;
 
 use crate::{
     exchange::request_error::{Refusal, unique},
-    judge::history::{Item, PastCall, result_classifier::Natures},
+    judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
     openai::content::text_of,
     wire::json::Value,
 };
 
 /// Position of one message's parts in the request.
-pub struct Place<'d> {
+pub struct MessageSpans<'d> {
     /// Content of the message.
     pub content: Option<Value<'d>>,
     /// Ids of its calls, or the id of the call that a result answers.
@@ -23,7 +23,11 @@ pub struct Place<'d> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> Result<(Vec<Item<'d>>, Vec<Place<'d>>), Refusal> {
+pub fn read_messages<'d>(
+    messages: Value<'d>,
+    natures: &ResultClassifier,
+    large: u64,
+) -> Result<(Vec<HistoryItem<'d>>, Vec<MessageSpans<'d>>), Refusal> {
     let count = messages.items().count();
     let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
     for message in messages.items() {
@@ -36,19 +40,19 @@ pub fn read_messages<'d>(messages: Value<'d>, natures: &Natures, large: u64) -> 
         let content = message.get_some("content");
         let mut ids = Vec::new();
         items.push(match &*role {
-            "assistant" => Item::Assistant(read_calls(message, &mut ids)?),
+            "assistant" => HistoryItem::Assistant(read_calls(message, &mut ids)?),
             "tool" | "function" => {
                 let answers = message.get("tool_call_id");
                 ids.extend(answers.filter(|id| id.is_string()));
                 let id = answers.and_then(Value::text).filter(|_| role == "tool");
                 let (name, raw) = (message.get("name").and_then(Value::text), content.map_or("", Value::raw_str));
                 let text = || content.and_then(text_of).unwrap_or_default();
-                Item::Result(natures.result(id, name, raw, large, text))
+                HistoryItem::Result(natures.result(id, name, raw, large, text))
             }
-            "user" => Item::User,
-            _ => Item::Other,
+            "user" => HistoryItem::User,
+            _ => HistoryItem::Other,
         });
-        places.push(Place { content, ids });
+        places.push(MessageSpans { content, ids });
     }
     Ok((items, places))
 }

@@ -10,10 +10,10 @@ use crate::{
         promotion::{self, Held, Passed, Promoted, Promotion, made},
         text::place::is_nothing,
     },
-    judge::call::turn::Ending,
+    judge::call::turn::FinishReason,
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::Event,
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::SseEvent,
     },
 };
 
@@ -30,7 +30,7 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
         return None;
     }
     let Promotion::Calls(calls) = promotion::calls(&content.text()?, context, true) else { return None };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.replace(content.span(), "null");
     edits.set_member(message, "tool_calls", &elements(&calls, false));
     edits.set_member(choice, "finish_reason", "\"tool_calls\"");
@@ -49,7 +49,7 @@ fn says_more(message: Value<'_>) -> bool {
 
 /// True if the answer was truncated.
 fn is_cut(choice: Value<'_>) -> bool {
-    choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| Ending::of_finish(&reason) != Ending::Complete)
+    choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| FinishReason::of_finish(&reason) != FinishReason::Complete)
 }
 
 fn elements(calls: &[Promoted], numbered: bool) -> String {
@@ -62,19 +62,19 @@ fn elements(calls: &[Promoted], numbered: bool) -> String {
 }
 
 /// Stage in front of a streamed answer's judge that promotes calls.
-pub struct Promoter {
+pub struct ChatPromoter {
     /// Held events.
     pub held: Held,
 }
 
-impl Promoter {
+impl ChatPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(promotion::allowed(context)) }
     }
 
     /// Handles an event; returns the events to forward.
-    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
+    pub fn take(&mut self, event: SseEvent, document: Document, context: &Context) -> Passed {
         if !self.held.is_open() {
             return vec![(event, document)];
         }
@@ -123,7 +123,7 @@ impl Promoter {
                 passed.push((event, document));
                 continue;
             };
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             if let Some(logprobs) = choice.get_some("logprobs") {
                 edits.replace(logprobs.span(), "null");
             }

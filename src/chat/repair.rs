@@ -9,7 +9,7 @@ use crate::{
     exchange::turn::{EchoedCall, EchoedTurn},
     judge::{call::CallKind, messages},
     violation::Violation,
-    wire::json::{Document, JsonError, splice::Edits, string::quote},
+    wire::json::{Document, JsonError, splice::Splices, string::quote},
 };
 
 /// Builds the request for the next attempt. `attempt` counts from 1 and is used in the ids of the echoed calls.
@@ -19,7 +19,7 @@ use crate::{
 pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32) -> Result<Bytes, JsonError> {
     let document = Document::parse(body.clone())?;
     let Some(messages) = document.root().get("messages") else { return Err(JsonError::Syntax(0)) };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.append_items(messages, &messages_of(turn, attempt));
     Ok(edits.apply(body))
 }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use super::{
     material::words_of,
-    messages::{Place, read_messages},
+    messages::{MessageSpans, read_messages},
 };
 use crate::{
     exchange::{
@@ -20,16 +20,16 @@ use crate::{
     judge::{
         call::{CallKind, turn::ToolChoice},
         history::{
-            self, Adjacency, Execution, History, Item, PastResult,
-            result_classifier::Natures,
-            stamp::{self, Nature, Stamp},
+            self, Adjacency, Execution, HistoryItem, PastResult, VerifiedHistory,
+            result_classifier::ResultClassifier,
+            stamp::{self, ResultTraits, Stamp},
         },
     },
     marks::{KeyRing, Scope},
     openai::content::text_of,
-    policy::{Mode, compiled::Rules},
+    policy::{PolicyMode, compiled::CompiledPolicy},
     violation::{Code, Violation},
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Depth to which a request is indexed: `messages[].tool_calls[].function.arguments`.
@@ -37,11 +37,11 @@ pub const DEPTH_NOTED: usize = 6;
 
 /// Inputs of the preparation besides the request.
 #[derive(Clone, Copy, Debug)]
-pub struct Inputs<'i> {
+pub struct PrepareInputs<'i> {
     /// The policy.
-    pub rules: &'i Rules,
+    pub rules: &'i CompiledPolicy,
     /// Classifier of results.
-    pub natures: &'i Natures,
+    pub natures: &'i ResultClassifier,
     /// Keys of the marks.
     pub ring: &'i KeyRing,
     /// Scope in which marks are valid.
@@ -136,7 +136,7 @@ impl<'d> Head<'d> {
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
-    let inputs = Inputs {
+    let inputs = PrepareInputs {
         rules: basis.rules,
         natures: basis.natures,
         ring: basis.ring,
@@ -157,13 +157,13 @@ fn data_of(document: &Document) -> Vec<String> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &Inputs<'_>) -> Result<Prepared, Refusal> {
+pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
     let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large)?;
     let past = history::verify(
         &items,
-        &history::Rules {
+        &history::HistoryRules {
             checks: &rules.checks,
             ring: inputs.ring,
             scope: inputs.scope,
@@ -177,9 +177,9 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
             told_apart: rules.policy.loops.forbids_repeating(),
         },
     );
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     let mut forged = Vec::new();
-    if rules.policy.mode == Mode::Enforce {
+    if rules.policy.mode == PolicyMode::Enforce {
         stamp_results(&mut edits, &past, &items, &places, inputs);
         edit_tools(&mut edits, root, head, tools, inputs.upstream);
         if let Some(protocol) = inputs.protocol.filter(|_| tools.any && !head.json_only) {
@@ -187,12 +187,12 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
         }
     }
     for (item, at) in items.iter().zip(&places) {
-        if let Item::Result(PastResult { nature: Nature { stamped: true, .. }, .. }) = item {
+        if let HistoryItem::Result(PastResult { nature: ResultTraits { stamped: true, .. }, .. }) = item {
             let own = past.executions.iter().find(|execution| std::ptr::eq(&places[execution.item], at));
             forged.extend(forged_stamp(rules, own, at));
         }
     }
-    let History { executions, succeeded, trail, answered, mut violations } = past;
+    let VerifiedHistory { executions, succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
@@ -219,10 +219,16 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &I
     })
 }
 
-fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: &[Place<'_>], inputs: &Inputs<'_>) {
+fn stamp_results(
+    edits: &mut Splices,
+    past: &VerifiedHistory,
+    items: &[HistoryItem<'_>],
+    places: &[MessageSpans<'_>],
+    inputs: &PrepareInputs<'_>,
+) {
     let form = inputs.rules.policy.results.stamp;
     for execution in &past.executions {
-        let (Some(place), Some(Item::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };
+        let (Some(place), Some(HistoryItem::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         match place.content {
             Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
@@ -233,7 +239,7 @@ fn stamp_results(edits: &mut Edits, past: &History, items: &[Item<'_>], places: 
 }
 
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
-fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &Place<'_>) -> Option<Violation> {
+fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, place: &MessageSpans<'_>) -> Option<Violation> {
     let text = place.content.and_then(text_of).unwrap_or_default();
     if own.is_some_and(|execution| text.contains(&execution.id)) {
         return None;
@@ -243,7 +249,7 @@ fn forged_stamp(rules: &Rules, own: Option<&Execution>, place: &Place<'_>) -> Op
     rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }
 
-fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
+fn edit_tools(edits: &mut Splices, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
     let member = if tools.dialect == Dialect::Legacy { "functions" } else { "tools" };
     let choice = if tools.dialect == Dialect::Legacy { "function_call" } else { "tool_choice" };
     match &tools.edit {
@@ -296,7 +302,7 @@ fn read_tool_choice(root: Value<'_>, any: bool) -> ToolChoice {
 }
 
 /// Appends the protocol text to the first system or developer message, or adds a new first message.
-fn inject_protocol(edits: &mut Edits, messages: Value<'_>, quoted: &str) {
+fn inject_protocol(edits: &mut Splices, messages: Value<'_>, quoted: &str) {
     let instructs = |message: &Value<'_>| message.get("role").is_some_and(|role| role.is_text("system") || role.is_text("developer"));
     let content = messages.items().find(instructs).and_then(|message| message.get("content"));
     match content {

@@ -11,14 +11,14 @@ use crate::{
         context::{Basis, Begun, Upstream},
         request_error::Refusal,
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
     wire::json::Document,
 };
 
 pub(super) const TOOL: &str = "run_speed_test";
-pub(super) const MOMENT: Moment = Moment { time_ms: 1_700_000_000_000, counter: 7 };
+pub(super) const MOMENT: MarkTime = MarkTime { time_ms: 1_700_000_000_000, counter: 7 };
 
 /// A policy, by its built-in name, and the keys.
 pub(super) struct Bench {

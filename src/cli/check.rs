@@ -8,8 +8,8 @@ use super::{Error, LoadedConfig, prepare};
 use crate::{
     mcp::{Mcp, McpError, connection::RmcpConnector, pins::Pins},
     policy::{
-        Mode,
-        compiled::{Rules, is_internal},
+        PolicyMode,
+        compiled::{CompiledPolicy, is_internal},
     },
     proxy::exchange::http_probe,
     settings::{
@@ -18,8 +18,8 @@ use crate::{
     },
     tools::registry::ToolSource,
     upstreams::{
-        capability_probe::Schedule,
-        quirks::{Fitting, presets::Preset},
+        capability_probe::ProbeSchedule,
+        quirks::{Quirks, presets::Preset},
     },
     violation::{Certainty, Code, Severity},
 };
@@ -34,7 +34,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Error> {
         prepared => prepared?,
     };
     let all = std::iter::once(&prepared.rules).chain(prepared.client_rules.iter().flatten());
-    let asked = |rules: &Rules| http_probe::unnamed(rules, &prepared.settings.probe_hosts).map(http_probe::unnamed_words);
+    let asked = |rules: &CompiledPolicy| http_probe::unnamed(rules, &prepared.settings.probe_hosts).map(http_probe::unnamed_words);
     let faults: Vec<String> = all.flat_map(|rules| compile_tools(rules).into_iter().chain(asked(rules))).collect();
     if !faults.is_empty() {
         return Err(Error::Failed(faults.join("\n")));
@@ -80,7 +80,7 @@ fn servers(settings: &Settings) -> Result<String, Error> {
 }
 
 /// Errors of the tools and their schemas, one line each; empty if there are none.
-pub fn compile_tools(rules: &Rules) -> Vec<String> {
+pub fn compile_tools(rules: &CompiledPolicy) -> Vec<String> {
     let fault = |tool: &crate::policy::compiled::PolicyTool| {
         let compiled =
             ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
@@ -201,14 +201,14 @@ fn upstream(upstream: &UpstreamSettings) -> String {
         text.push_str(&format!("\n            {name}: {fitting}"));
     }
     match upstream.probe {
-        Schedule::Off => {}
+        ProbeSchedule::Off => {}
         // Nobody's key is used behind their back, and a cassette isn't there to be asked.
         _ if upstream.cassette.is_some() => {}
         _ if upstream.credential == Credential::Caller => {
             text.push_str(&format!("\n            {name}: models are probed before their first use with tools, with the caller's own key"))
         }
-        Schedule::Startup => text.push_str(&format!("\n            {name}: models are probed at startup and before first use")),
-        Schedule::Every(every) => {
+        ProbeSchedule::Startup => text.push_str(&format!("\n            {name}: models are probed at startup and before first use")),
+        ProbeSchedule::Every(every) => {
             text.push_str(&format!("\n            {name}: models are probed every {}", humantime::format_duration(every)))
         }
     }
@@ -221,7 +221,7 @@ fn upstream(upstream: &UpstreamSettings) -> String {
 }
 
 /// Describes the changes made to requests for an upstream.
-fn fitting(fitting: &Fitting) -> String {
+fn fitting(fitting: &Quirks) -> String {
     let mut parts = Vec::new();
     if !fitting.drop.is_empty() {
         parts.push(format!("leaves out {}", fitting.drop.join(", ")));
@@ -240,12 +240,12 @@ fn fitting(fitting: &Fitting) -> String {
     parts.join("; ")
 }
 
-fn policy(out: &mut String, rules: &Rules) {
+fn policy(out: &mut String, rules: &CompiledPolicy) {
     line(out, "policy", &rules.source);
     line(out, "digest", &rules.digest);
     let mode = match rules.policy.mode {
-        Mode::Enforce => "enforce: judged, repaired, blocked",
-        Mode::Observe => "observe: judged and recorded, nothing changed",
+        PolicyMode::Enforce => "enforce: judged, repaired, blocked",
+        PolicyMode::Observe => "observe: judged and recorded, nothing changed",
     };
     line(out, "mode", mode);
     if rules.hold_all() {

@@ -14,7 +14,7 @@ use crate::cassette::{
     import::{self, Format},
     reader,
     redact::{Credentials, Redactor, pointer},
-    writer::{Rotation, Writer, is_directory},
+    writer::{CassetteWriter, Rotation, is_directory},
 };
 
 /// A format that can be imported.
@@ -103,7 +103,7 @@ pub fn import(arguments: &ImportArgs) -> Result<ExitCode, Error> {
     let rotation = Rotation { bytes: u64::MAX, every: Duration::MAX };
     let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
     let failed = |error: crate::cassette::writer::WriteError| Error::Failed(error.to_string());
-    let mut writer = Writer::open(&arguments.output, rotation, now_ms).map_err(failed)?;
+    let mut writer = CassetteWriter::open(&arguments.output, rotation, now_ms).map_err(failed)?;
     writer.append(lines.as_bytes(), now_ms).map_err(failed)?;
     writer.sync().map_err(failed)?;
     let secrets = match redactions {

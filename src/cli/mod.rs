@@ -22,7 +22,7 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    policy::{compiled::Rules, load},
+    policy::{compiled::CompiledPolicy, load},
     settings::{self, Environment, Flags, Settings},
 };
 
@@ -182,9 +182,9 @@ pub struct LoadedConfig {
     /// The settings.
     pub settings: Settings,
     /// The policy in force.
-    pub rules: Rules,
+    pub rules: CompiledPolicy,
     /// The clients' own policies, in the clients' order; `None` means the policy in force.
-    pub client_rules: Vec<Option<Rules>>,
+    pub client_rules: Vec<Option<CompiledPolicy>>,
 }
 
 /// Reads settings and policies from the process's environment and working directory.

@@ -9,7 +9,7 @@ use figment::error::{Error, Kind};
 
 /// One error in settings or a policy.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub struct Fault {
+pub struct ConfigError {
     /// The file, environment variable or flag that contains it.
     pub place: String,
     /// The line in the file, counting from 1, if known.
@@ -20,7 +20,7 @@ pub struct Fault {
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ConfigError {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.place)?;
         if let Some(line) = self.line {

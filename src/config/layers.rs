@@ -10,7 +10,7 @@ use figment::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::config::error::{Fault, explain, find_line, key_text, line_of};
+use crate::config::error::{ConfigError, explain, find_line, key_text, line_of};
 
 /// Layers of settings; later ones take precedence.
 #[derive(Debug, Default)]
@@ -23,9 +23,9 @@ impl Layers {
     /// Adds a TOML file.
     ///
     /// # Errors
-    /// [`Fault`] with the line if `text` isn't valid TOML.
-    pub(crate) fn toml(&mut self, place: &str, text: &str) -> Result<(), Fault> {
-        let values = <Toml as Format>::from_str::<Dict>(text).map_err(|error| Fault {
+    /// [`ConfigError`] with the line if `text` isn't valid TOML.
+    pub(crate) fn toml(&mut self, place: &str, text: &str) -> Result<(), ConfigError> {
+        let values = <Toml as Format>::from_str::<Dict>(text).map_err(|error| ConfigError {
             place: place.into(),
             line: error.span().map(|span| line_of(text, span.start)),
             key: String::new(),
@@ -58,7 +58,7 @@ impl Layers {
     ///
     /// # Errors
     /// The first error.
-    pub(crate) fn extract<T: DeserializeOwned>(&self) -> Result<T, Fault> {
+    pub(crate) fn extract<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         self.figment.extract().map_err(|error| {
             let place = error.metadata.as_ref().map(|metadata| metadata.name.to_string());
             self.located(place, &error.path, explain(&error))
@@ -66,16 +66,16 @@ impl Layers {
     }
 
     /// An error in the value at `path` (`upstreams.1.base_url`).
-    pub(crate) fn fault(&self, path: &str, message: impl Into<String>) -> Fault {
+    pub(crate) fn fault(&self, path: &str, message: impl Into<String>) -> ConfigError {
         let path: Vec<String> = path.split('.').map(String::from).collect();
         self.located(self.place(&path), &path, message.into())
     }
 
-    fn located(&self, place: Option<String>, path: &[String], message: String) -> Fault {
+    fn located(&self, place: Option<String>, path: &[String], message: String) -> ConfigError {
         let place = place.unwrap_or_else(|| "settings".into());
         let text = self.texts.iter().find(|(name, _)| *name == place);
         let line = text.and_then(|(_, text)| find_line(text, path));
-        Fault { place, line, key: key_text(path), message }
+        ConfigError { place, line, key: key_text(path), message }
     }
 
     fn place(&self, path: &[String]) -> Option<String> {

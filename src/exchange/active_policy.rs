@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::{
     exchange::tool_set::ToolSets,
-    judge::{call::CallRules, history::result_classifier::Natures, text},
+    judge::{call::CallRules, history::result_classifier::ResultClassifier, text},
     mcp::catalog::Catalog,
-    policy::compiled::Rules,
+    policy::compiled::CompiledPolicy,
     tools::registry::ToolSource,
     wire::json::string::quote,
 };
@@ -32,15 +32,15 @@ pub enum ActivePolicyError {
 /// Compiled policy with its tools.
 pub struct Standard {
     /// The policy.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<CompiledPolicy>,
     /// Its rules for calls.
     pub calls: Arc<CallRules>,
     /// Its classifier of results.
-    pub natures: Arc<Natures>,
+    pub natures: Arc<ResultClassifier>,
     /// Its tools, and the tool sets built with them.
     pub tools: ToolSets,
     /// Its rules for text, without those that an exchange adds.
-    pub text: text::Rules,
+    pub text: text::TextRules,
     /// Instructions on tools for the model, as a JSON string; `None` if there are none.
     pub protocol: Option<String>,
     /// Catalog of the MCP servers' tools, with its generation.
@@ -52,12 +52,16 @@ impl Standard {
     ///
     /// # Errors
     /// [`ActivePolicyError`] if a tool or pattern of the policy can't be used.
-    pub fn new(rules: Rules, held_bytes_max: usize) -> Result<Self, ActivePolicyError> {
+    pub fn new(rules: CompiledPolicy, held_bytes_max: usize) -> Result<Self, ActivePolicyError> {
         Self::with_offered(rules, held_bytes_max, Arc::default())
     }
 
     /// Compiles a policy with the tools that MCP servers offer.
-    pub(crate) fn with_offered(rules: Rules, held_bytes_max: usize, offered: Arc<(u64, Catalog)>) -> Result<Self, ActivePolicyError> {
+    pub(crate) fn with_offered(
+        rules: CompiledPolicy,
+        held_bytes_max: usize,
+        offered: Arc<(u64, Catalog)>,
+    ) -> Result<Self, ActivePolicyError> {
         let tools = tool_sets(&rules, &offered)?;
         let phrase = |claim: &crate::policy::compiled::CompiledClaim| text::PhraseRule {
             name: claim.name.to_string(),
@@ -66,7 +70,7 @@ impl Standard {
             turn: claim.turn,
             message: claim.message.to_string(),
         };
-        let text = text::Rules {
+        let text = text::TextRules {
             checks: rules.checks.clone(),
             show: rules.policy.citations.show,
             extra_patterns: rules.extra_patterns.clone().into(),
@@ -74,10 +78,10 @@ impl Standard {
             hold_all: rules.hold_all(),
             keep_text: rules.policy.citations.require,
             held_bytes_max,
-            ..text::Rules::default()
+            ..text::TextRules::default()
         };
         let calls = Arc::new(CallRules::new(&rules.policy.calls, &rules.checks)?);
-        let natures = Arc::new(Natures::new(rules.error_patterns.clone()));
+        let natures = Arc::new(ResultClassifier::new(rules.error_patterns.clone()));
         let protocol = rules.policy.protocol_text().map(|text| quote(&text));
         Ok(Self { rules: Arc::new(rules), calls, natures, tools, text, protocol, offered })
     }
@@ -91,7 +95,7 @@ impl Standard {
 }
 
 /// The policy's tools, followed by those of MCP servers.
-fn tool_sets(rules: &Rules, offered: &Arc<(u64, Catalog)>) -> Result<ToolSets, ActivePolicyError> {
+fn tool_sets(rules: &CompiledPolicy, offered: &Arc<(u64, Catalog)>) -> Result<ToolSets, ActivePolicyError> {
     let source = |tool: &crate::policy::compiled::PolicyTool| {
         let wrong = |why| ActivePolicyError::Tool { file: tool.file.display().to_string(), name: tool.name.to_string(), why };
         ToolSource::parse(&tool.raw).map_err(wrong)

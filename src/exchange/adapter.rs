@@ -21,7 +21,7 @@ use crate::{
     },
     wire::{
         json::{JsonError, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -117,7 +117,7 @@ pub trait AnswerStream: Sized {
     ///
     /// # Errors
     /// [`Fault`]: the stream must be aborted, with an error downstream.
-    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault>;
+    fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault>;
     /// Records that text outside the answer was left out before the events arrived here.
     fn note_stray(&mut self) {}
     /// Judges every choice after the last event.

@@ -8,12 +8,12 @@ use super::context::{AnswerNature, Context};
 use crate::{
     exchange::text::place::TextPlace,
     judge::call::{
-        Arguments, Call, CallKind, Cut, Outcome, ValidCall, judge_call,
+        Arguments, Call, CallKind, CallVerdict, Truncation, ValidCall, judge_call,
         turn::{ToolChoice, TurnVerdict},
     },
     tools::registry::{Tool, ToolKind},
     violation::Violation,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Names of parameters that hold the answer if a tool has several string parameters.
@@ -65,11 +65,11 @@ impl Context {
     pub(super) fn judge_answers(&self, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
         let (names, mut answered) = (&self.rules.policy.tools.answers, Answered::default());
         for (call, judged) in calls.iter().zip(&mut turn.calls) {
-            let Outcome::Accept(valid) = &judged.outcome else { continue };
+            let CallVerdict::Accept(valid) = &judged.outcome else { continue };
             let Some(tool) = self.tools.registry.tool(valid.name()) else { continue };
             let parameters = parameters(tool, names);
             let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
-            let (mut edits, mut found) = (Edits::default(), Vec::new());
+            let (mut edits, mut found) = (Splices::default(), Vec::new());
             for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
                 self.judge_answer(text, &mut edits, &mut found, &mut answered);
             }
@@ -79,17 +79,17 @@ impl Context {
             judged.violations.extend(found);
             if blocks {
                 answered.blocked = true;
-                judged.outcome = Outcome::Reject;
+                judged.outcome = CallVerdict::Reject;
             } else if !edits.is_empty()
                 && let Some(cleaned) = self.rejudged(call, &edits.apply(document.bytes()))
             {
-                judged.outcome = Outcome::Accept(cleaned);
+                judged.outcome = CallVerdict::Accept(cleaned);
             }
         }
         answered
     }
 
-    fn judge_answer(&self, text: Value<'_>, edits: &mut Edits, found: &mut Vec<Violation>, answered: &mut Answered) {
+    fn judge_answer(&self, text: Value<'_>, edits: &mut Splices, found: &mut Vec<Violation>, answered: &mut Answered) {
         let Some(place) = TextPlace::read_as_prose([text], self) else { return };
         found.extend(place.gate.violations().iter().cloned());
         answered.citations.extend(place.gate.citations().iter().cloned());
@@ -105,9 +105,9 @@ impl Context {
     fn rejudged(&self, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
         let arguments = String::from_utf8(arguments.to_vec()).ok()?;
         let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
-        match judge_call(&call, &self.tools.registry, &self.call_rules, Cut::Whole, &|_| None).outcome {
-            Outcome::Accept(valid) => Some(valid.into_corrected()),
-            Outcome::Reject => None,
+        match judge_call(&call, &self.tools.registry, &self.call_rules, Truncation::Whole, &|_| None).outcome {
+            CallVerdict::Accept(valid) => Some(valid.into_corrected()),
+            CallVerdict::Reject => None,
         }
     }
 
@@ -128,9 +128,9 @@ impl Context {
             let [parameter] = parameters(tool, names)[..] else { return None };
             let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
             let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-            match judge_call(&call, &self.tools.registry, &self.call_rules, Cut::Whole, &|_| None).outcome {
-                Outcome::Accept(valid) => Some(valid),
-                Outcome::Reject => None,
+            match judge_call(&call, &self.tools.registry, &self.call_rules, Truncation::Whole, &|_| None).outcome {
+                CallVerdict::Accept(valid) => Some(valid),
+                CallVerdict::Reject => None,
             }
         })
     }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     judge::{call::ValidCall, messages},
     openai::usage,
-    policy::{Mode, OnExhausted},
+    policy::{OnExhausted, PolicyMode},
     violation::{Code, Violation},
 };
 
@@ -146,9 +146,9 @@ impl RepairBudget {
     }
 
     /// Chooses the action for a judged answer.
-    fn decide(&self, judged: &[JudgedChoice], mode: Mode, on_exhausted: OnExhausted) -> Decision {
+    fn decide(&self, judged: &[JudgedChoice], mode: PolicyMode, on_exhausted: OnExhausted) -> Decision {
         let Some(bad) = judged.iter().find(|choice| choice.blocks()) else { return Decision::Accept };
-        if mode == Mode::Observe {
+        if mode == PolicyMode::Observe {
             return Decision::Accept;
         }
         let text = judged.iter().any(JudgedChoice::blocks_text);

@@ -13,7 +13,7 @@ use crate::{
     },
     judge::{
         call::turn::TurnVerdict,
-        loops::{Limit, Stop},
+        loops::{Limit, LimitHit},
     },
     marks::{KeyRing, Scope},
     policy::{OnBlockedJson, Policy, load::PolicySource},
@@ -97,7 +97,7 @@ fn play(context: &Context, events: &[Event]) -> String {
             BadTurn(text) => vec![choice(Some(violation(Code::UnknownTool, text)), None)],
             Mixed => vec![choice(None, None), bad("x")],
             Stopped => {
-                let stop = Stop { limit: Limit::AllTools, times: 3, until_ms: None };
+                let stop = LimitHit { limit: Limit::AllTools, times: 3, until_ms: None };
                 let stopped = crate::exchange::loop_guard::Stopped { tool: None, stop };
                 vec![JudgedChoice { stops: vec![stopped], ..choice(Some(violation(Code::LoopDetected, "again")), None) }]
             }
@@ -195,7 +195,7 @@ fn attempts_table_takes_the_same_steps_for_every_driver() {
 
 #[test]
 fn attempts_in_observe_mode_accept_everything() {
-    let context = context(|policy| policy.mode = Mode::Observe, "");
+    let context = context(|policy| policy.mode = PolicyMode::Observe, "");
     assert_eq!(play(&context, &[BadTurn("a")]), "accept: warn");
     let mut attempts = Attempts::new(vec![violation(Code::UnverifiedCall, "x")]);
     assert!(attempts.refusal(&context).is_none());

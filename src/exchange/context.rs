@@ -23,16 +23,16 @@ use crate::{
     judge::{
         call::{
             Call, CallRules,
-            turn::{Ending, ToolChoice, TurnRules, TurnVerdict, judge_turn},
+            turn::{FinishReason, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         },
-        history::{Execution, calls::Trail, result_classifier::Natures},
-        loops::Beyond,
+        history::{Execution, calls::CallHistory, result_classifier::ResultClassifier},
+        loops::ExternalCounts,
         text::TextGate,
-        textual_calls::Names,
-        word_index::Standing,
+        textual_calls::ToolFilter,
+        word_index::LazyWordIndex,
     },
-    marks::{KeyRing, Moment, Scope},
-    policy::{Mode, OnBlockedJson, compiled::Rules},
+    marks::{KeyRing, MarkTime, Scope},
+    policy::{OnBlockedJson, PolicyMode, compiled::CompiledPolicy},
     violation::{Code, Severity, Violation},
     wire::json::Document,
 };
@@ -46,11 +46,11 @@ pub struct Context {
     /// Id of the exchange.
     pub id: Uuid,
     /// The policy.
-    pub rules: Arc<Rules>,
+    pub rules: Arc<CompiledPolicy>,
     /// The policy's rules for calls, compiled.
     pub call_rules: Arc<CallRules>,
     /// Classifier of results.
-    pub natures: Arc<Natures>,
+    pub natures: Arc<ResultClassifier>,
     /// Keys of the marks.
     pub ring: Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -64,7 +64,7 @@ pub struct Context {
     /// Tools with a successful result.
     pub succeeded: Vec<String>,
     /// Rules of the text gates.
-    pub text: crate::judge::text::Rules,
+    pub text: crate::judge::text::TextRules,
     /// `response_format` asks for JSON.
     pub json_only: bool,
     /// Number of choices requested.
@@ -82,9 +82,9 @@ pub struct Context {
     /// The conversation's own data, decoded on first use.
     data: OnceLock<Vec<String>>,
     /// Tool names whose calls count if written as text; read from the request on first use.
-    pub(super) written: OnceLock<Option<Names>>,
+    pub(super) written: OnceLock<Option<ToolFilter>>,
     /// Index of that data, for looking up phrases.
-    pub(super) standing: Standing,
+    pub(super) standing: LazyWordIndex,
     /// Executions by id; used if there are more than [`FEW`].
     by_id: OnceLock<HashMap<String, usize>>,
     /// Number of comparisons of names with tool names for near matches.
@@ -117,7 +117,7 @@ pub struct Prepared {
     /// Tools with a successful result in the history.
     pub succeeded: Vec<String>,
     /// Calls since the last user message.
-    pub trail: Trail,
+    pub trail: CallHistory,
     /// The results of the history, with the ids of those that are executions.
     pub evidence: Material,
     /// Violations found in the request, the registry and the history.
@@ -138,13 +138,13 @@ pub struct Basis<'b> {
     /// Id of the exchange.
     pub id: Uuid,
     /// The policy.
-    pub rules: &'b Arc<Rules>,
+    pub rules: &'b Arc<CompiledPolicy>,
     /// The policy's rules for calls, compiled.
     pub call_rules: &'b Arc<CallRules>,
     /// Classifier of results.
-    pub natures: &'b Arc<Natures>,
+    pub natures: &'b Arc<ResultClassifier>,
     /// The policy's rules for text.
-    pub text: &'b crate::judge::text::Rules,
+    pub text: &'b crate::judge::text::TextRules,
     /// Keys of the marks.
     pub ring: &'b Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -160,7 +160,7 @@ pub struct Basis<'b> {
     /// Limit for the bytes held of one call.
     pub held_bytes_max: usize,
     /// Counts for loop control from outside the conversation.
-    pub beyond: Beyond,
+    pub beyond: ExternalCounts,
 }
 
 /// A request that was read, verified and prepared.
@@ -199,7 +199,7 @@ impl Begun {
         text.hold_all |= opinion && text.checks.severity(Code::VerifierContradiction) == Severity::Block;
         let mut beyond = basis.beyond;
         if !beyond.session.is_empty() {
-            let own: HashSet<Moment> = executions.iter().map(|execution| execution.moment).collect();
+            let own: HashSet<MarkTime> = executions.iter().map(|execution| execution.moment).collect();
             beyond.session.retain(|call| !own.contains(&call.moment));
         }
         let context = Arc::new(Context {
@@ -224,7 +224,7 @@ impl Begun {
             data_of,
             data: OnceLock::new(),
             written: OnceLock::new(),
-            standing: Standing::default(),
+            standing: LazyWordIndex::default(),
             by_id: OnceLock::new(),
             compared: AtomicUsize::new(0),
             evidence,
@@ -242,7 +242,7 @@ impl Begun {
 impl Context {
     /// True in observe mode: nothing is changed.
     pub fn observes(&self) -> bool {
-        self.rules.policy.mode == Mode::Observe
+        self.rules.policy.mode == PolicyMode::Observe
     }
 
     /// True if toolmark's own text goes into `refusal`: JSON was requested, and a parser would fail on plain text in
@@ -295,7 +295,7 @@ impl Context {
     }
 
     /// Mints the mark of a call that is passed on.
-    pub fn mint(&self, tool: &str, arguments: &str, moment: Moment) -> String {
+    pub fn mint(&self, tool: &str, arguments: &str, moment: MarkTime) -> String {
         let mark = self.ring.mint(&self.scope, tool, arguments, moment);
         self.inquiry.minted(moment, &mark);
         mark
@@ -406,15 +406,15 @@ pub struct AnswerNature {
     /// offer.
     pub unoffered_calls: bool,
     /// Ending of the choice, by its `finish_reason`.
-    pub ending: Ending,
+    pub ending: FinishReason,
 }
 
 impl AnswerNature {
     /// Traits from `finish_reason` and the presence of a refusal.
     pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
-        let ending = match finish_reason.map_or(Ending::Complete, Ending::of_finish) {
+        let ending = match finish_reason.map_or(FinishReason::Complete, FinishReason::of_finish) {
             // A refusal beside an answer excuses the answer from nothing.
-            Ending::Complete | Ending::Broken if refused && !has_text => Ending::Refusal,
+            FinishReason::Complete | FinishReason::Broken if refused && !has_text => FinishReason::Refusal,
             ending => ending,
         };
         Self { has_text, has_audio, hosted_calls: false, unoffered_calls: false, ending }

@@ -14,9 +14,9 @@ use bytes::Bytes;
 use crate::{
     judge::history::{
         Execution,
-        calls::{STEPS_MAX, Step, Trail},
+        calls::{CallHistory, CallTurn, STEPS_MAX},
     },
-    marks::Moment,
+    marks::MarkTime,
 };
 
 /// Limit for the remembered executions of one conversation; the latest are kept.
@@ -51,7 +51,7 @@ pub struct Thread {
     /// Tools with a successful result.
     pub succeeded: Vec<String>,
     /// Calls since the last user message.
-    pub trail: Trail,
+    pub trail: CallHistory,
     /// Arrays of tools from input items: JSON.
     pub tools: Vec<Arc<str>>,
     /// Texts of users, tools and instructions.
@@ -116,7 +116,7 @@ pub struct KnownCall {
     /// The tool.
     pub tool: Arc<str>,
     /// Time of its mark.
-    pub moment: Moment,
+    pub moment: MarkTime,
     /// Its [`crate::judge::history::calls::call_digest`].
     pub digest: u64,
     /// Its arguments, as evidence for claims about its result; long ones are truncated.
@@ -292,13 +292,13 @@ impl Thread {
     }
 
     /// Replaces the trail: `trail` has all calls since the last user message.
-    pub fn follow(&mut self, trail: &[Step]) {
+    pub fn follow(&mut self, trail: &[CallTurn]) {
         let mut uses = 0;
-        let fits = |step: &&Step| {
+        let fits = |step: &&CallTurn| {
             uses += step.uses.len();
             uses <= TRAIL_USES_MAX
         };
-        let mut kept: Trail = trail.iter().rev().take(STEPS_MAX).take_while(fits).cloned().collect();
+        let mut kept: CallHistory = trail.iter().rev().take(STEPS_MAX).take_while(fits).cloned().collect();
         kept.reverse();
         self.trail = kept;
     }
@@ -365,7 +365,7 @@ impl Thread {
         let executions: usize = self.executions.iter().map(|execution| execution.id.len() + execution.tool.len() + 96).sum();
         let succeeded: usize = self.succeeded.iter().map(|tool| tool.len() + 24).sum();
         let tools: usize = self.tools.iter().map(|tools| tools.len() + 16).sum();
-        let of_step = |step: &Step| step.uses.iter().map(|own| own.tool.len() + 64).sum::<usize>() + 48;
+        let of_step = |step: &CallTurn| step.uses.iter().map(|own| own.tool.len() + 64).sum::<usize>() + 48;
         let trail: usize = self.trail.iter().map(of_step).sum();
         let results: usize = self.results.iter().map(|result| result.bytes()).sum();
         let said: usize = self.said.iter().map(|text| text.len() + 16).sum::<usize>() + self.asked.len();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     fn execution(number: usize, recent: bool) -> Execution {
-        let (id, moment) = (format!("t_{number:013}_0123456789abcdef"), Moment { time_ms: number as u64, counter: 0 });
+        let (id, moment) = (format!("t_{number:013}_0123456789abcdef"), MarkTime { time_ms: number as u64, counter: 0 });
         Execution { id, tool: "t".to_owned(), moment, failed: false, recent, expired: false, item: 3, mark: String::new(), result: [0; 32] }
     }
 

@@ -8,17 +8,17 @@ use super::{
 };
 use crate::{
     judge::{
-        call::{Arguments, Outcome, ValidCall},
+        call::{Arguments, CallVerdict, ValidCall},
         messages,
     },
-    marks::Moment,
+    marks::MarkTime,
     violation::{Code, Severity, Verdict, Violation},
     wire::json::{canonical, string::quote},
 };
 
 /// Outcome of one choice downstream. Calls that are passed on have the moment of their mark.
 #[derive(Clone, Debug)]
-pub enum ChoiceOutcome<C = (ValidCall, Moment)> {
+pub enum ChoiceOutcome<C = (ValidCall, MarkTime)> {
     /// The model's turn with these calls.
     Accept(Vec<C>),
     /// This text in place of the rest of the choice.
@@ -29,7 +29,7 @@ pub enum ChoiceOutcome<C = (ValidCall, Moment)> {
 
 impl ChoiceOutcome<ValidCall> {
     /// The outcome with a moment for each call that is passed on, in order.
-    pub fn with_moments(self, mut moment: impl FnMut(&ValidCall) -> Moment) -> ChoiceOutcome {
+    pub fn with_moments(self, mut moment: impl FnMut(&ValidCall) -> MarkTime) -> ChoiceOutcome {
         let mut timed = |call: ValidCall| {
             let moment = moment(&call);
             (call, moment)
@@ -73,7 +73,7 @@ pub fn rejected_turn(choice: &JudgedChoice, said: Said) -> EchoedTurn {
                 Arguments::Text(text) | Arguments::Object(text) | Arguments::Other(text) => text,
                 Arguments::Absent | Arguments::Null => String::new(),
             };
-            let rejected = matches!(judged.outcome, Outcome::Reject);
+            let rejected = matches!(judged.outcome, CallVerdict::Reject);
             let own = judged.violations.iter().filter(|violation| rejected && violation.severity >= Severity::Warn);
             let violations = own.chain(of_turn.iter().copied()).cloned().collect();
             let example = judged.example.clone().filter(|_| rejected);

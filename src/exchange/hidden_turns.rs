@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::{context::Context, turn::Said};
 use crate::{
     judge::call::ValidCall,
-    marks::{CallMark, Moment, Scope},
+    marks::{CallMark, MarkTime, Scope},
     openai::Api,
     wire::json::{Document, Value},
 };
@@ -121,7 +121,7 @@ pub trait RoundForm {
     /// The request with hidden turns restored; `turns` are those of the request. `None` if there is nothing to restore.
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes>;
     /// Ids of the accepted calls, as written in the answer.
-    fn marks(said: &Said, calls: &[(ValidCall, Moment)], context: &Context) -> Vec<String>;
+    fn marks(said: &Said, calls: &[(ValidCall, MarkTime)], context: &Context) -> Vec<String>;
     /// The model's text and calls in the form in which an application would send them back. `calls`: the accepted ones
     /// with their marks, in the order of `said`.
     fn said_again(said: &Said, calls: &[(&ValidCall, &str)], context: &Context) -> Vec<String>;
@@ -234,7 +234,7 @@ mod tests {
 
     fn mark(hides: bool) -> String {
         let ring = crate::marks::KeyRing::new(&[[1; 32]]);
-        ring.mint(&Scope::anonymous(), "t", "{}", Moment { time_ms: 1_800_000_000_000, counter: u16::from(hides) })
+        ring.mint(&Scope::anonymous(), "t", "{}", MarkTime { time_ms: 1_800_000_000_000, counter: u16::from(hides) })
     }
 
     #[test]

@@ -8,8 +8,8 @@ use std::sync::{
 
 use super::context::Context;
 use crate::{
-    judge::text::{Known, Progress, Rules, TextGate},
-    marks::Moment,
+    judge::text::{GateProgress, LedgerAnswer, TextGate, TextRules},
+    marks::MarkTime,
 };
 
 /// Limit for the ids looked up in one exchange; further ones count as unknown.
@@ -26,8 +26,8 @@ pub struct Inquiry {
 #[derive(Debug, Default)]
 struct Ids {
     asked: Vec<String>,
-    known: Vec<(String, Known)>,
-    marks: Vec<(Moment, Box<str>)>,
+    known: Vec<(String, LedgerAnswer)>,
+    marks: Vec<(MarkTime, Box<str>)>,
     trimmed: Vec<String>,
 }
 
@@ -38,13 +38,13 @@ impl Inquiry {
     }
 
     /// The ledger's answer about an id; `None` queues the id for lookup. Beyond the limit an id counts as unknown.
-    pub fn ask(&self, id: &str) -> Option<Known> {
+    pub fn ask(&self, id: &str) -> Option<LedgerAnswer> {
         let mut ids = self.ids();
         if let Some((_, known)) = ids.known.iter().find(|(known, _)| known == id) {
             return Some(*known);
         }
         if ids.known.len() + ids.asked.len() >= ASKED_MAX {
-            return Some(Known::default());
+            return Some(LedgerAnswer::default());
         }
         if !ids.asked.iter().any(|asked| asked == id) {
             ids.asked.push(id.to_owned());
@@ -54,12 +54,12 @@ impl Inquiry {
     }
 
     /// Records the mark that was minted for a call at that moment.
-    pub fn minted(&self, moment: Moment, mark: &str) {
+    pub fn minted(&self, moment: MarkTime, mark: &str) {
         self.ids().marks.push((moment, mark.into()));
     }
 
     /// Takes the recorded marks.
-    pub fn marks(&self) -> Vec<(Moment, Box<str>)> {
+    pub fn marks(&self) -> Vec<(MarkTime, Box<str>)> {
         std::mem::take(&mut self.ids().marks)
     }
 
@@ -85,7 +85,7 @@ impl Inquiry {
     }
 
     /// Answers all queued lookups by `known`.
-    pub fn answer(&self, mut known: impl FnMut(&str) -> Known) {
+    pub fn answer(&self, mut known: impl FnMut(&str) -> LedgerAnswer) {
         let mut ids = self.ids();
         let asked = std::mem::take(&mut ids.asked);
         ids.known.extend(asked.into_iter().map(|id| {
@@ -104,15 +104,15 @@ impl Context {
 
     /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
     pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
-        let prose = self.json_only.then(|| Rules { json_only: false, ..self.text.clone() });
+        let prose = self.json_only.then(|| TextRules { json_only: false, ..self.text.clone() });
         let rules = prose.as_ref().unwrap_or(&self.text);
         self.feed_by(rules, gate, text);
         self.close_by(rules, gate);
     }
 
-    fn feed_by(&self, rules: &Rules, gate: &mut TextGate, text: &str) {
+    fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
         let mut progress = gate.handle(text, rules, self);
-        while let Progress::Need(ids) = progress {
+        while let GateProgress::Need(ids) = progress {
             if !self.tell(gate, &ids) {
                 return;
             }
@@ -125,8 +125,8 @@ impl Context {
         self.close_by(&self.text, gate);
     }
 
-    fn close_by(&self, rules: &Rules, gate: &mut TextGate) {
-        while let Progress::Need(ids) = gate.finish(rules, self) {
+    fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
+        while let GateProgress::Need(ids) = gate.finish(rules, self) {
             if !self.tell(gate, &ids) {
                 return;
             }

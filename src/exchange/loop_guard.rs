@@ -6,9 +6,9 @@
 use super::context::{Context, JudgedChoice};
 use crate::{
     judge::{
-        call::{Outcome, turn::TurnVerdict},
-        history::calls::Trail,
-        loops::{Beyond, Limit, Stop, Watch},
+        call::{CallVerdict, turn::TurnVerdict},
+        history::calls::CallHistory,
+        loops::{ExternalCounts, Limit, LimitHit, LoopDetector},
     },
     policy::OnLimit,
     violation::{Code, Severity, Violation},
@@ -23,7 +23,7 @@ pub struct Stopped {
     /// Name of the tool; `None` if all tools are concerned.
     pub tool: Option<Box<str>>,
     /// The limit that was hit.
-    pub stop: Stop,
+    pub stop: LimitHit,
 }
 
 /// Inputs of a judgement that differ between attempts; the others are in [`Context`].
@@ -39,9 +39,9 @@ pub struct AttemptInputs {
 #[derive(Debug, Default)]
 pub struct LoopHistory {
     /// Calls since the last user message.
-    pub trail: Trail,
+    pub trail: CallHistory,
     /// Counts from outside the conversation.
-    pub beyond: Beyond,
+    pub beyond: ExternalCounts,
 }
 
 impl Context {
@@ -51,9 +51,9 @@ impl Context {
             return Vec::new();
         }
         let LoopHistory { trail, beyond } = &self.loops;
-        let watch = Watch { limits: &self.rules.policy.loops, trail, beyond, now_ms: inputs.now_ms };
+        let watch = LoopDetector { limits: &self.rules.policy.loops, trail, beyond, now_ms: inputs.now_ms };
         let LoopState { told, invented, .. } = inputs.loops;
-        let object = |tool: Option<&str>, stop: &Stop| {
+        let object = |tool: Option<&str>, stop: &LimitHit| {
             let advice = if told == 0 {
                 stop.advice(watch.now_ms)
             } else {
@@ -67,11 +67,11 @@ impl Context {
         }
         let mut stops = Vec::new();
         for judged in &mut turn.calls {
-            let Outcome::Accept(call) = &judged.outcome else { continue };
+            let CallVerdict::Accept(call) = &judged.outcome else { continue };
             let Some(stop) = watch.call(call.name(), call.arguments()) else { continue };
             let (tool, violation) = (call.name().into(), object(Some(call.name()), &stop));
             if violation.as_ref().is_some_and(Violation::blocks) {
-                judged.outcome = Outcome::Reject;
+                judged.outcome = CallVerdict::Reject;
             }
             judged.violations.extend(violation);
             stops.push(Stopped { tool: Some(tool), stop });

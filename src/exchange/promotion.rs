@@ -11,15 +11,15 @@ use super::context::Context;
 use crate::{
     exchange::{text::asked_for_calls, tool_set::Dialect},
     judge::{
-        call::{Arguments, Call, CallKind, Cut, Outcome, judge_call, turn::ToolChoice},
-        textual_calls::{self, Fences, Names, Reading, WrittenArguments, WrittenCall},
+        call::{Arguments, Call, CallKind, CallVerdict, Truncation, judge_call, turn::ToolChoice},
+        textual_calls::{self, FenceMode, TextualArguments, TextualCall, TextualParse, ToolFilter},
     },
     policy::PromoteTextual,
     tools::registry::ToolKind,
     violation::{Code, Violation},
     wire::{
         json::{Document, Value, string::quote},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -81,7 +81,7 @@ impl HeldText {
 }
 
 /// Events of a stream that are forwarded to its judge.
-pub type Passed = Vec<(Event, Document)>;
+pub type Passed = Vec<(SseEvent, Document)>;
 
 /// Events of a stream that are held because their text may become calls.
 #[derive(Default)]
@@ -110,7 +110,7 @@ impl Held {
     }
 
     /// Holds an event; false if the limit is exceeded.
-    pub fn hold(&mut self, event: Event, document: Document, context: &Context) -> bool {
+    pub fn hold(&mut self, event: SseEvent, document: Document, context: &Context) -> bool {
         self.bytes += event.data.as_ref().map_or(0, Bytes::len) + EVENT_BYTES;
         self.events.push((event, document));
         self.bytes <= context.held_bytes_max.saturating_mul(EVENTS_FACTOR)
@@ -124,9 +124,9 @@ impl Held {
 }
 
 /// A copy of an event with other data; `None` if that isn't JSON.
-pub fn made(event: &Event, data: Bytes) -> Option<(Event, Document)> {
+pub fn made(event: &SseEvent, data: Bytes) -> Option<(SseEvent, Document)> {
     let document = Document::parse(data.clone()).ok()?;
-    Some((Event { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
+    Some((SseEvent { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
 }
 
 /// True if calls may be promoted from text in this exchange.
@@ -151,20 +151,20 @@ pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
     }
     let exact = context.rules.policy.calls.promote_textual == PromoteTextual::Exact;
     let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
-    let read = |names| textual_calls::read(text, &known, names, if exact { Fences::Code } else { Fences::Wrapper }, last);
-    let widest = read(if exact { Names::Known } else { Names::Any });
+    let read = |names| textual_calls::read(text, &known, names, if exact { FenceMode::Code } else { FenceMode::Wrapper }, last);
+    let widest = read(if exact { ToolFilter::Known } else { ToolFilter::Any });
     // Most texts end here, at their first character.
-    let Some(names) = (widest != Reading::Nothing).then(|| asked_for_calls::names(context)) else { return Promotion::Text };
+    let Some(names) = (widest != TextualParse::Nothing).then(|| asked_for_calls::names(context)) else { return Promotion::Text };
     let reading = match names {
         None => return Promotion::Text,
-        Some(Names::Any) => widest,
+        Some(ToolFilter::Any) => widest,
         Some(_) if exact => widest,
         Some(names) => read(names),
     };
     match reading {
-        Reading::More => Promotion::More,
-        Reading::Nothing => Promotion::Text,
-        Reading::Calls(written) => {
+        TextualParse::More => Promotion::More,
+        TextualParse::Nothing => Promotion::Text,
+        TextualParse::Calls(written) => {
             let promoted = |call| if exact { fitting(call, context) } else { Some(as_written(call, context)) };
             written.into_iter().map(promoted).collect::<Option<Vec<_>>>().map_or(Promotion::Text, Promotion::Calls)
         }
@@ -181,10 +181,10 @@ pub fn notes(tools: &[String], context: &Context) -> impl Iterator<Item = Violat
 }
 
 /// A call as written, to be judged like any other.
-fn as_written(written: WrittenCall, context: &Context) -> Promoted {
+fn as_written(written: TextualCall, context: &Context) -> Promoted {
     let arguments = match written.arguments {
-        WrittenArguments::Json(json) => json,
-        WrittenArguments::Values(values) => {
+        TextualArguments::Json(json) => json,
+        TextualArguments::Values(values) => {
             let tool = context.tools.registry.tool(&written.tool);
             let typed = tool.and_then(|tool| typed(&values, &tool.raw));
             let text = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
@@ -195,19 +195,19 @@ fn as_written(written: WrittenCall, context: &Context) -> Promoted {
 }
 
 /// A call that is valid as written; `None` if it isn't.
-fn fitting(written: WrittenCall, context: &Context) -> Option<Promoted> {
+fn fitting(written: TextualCall, context: &Context) -> Option<Promoted> {
     let tool = context.tools.registry.tool(&written.tool)?;
     let arguments = match written.arguments {
-        WrittenArguments::Json(json) => json,
-        WrittenArguments::Values(values) => typed(&values, &tool.raw)?,
+        TextualArguments::Json(json) => json,
+        TextualArguments::Values(values) => typed(&values, &tool.raw)?,
     };
     let call = Call { name: written.tool, kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-    let judged = judge_call(&call, &context.tools.registry, &context.call_rules, Cut::Whole, &|_| None);
+    let judged = judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None);
     match judged.outcome {
-        Outcome::Accept(valid) if !valid.corrected() => {
+        CallVerdict::Accept(valid) if !valid.corrected() => {
             Some(Promoted { tool: valid.name().to_owned(), arguments: valid.arguments().to_owned() })
         }
-        Outcome::Accept(_) | Outcome::Reject => None,
+        CallVerdict::Accept(_) | CallVerdict::Reject => None,
     }
 }
 

@@ -9,11 +9,11 @@ use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
 use crate::{
-    judge::history::result_classifier::Natures,
+    judge::history::result_classifier::ResultClassifier,
     openai::content::text_of,
     policy::{
         state_probe::HttpProbe,
-        state_rules::{CompiledState, Expect, Occasion},
+        state_rules::{CompiledState, Expect, StateTrigger},
     },
     schema::Schema,
     wire::json::{Document, Value as Node},
@@ -47,7 +47,7 @@ struct Done {
 }
 
 /// Checks for an answer, without duplicates; at most [`LOOKED_MAX`].
-pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Natures) -> Vec<Due> {
+pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &ResultClassifier) -> Vec<Due> {
     let mut due: Vec<Due> = Vec::new();
     let mut add = |rule: usize, values: Values| {
         let new = Due { rule, values };
@@ -55,12 +55,12 @@ pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Na
             due.push(new);
         }
     };
-    let done = if rules.iter().any(|rule| matches!(rule.when, Occasion::Tool { .. })) { done(request, natures) } else { Vec::new() };
+    let done = if rules.iter().any(|rule| matches!(rule.when, StateTrigger::Tool { .. })) { done(request, natures) } else { Vec::new() };
     for (at, rule) in rules.iter().enumerate() {
         match &rule.when {
-            Occasion::Tool { unless: Some(unless), .. } if unless.is_match(text) => {}
-            Occasion::Tool { name, .. } => done.iter().filter(|own| is(&own.tool, name)).for_each(|own| add(at, values_of(own))),
-            Occasion::Phrase(regex) => {
+            StateTrigger::Tool { unless: Some(unless), .. } if unless.is_match(text) => {}
+            StateTrigger::Tool { name, .. } => done.iter().filter(|own| is(&own.tool, name)).for_each(|own| add(at, values_of(own))),
+            StateTrigger::Phrase(regex) => {
                 for found in regex.captures_iter(text) {
                     let named = regex.capture_names().flatten().filter_map(|name| Some((name, found.name(name)?.as_str())));
                     add(at, named.map(|(name, value)| (name.to_owned(), Value::from(value))).collect());
@@ -91,7 +91,7 @@ fn values_of(done: &Done) -> Values {
 }
 
 /// Calls that succeeded since the last user message, in either API's format.
-fn done(request: &Document, natures: &Natures) -> Vec<Done> {
+fn done(request: &Document, natures: &ResultClassifier) -> Vec<Done> {
     let root = request.root();
     let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
     let is = |item: &Node<'_>, member: &str, text: &str| item.get(member).is_some_and(|own| own.is_text(text));
@@ -438,7 +438,7 @@ mod tests {
             {"type":"function_call_output","call_id":"1","output":"{\"id\":3}"}]}"#;
         for request in [chat, responses] {
             let document = Document::parse(bytes::Bytes::from(request)).unwrap();
-            let done = done(&document, &Natures::new(regex::RegexSet::new(["^Error"]).unwrap()));
+            let done = done(&document, &ResultClassifier::new(regex::RegexSet::new(["^Error"]).unwrap()));
             let [only] = &done[..] else { panic!("{done:?}") };
             assert!(is(&only.tool, "add") && is(&only.tool, "todo__add") && !is(&only.tool, "dd"));
             let values = values_of(only);

@@ -13,11 +13,11 @@ use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
     exchange::request_error::Refusal,
-    judge::claims::evidence::tool_capabilities::Ability,
+    judge::claims::evidence::tool_capabilities::ToolCapability,
     mcp::catalog::{Catalog, OfferedTool},
-    policy::{Inject, Mode, Policy},
+    policy::{Inject, Policy, PolicyMode},
     settings::Execute,
-    tools::registry::{Origin, Registry, RequestTool, SchemaCache, Step, Tool, ToolKind, ToolSource},
+    tools::registry::{Registry, RequestTool, SchemaCache, Tool, ToolKind, ToolOrigin, ToolSource, ToolsPlanItem},
     violation::{Checks, Violation},
     wire::json::{Document, Value},
 };
@@ -98,7 +98,7 @@ pub struct ToolSet {
     pub offered: Vec<Box<str>>,
     /// The tools that toolmark runs, by name.
     runs: HashMap<Box<str>, OfferedTool>,
-    abilities: OnceLock<Arc<[Ability]>>,
+    abilities: OnceLock<Arc<[ToolCapability]>>,
 }
 
 #[derive(Clone)]
@@ -228,13 +228,13 @@ impl ToolSets {
         if policy.tools.inject != Inject::Off {
             violations.extend(self.offered.1.violations().iter().cloned());
         }
-        let put = |tool: &&Tool| tool.origin == Origin::Policy && tool.declared && policy.mode == Mode::Enforce;
+        let put = |tool: &&Tool| tool.origin == ToolOrigin::Policy && tool.declared && policy.mode == PolicyMode::Enforce;
         let of_servers: Vec<&OfferedTool> =
             registry.tools().iter().filter(put).filter_map(|tool| self.offered.1.tool(&tool.name)).collect();
         let offered = of_servers.iter().map(|own| own.name.clone()).collect();
         let runs = of_servers.into_iter().filter(|own| own.execute == Execute::Proxy).map(|own| (own.name.clone(), own.clone())).collect();
         let any = !registry.is_empty();
-        let edit = if registry.unchanged() || policy.mode == Mode::Observe || (!any && brought.array.is_none()) {
+        let edit = if registry.unchanged() || policy.mode == PolicyMode::Observe || (!any && brought.array.is_none()) {
             ToolsEdit::Keep
         } else {
             edit(&elements, &request, &registry, dialect, brought.array.is_some())
@@ -247,13 +247,13 @@ impl ToolSets {
 
 impl ToolSet {
     /// Capabilities of the tools, derived from their names and descriptions.
-    pub fn abilities(&self) -> Arc<[Ability]> {
+    pub fn abilities(&self) -> Arc<[ToolCapability]> {
         let of = |tool: &Tool| {
             let document = Document::parse(Bytes::copy_from_slice(tool.raw.as_bytes())).ok();
             let root = document.as_ref().map(Document::root);
             let body = root.and_then(|root| root.get("function").or_else(|| root.get("custom")).or(Some(root)));
             let description = body.and_then(|body| body.get("description")).and_then(Value::text).unwrap_or_default();
-            Ability::new(&tool.name, &description)
+            ToolCapability::new(&tool.name, &description)
         };
         self.abilities.get_or_init(|| self.registry.tools().iter().map(of).collect()).clone()
     }
@@ -271,7 +271,8 @@ impl ToolSet {
 
 /// The change to the array. Tools that only the upstream calls stay at its front.
 fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Registry, dialect: Dialect, present: bool) -> ToolsEdit {
-    let kept: HashSet<usize> = registry.plan().iter().filter_map(|step| if let Step::Keep(at) = step { Some(*at) } else { None }).collect();
+    let kept: HashSet<usize> =
+        registry.plan().iter().filter_map(|step| if let ToolsPlanItem::Keep(at) = step { Some(*at) } else { None }).collect();
     let (mut place, mut out, mut inside) = (0, Vec::new(), HashSet::new());
     for element in elements {
         let from = place;
@@ -287,8 +288,8 @@ fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Regist
         }
     }
     out.extend(registry.plan().iter().filter_map(|step| match step {
-        Step::Keep(at) => request.get(*at).filter(|_| !inside.contains(at)).map(|tool| tool.raw.to_owned()),
-        Step::Put(at) => registry.tools().get(*at).map(|tool| put(&tool.raw, dialect)),
+        ToolsPlanItem::Keep(at) => request.get(*at).filter(|_| !inside.contains(at)).map(|tool| tool.raw.to_owned()),
+        ToolsPlanItem::Put(at) => registry.tools().get(*at).map(|tool| put(&tool.raw, dialect)),
     }));
     if out.is_empty() && present { ToolsEdit::Remove } else { ToolsEdit::Replace(format!("[{}]", out.join(","))) }
 }

@@ -10,7 +10,7 @@ use crate::{
         active_policy::Standard,
         context::{Begun, Upstream},
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     openai::Api,
     policy::{Correction, Policy, load::PolicySource},
     replay::offline::{Bench, HELD_BYTES_MAX, When},
@@ -23,7 +23,7 @@ pub(super) const TOOL: &str = "run_speed_test";
 /// An execution ID in toolmark's form that was not issued.
 pub(super) const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
 /// Time at which the tool ran, and the mark time of each call that is sent.
-pub(super) const MOMENT: Moment = Moment { time_ms: 1_700_000_000_000, counter: 7 };
+pub(super) const MOMENT: MarkTime = MarkTime { time_ms: 1_700_000_000_000, counter: 7 };
 const ARGUMENTS: &str = r#"{"server":"a"}"#;
 
 /// Policy that a target judges by.

@@ -24,7 +24,7 @@ use crate::{
         sse_feed::{Reader, Unread},
     },
     violation::{Code, Violation},
-    wire::{json::Document, sse::Parser},
+    wire::{json::Document, sse::SseParser},
 };
 
 /// End of an exchange.
@@ -226,7 +226,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
 
 /// The data of the events that were sent.
 fn events(out: &[u8]) -> Vec<Vec<u8>> {
-    let (mut parser, mut events) = (Parser::default(), Vec::new());
+    let (mut parser, mut events) = (SseParser::default(), Vec::new());
     let fed = parser.handle(Bytes::copy_from_slice(out), |event| events.push(event));
     assert!(fed.is_ok(), "an event that left is too long");
     assert!(parser.finish().is_none(), "the last event has no end: {}", String::from_utf8_lossy(out));

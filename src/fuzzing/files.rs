@@ -9,7 +9,7 @@ use super::{
 use crate::{
     cassette::{
         export,
-        format::Exchange,
+        format::RecordedExchange,
         import::{self, Format},
     },
     policy::load,
@@ -25,7 +25,7 @@ pub(super) fn import(data: &[u8]) {
     let Ok(read) = bounded("the import of a recording", || import::read(format, &text)) else { return };
     for exchange in &read {
         let line = exchange.line();
-        assert_eq!(Exchange::parse(&line).ok().as_ref(), Some(exchange), "a line says something else: {line}");
+        assert_eq!(RecordedExchange::parse(&line).ok().as_ref(), Some(exchange), "a line says something else: {line}");
     }
     let vcr = bounded("an export", || export::vcr::write(&read));
     assert_eq!(import::vcr::read(&vcr).ok().as_ref(), Some(&read), "through VCR it comes back as something else: {vcr}");
@@ -39,8 +39,8 @@ pub(super) fn cassette(data: &[u8]) {
     let text = String::from_utf8_lossy(data.get(3..).unwrap_or_default());
     let by = By::of(input.flags);
     for line in text.lines().take(8) {
-        let Ok(exchange) = bounded("a line of a cassette", || Exchange::parse(line)) else { continue };
-        assert_eq!(Exchange::parse(&exchange.line()).ok().as_ref(), Some(&exchange), "a line comes back as something else");
+        let Ok(exchange) = bounded("a line of a cassette", || RecordedExchange::parse(line)) else { continue };
+        assert_eq!(RecordedExchange::parse(&exchange.line()).ok().as_ref(), Some(&exchange), "a line comes back as something else");
         let first = bounded("the judgement of a recording", || rejudge::judge(by.bench(), &exchange));
         let second = rejudge::judge(by.bench(), &exchange);
         assert_eq!(first, second, "judged again, it comes out differently");

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     exchange::context::Context,
     judge::{
-        call::{Arguments, Call, CallKind, Cut, Judged, Outcome, judge_call},
+        call::{Arguments, Call, CallKind, CallVerdict, JudgedCall, Truncation, judge_call},
         text::TextGate,
     },
     openai::Api,
@@ -107,7 +107,7 @@ pub(super) fn schema(data: &[u8]) {
         }
         let exact = judged(&arguments, &registry, By::Exact);
         let correcting = judged(&arguments, &registry, By::Correcting);
-        if let Outcome::Accept(call) = &exact.outcome {
+        if let CallVerdict::Accept(call) = &exact.outcome {
             let trimmed = arguments.trim_matches([' ', '\n', '\r', '\t']);
             let nothing = trimmed.is_empty() || trimmed == "null";
             assert!(
@@ -119,9 +119,9 @@ pub(super) fn schema(data: &[u8]) {
             let value = serde_json::from_str::<Value>(if nothing { "{}" } else { trimmed });
             assert!(value.is_ok_and(|value| compiled.violations(&value, 1).is_empty()), "arguments that don't fit are accepted");
         }
-        if let Outcome::Accept(call) = &correcting.outcome {
+        if let CallVerdict::Accept(call) = &correcting.outcome {
             let again = judged(call.arguments(), &registry, By::Exact);
-            assert!(matches!(again.outcome, Outcome::Accept(_)), "what was corrected is not right: {:?}", call.arguments());
+            assert!(matches!(again.outcome, CallVerdict::Accept(_)), "what was corrected is not right: {:?}", call.arguments());
         }
     }
 }
@@ -132,8 +132,8 @@ fn registry(raw: &str, formats: bool) -> Registry {
     Registry::build(&[], &[tool], &Tools::default(), formats, checks, &SchemaCache::default()).0
 }
 
-fn judged(arguments: &str, registry: &Registry, by: By) -> Judged {
+fn judged(arguments: &str, registry: &Registry, by: By) -> JudgedCall {
     let call = Call { name: "f".into(), kind: CallKind::Function, arguments: Arguments::Text(arguments.to_owned()), id: None };
     let no_ids = |_: &str| None::<Violation>;
-    bounded("the judgement of a call", || judge_call(&call, registry, &by.bench().standard.calls, Cut::Whole, &no_ids))
+    bounded("the judgement of a call", || judge_call(&call, registry, &by.bench().standard.calls, Truncation::Whole, &no_ids))
 }

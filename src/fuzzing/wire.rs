@@ -9,10 +9,10 @@ use crate::wire::{
         Document, JsonError, Value,
         canonical::canonical,
         leading_string,
-        splice::Edits,
+        splice::Splices,
         string::{quote, unescape},
     },
-    sse::{Event, Parser},
+    sse::{SseEvent, SseParser},
 };
 
 /// The events are the same however the bytes are cut, and equal to those of a simple parser; no byte is lost or added.
@@ -29,13 +29,13 @@ pub(super) fn sse(data: &[u8]) {
 }
 
 /// The parts of events that other code uses: data, name, and `plain`.
-fn said(events: &[Event]) -> Vec<(&Option<Bytes>, &Option<Bytes>, bool)> {
+fn said(events: &[SseEvent]) -> Vec<(&Option<Bytes>, &Option<Bytes>, bool)> {
     let with_data = events.iter().filter(|event| event.data.is_some());
     with_data.map(|event| (&event.data, &event.name, event.plain)).collect()
 }
 
-fn events(pieces: &[&[u8]]) -> (Vec<Event>, Vec<u8>) {
-    let (mut parser, mut events, mut raw) = (Parser::default(), Vec::new(), Vec::new());
+fn events(pieces: &[&[u8]]) -> (Vec<SseEvent>, Vec<u8>) {
+    let (mut parser, mut events, mut raw) = (SseParser::default(), Vec::new(), Vec::new());
     for piece in pieces {
         let fed = bounded("the parser of events", || parser.handle(Bytes::copy_from_slice(piece), |event| events.push(event)));
         assert!(fed.is_ok(), "a short event is too long");
@@ -135,14 +135,14 @@ fn edited(document: &Document) {
         return;
     }
     let gone = |name: &str| name.len() % 2 == 1;
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.remove_members(root, gone);
     let fewer = Document::parse(edits.apply(document.bytes()));
     assert!(fewer.is_ok(), "taking members out leaves no JSON");
     let Ok(fewer) = fewer else { return };
     let left: Vec<_> = root.members().filter(|member| !gone(&member.name())).map(|member| member.value.raw().to_vec()).collect();
     assert_eq!(fewer.root().members().map(|member| member.value.raw().to_vec()).collect::<Vec<_>>(), left, "others were taken out");
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.set_member(fewer.root(), "as", "[1]");
     let more = Document::parse(edits.apply(fewer.bytes()));
     let set = more.is_ok_and(|more| more.root().get("as").is_some_and(|value| value.raw() == b"[1]"));

@@ -1,7 +1,7 @@
 //! Loop control: detects calls that exceed a limit.
 //!
-//! Works on the [`Trail`] of the conversation: marks carry the calls' times, so nothing needs to be stored, and replicas agree. Counts from
-//! outside the conversation ([`Beyond`]: a session's other conversations, resets) are passed in as values. Pure.
+//! Works on the [`CallHistory`] of the conversation: marks carry the calls' times, so nothing needs to be stored, and replicas agree. Counts from
+//! outside the conversation ([`ExternalCounts`]: a session's other conversations, resets) are passed in as values. Pure.
 //!
 //! Counted are: failures of one tool in a row since the last user message; calls of one tool, and of all tools, in a window; the same call
 //! with the same result in consecutive turns, in quick succession or in a long row. All calls of one turn are one step. A success ends a
@@ -12,10 +12,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use crate::{
     judge::{
         call::issues::quote,
-        history::calls::{Step, Trail, Use, call_digest},
+        history::calls::{CallHistory, CallTurn, PastUse, call_digest},
     },
-    marks::Moment,
-    policy::{Identical, Loops},
+    marks::MarkTime,
+    policy::{Identical, LoopsPolicy},
     schema::strict_json::brief,
 };
 
@@ -27,7 +27,7 @@ const TOOL_CHARS_MAX: usize = 128;
 
 /// A limit that was reached.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Stop {
+pub struct LimitHit {
     /// The limit.
     pub limit: Limit,
     /// Number of occurrences.
@@ -36,7 +36,7 @@ pub struct Stop {
     pub until_ms: Option<u64>,
 }
 
-impl Stop {
+impl LimitHit {
     /// One-line explanation that names the policy's setting. `tool`: the tool that was called, if a single one is stopped.
     pub fn message(&self, tool: Option<&str>) -> String {
         format!("{} (setting `{}`)", self.what(tool), self.limit.setting())
@@ -122,7 +122,7 @@ pub struct SessionCall {
     /// Name of the tool.
     pub tool: Arc<str>,
     /// Mark time: when the call was let through.
-    pub moment: Moment,
+    pub moment: MarkTime,
     /// True if the call failed; `None` while there is no result.
     pub failed: Option<bool>,
 }
@@ -144,7 +144,7 @@ impl Resets {
 
 /// Counts from outside the conversation.
 #[derive(Clone, Debug, Default)]
-pub struct Beyond {
+pub struct ExternalCounts {
     /// Calls of the session's other conversations, oldest first.
     pub session: Vec<SessionCall>,
     /// Resets that concern this session.
@@ -153,20 +153,20 @@ pub struct Beyond {
 
 /// Inputs of loop control.
 #[derive(Clone, Copy, Debug)]
-pub struct Watch<'w> {
+pub struct LoopDetector<'w> {
     /// The policy's limits.
-    pub limits: &'w Loops,
+    pub limits: &'w LoopsPolicy,
     /// Calls of the conversation since the last user message.
-    pub trail: &'w Trail,
+    pub trail: &'w CallHistory,
     /// Counts from outside the conversation.
-    pub beyond: &'w Beyond,
+    pub beyond: &'w ExternalCounts,
     /// The time of judging, in Unix milliseconds.
     pub now_ms: u64,
 }
 
-impl Watch<'_> {
+impl LoopDetector<'_> {
     /// Checks the limit on calls of all tools; `Some` if it is reached.
-    pub fn turn(&self) -> Option<Stop> {
+    pub fn turn(&self) -> Option<LimitHit> {
         let rate = self.limits.all_tools;
         let since_ms = self.beyond.resets.all_ms;
         let own = self.trail.iter().filter_map(|step| step.moment);
@@ -175,19 +175,19 @@ impl Watch<'_> {
     }
 
     /// Checks the limits on one call of `tool`; `Some` if one is reached.
-    pub fn call(&self, tool: &str, arguments: &str) -> Option<Stop> {
+    pub fn call(&self, tool: &str, arguments: &str) -> Option<LimitHit> {
         let limits = self.limits.of_tool(tool);
         let cooldown_ms = millis(limits.cooldown);
-        let stopped = |limit: Limit, (times, last): (u32, Last), most: u32| {
+        let stopped = |limit: Limit, (times, last): (u32, LastSeen), most: u32| {
             // A replica's clock may be ahead: nothing is stopped for longer than from now on.
             let until_ms = last.ms.map(|ms| ms.min(self.now_ms).saturating_add(cooldown_ms));
             let stands = most > 0 && times >= most && until_ms.is_none_or(|until_ms| self.now_ms < until_ms);
-            stands.then_some(Stop { limit, times, until_ms })
+            stands.then_some(LimitHit { limit, times, until_ms })
         };
         let identical = || {
             let row = self.identical(tool, arguments);
             let Identical { calls, within, in_a_row } = limits.identical_calls;
-            let last = Last { ms: row.iter().copied().flatten().max() };
+            let last = LastSeen { ms: row.iter().copied().flatten().max() };
             let long = stopped(Limit::IdenticalCalls, (u32::try_from(row.len()).unwrap_or(u32::MAX), last), in_a_row);
             let hasty = || in_haste(&row, calls, within).then(|| stopped(Limit::IdenticalCalls, (calls, last), calls)).flatten();
             long.or_else(hasty)
@@ -204,14 +204,14 @@ impl Watch<'_> {
 
     /// Checks the limit on calls of tools that don't exist. `attempts`: consecutive turns of this exchange with such calls, this one
     /// included. `exists`: is there such a tool?
-    pub fn invented(&self, attempts: u32, exists: impl Fn(&str) -> bool) -> Option<Stop> {
+    pub fn invented(&self, attempts: u32, exists: impl Fn(&str) -> bool) -> Option<LimitHit> {
         let (before, _) = self.failures(|own| !exists(own), "");
         let (times, most) = (before.saturating_add(attempts), self.limits.consecutive_failures);
-        (most > 0 && attempts > 0 && times >= most).then_some(Stop { limit: Limit::InventedTools, times, until_ms: None })
+        (most > 0 && attempts > 0 && times >= most).then_some(LimitHit { limit: Limit::InventedTools, times, until_ms: None })
     }
 
     /// Checks a rate: `Some` if there were `calls` within `window` before now.
-    fn full(&self, times: impl Iterator<Item = u64>, calls: u32, window: Duration, limit: Limit) -> Option<Stop> {
+    fn full(&self, times: impl Iterator<Item = u64>, calls: u32, window: Duration, limit: Limit) -> Option<LimitHit> {
         if calls == 0 {
             return None;
         }
@@ -223,20 +223,20 @@ impl Watch<'_> {
         recent.dedup();
         let first = *recent.get(recent.len().checked_sub(calls as usize)?)?;
         let times = u32::try_from(recent.len()).unwrap_or(u32::MAX);
-        Some(Stop { limit, times, until_ms: Some(first.saturating_add(window_ms)) })
+        Some(LimitHit { limit, times, until_ms: Some(first.saturating_add(window_ms)) })
     }
 
     /// Calls of the `wanted` tools, oldest first: one entry for each step, and for each call of the session.
-    fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<Called> {
-        let counts = |moment: Option<Moment>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
+    fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<CallCount> {
+        let counts = |moment: Option<MarkTime>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
         let session = self.beyond.session.iter().filter(|call| counts(Some(call.moment)) && wanted(&call.tool));
-        let session = session.map(|call| Called { moment: Some(call.moment), failed: call.failed, next_ms: None });
+        let session = session.map(|call| CallCount { moment: Some(call.moment), failed: call.failed, next_ms: None });
         let next = self.trail.iter().skip(1).map(|step| step.moment.map(|moment| moment.time_ms)).chain([None]);
         let own = self.trail.iter().zip(next).filter(|(step, _)| counts(step.moment)).filter_map(|(step, next_ms)| {
-            let uses: Vec<&Use> = step.uses.iter().filter(|own| wanted(&own.tool)).collect();
-            (!uses.is_empty()).then(|| Called { moment: step.moment, failed: failed(&uses), next_ms })
+            let uses: Vec<&PastUse> = step.uses.iter().filter(|own| wanted(&own.tool)).collect();
+            (!uses.is_empty()).then(|| CallCount { moment: step.moment, failed: failed(&uses), next_ms })
         });
-        let mut calls: Vec<Called> = session.chain(own).collect();
+        let mut calls: Vec<CallCount> = session.chain(own).collect();
         if !self.beyond.session.is_empty() {
             calls.sort_by_key(|call| call.moment);
         }
@@ -244,8 +244,8 @@ impl Watch<'_> {
     }
 
     /// Length of the current row of failures, and the time of the last one.
-    fn failures(&self, wanted: impl Fn(&str) -> bool, tool: &str) -> (u32, Last) {
-        let (mut times, mut last, mut gap_ms) = (0, Last::default(), None);
+    fn failures(&self, wanted: impl Fn(&str) -> bool, tool: &str) -> (u32, LastSeen) {
+        let (mut times, mut last, mut gap_ms) = (0, LastSeen::default(), None);
         let calls = self.calls_of(wanted, self.beyond.resets.of(tool));
         for call in calls.iter().rev().filter(|call| call.failed.is_some()).take_while(|call| call.failed == Some(true)) {
             times += 1;
@@ -262,7 +262,7 @@ impl Watch<'_> {
     /// Times at which this same call had the same result in a row, latest first, in Unix milliseconds; `None` if unknown.
     fn identical(&self, tool: &str, arguments: &str) -> Vec<Option<u64>> {
         let (mut row, mut result) = (Vec::new(), None);
-        let ours = |step: &Step| step.uses.iter().any(|own| *own.tool == *tool && own.same.is_some());
+        let ours = |step: &CallTurn| step.uses.iter().any(|own| *own.tool == *tool && own.same.is_some());
         if !self.trail.last().is_some_and(ours) {
             return row;
         }
@@ -289,19 +289,19 @@ fn in_haste(row: &[Option<u64>], calls: u32, within: Duration) -> bool {
 
 /// Time of the last occurrence in Unix milliseconds, if known.
 #[derive(Clone, Copy, Debug, Default)]
-struct Last {
+struct LastSeen {
     ms: Option<u64>,
 }
 
-struct Called {
-    moment: Option<Moment>,
+struct CallCount {
+    moment: Option<MarkTime>,
     failed: Option<bool>,
     /// Time of the model's next call, in Unix milliseconds.
     next_ms: Option<u64>,
 }
 
 /// Outcome of one tool's calls in one turn: failed only if all of them failed; `None` if unknown.
-fn failed(uses: &[&Use]) -> Option<bool> {
+fn failed(uses: &[&PastUse]) -> Option<bool> {
     let mut known = uses.iter().filter_map(|own| own.failed).peekable();
     known.peek()?;
     Some(known.all(|failed| failed))

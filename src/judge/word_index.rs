@@ -24,7 +24,7 @@ const STEPS: u64 = 32 << 20;
 
 /// Definition of words for a lookup.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Words {
+pub enum WordForm {
     /// Separated by blanks, as in folded text; the sought text is whole words.
     Folded,
     /// Separated by anything but letters, digits and `_`; the sought text isn't part of a longer word.
@@ -33,7 +33,7 @@ pub enum Words {
     Parts,
 }
 
-impl Words {
+impl WordForm {
     fn holds(self, c: char) -> bool {
         match self {
             Self::Folded => c != ' ',
@@ -43,19 +43,19 @@ impl Words {
 }
 
 /// Texts by index; each may be built when it is first asked for.
-pub trait Texts<'t> {
+pub trait IndexedTexts<'t> {
     /// The text at this index.
     fn text(&self, at: usize) -> Option<&'t str>;
 }
 
-impl<'t, F: Fn(usize) -> Option<&'t str>> Texts<'t> for F {
+impl<'t, F: Fn(usize) -> Option<&'t str>> IndexedTexts<'t> for F {
     fn text(&self, at: usize) -> Option<&'t str> {
         self(at)
     }
 }
 
 #[derive(Debug, Default)]
-struct Index {
+struct WordIndex {
     /// Per word: its hash in the upper half, its offset in all texts in the lower; sorted.
     words: Vec<u64>,
     /// Start offset of each text.
@@ -64,16 +64,16 @@ struct Index {
 
 /// Index of a fixed set of texts, built when needed.
 #[derive(Debug, Default)]
-pub struct Standing {
-    index: OnceLock<Option<Index>>,
+pub struct LazyWordIndex {
+    index: OnceLock<Option<WordIndex>>,
     bytes: OnceLock<usize>,
     lookups: AtomicU32,
     steps: AtomicU64,
 }
 
-impl Standing {
+impl LazyWordIndex {
     /// True if `sought` occurs in one of the texts; false if it is empty.
-    pub fn has<'t>(&self, texts: &impl Texts<'t>, sought: &str, words: Words) -> bool {
+    pub fn has<'t>(&self, texts: &impl IndexedTexts<'t>, sought: &str, words: WordForm) -> bool {
         if sought.is_empty() {
             return false;
         }
@@ -82,10 +82,10 @@ impl Standing {
         if bytes <= SHORT_BYTES || lookups < UNINDEXED {
             return self.scan(texts, sought, words, bytes);
         }
-        let by = if words == Words::Folded { Words::Folded } else { Words::Plain };
+        let by = if words == WordForm::Folded { WordForm::Folded } else { WordForm::Plain };
         let index = self.index.get_or_init(|| {
             self.steps.fetch_add(bytes as u64, Ordering::Relaxed);
-            Index::of(texts, by)
+            WordIndex::of(texts, by)
         });
         match index.as_ref().and_then(|index| Some((index, index.rarest(sought, words)?))) {
             Some((index, (offset, places))) => {
@@ -102,7 +102,7 @@ impl Standing {
         }
     }
 
-    fn scan<'t>(&self, texts: &impl Texts<'t>, sought: &str, words: Words, bytes: usize) -> bool {
+    fn scan<'t>(&self, texts: &impl IndexedTexts<'t>, sought: &str, words: WordForm, bytes: usize) -> bool {
         let find = |text: &str| {
             self.spend(text.len() as u64, bytes)
                 && memchr::memmem::find_iter(text.as_bytes(), sought.as_bytes()).any(|at| stands_at(text, at, sought, words))
@@ -123,11 +123,11 @@ impl Standing {
     }
 }
 
-fn all<'t>(texts: &impl Texts<'t>) -> impl Iterator<Item = &'t str> {
+fn all<'t>(texts: &impl IndexedTexts<'t>) -> impl Iterator<Item = &'t str> {
     (0..).map_while(|at| texts.text(at))
 }
 
-fn stands_at(text: &str, at: usize, sought: &str, words: Words) -> bool {
+fn stands_at(text: &str, at: usize, sought: &str, words: WordForm) -> bool {
     if !text.get(at..).is_some_and(|rest| rest.starts_with(sought)) {
         return false;
     }
@@ -135,12 +135,12 @@ fn stands_at(text: &str, at: usize, sought: &str, words: Words) -> bool {
     let before = text.get(..at).and_then(|text| text.chars().next_back());
     let after = text.get(at + sought.len()..).and_then(|text| text.chars().next());
     let cuts = holds(before) && holds(sought.chars().next()) || holds(after) && holds(sought.chars().next_back());
-    words == Words::Parts || !cuts
+    words == WordForm::Parts || !cuts
 }
 
-impl Index {
+impl WordIndex {
     /// Builds the index; `None` if the texts are too long for one.
-    fn of<'t>(texts: &impl Texts<'t>, by: Words) -> Option<Self> {
+    fn of<'t>(texts: &impl IndexedTexts<'t>, by: WordForm) -> Option<Self> {
         let (mut index, mut start) = (Self::default(), 0_usize);
         for text in all(texts) {
             index.starts.push(u32::try_from(start).ok()?);
@@ -157,12 +157,12 @@ impl Index {
     }
 
     /// The word of `sought` with the fewest occurrences: its offset in `sought`, and the occurrences.
-    fn rarest(&self, sought: &str, words: Words) -> Option<(usize, &[u64])> {
+    fn rarest(&self, sought: &str, words: WordForm) -> Option<(usize, &[u64])> {
         let (mut best, mut seen): (Option<(usize, &[u64])>, usize) = (None, 0);
-        let by = if words == Words::Folded { Words::Folded } else { Words::Plain };
+        let by = if words == WordForm::Folded { WordForm::Folded } else { WordForm::Plain };
         each_word(sought, by, |at, word| {
             // One at an edge may be a part of a longer one.
-            let whole = words != Words::Parts || at > 0 && at + word.len() < sought.len();
+            let whole = words != WordForm::Parts || at > 0 && at + word.len() < sought.len();
             if word.len() < WORD_BYTES_MIN || !whole || seen >= CONSIDERED_MAX {
                 return;
             }
@@ -183,7 +183,7 @@ fn hash(word: &str) -> u32 {
     (foldhash::fast::FixedState::default().hash_one(word) >> 16) as u32
 }
 
-fn each_word<'t>(text: &'t str, by: Words, mut take: impl FnMut(usize, &'t str)) {
+fn each_word<'t>(text: &'t str, by: WordForm, mut take: impl FnMut(usize, &'t str)) {
     let mut from = None;
     for (at, c) in text.char_indices() {
         match (by.holds(c), from) {
@@ -229,20 +229,20 @@ mod tests {
             ("; ", true, true),
             ("", false, false),
         ] {
-            let standing = Standing::default();
+            let standing = LazyWordIndex::default();
             for _ in 0..4 {
-                assert_eq!(standing.has(&texts, sought, Words::Plain), plain, "{sought}");
+                assert_eq!(standing.has(&texts, sought, WordForm::Plain), plain, "{sought}");
             }
-            let standing = Standing::default();
+            let standing = LazyWordIndex::default();
             for _ in 0..4 {
-                assert_eq!(standing.has(&texts, sought, Words::Parts), part, "{sought}");
+                assert_eq!(standing.has(&texts, sought, WordForm::Parts), part, "{sought}");
             }
         }
         let folded = format!("fc bayern munchen {filler}").replace('.', "");
         let folded = |at: usize| (at == 0).then_some(folded.as_str());
         for (sought, stands) in [("bayern munchen", true), ("bay", false), ("fc", true), ("munchen fc", false)] {
-            let standing = Standing::default();
-            assert!((0..4).all(|_| standing.has(&folded, sought, Words::Folded) == stands), "{sought}");
+            let standing = LazyWordIndex::default();
+            assert!((0..4).all(|_| standing.has(&folded, sought, WordForm::Folded) == stands), "{sought}");
         }
     }
 
@@ -255,10 +255,10 @@ mod tests {
             let steps = |size: usize| {
                 let text: String = (0..size).map(shape).collect();
                 let texts = |at: usize| (at == 0).then_some(text.as_str());
-                let standing = Standing::default();
+                let standing = LazyWordIndex::default();
                 for n in 0..size {
-                    standing.has(&texts, &format!("word{n} word"), Words::Plain);
-                    standing.has(&texts, &format!("id_{n:016x}"), Words::Plain);
+                    standing.has(&texts, &format!("word{n} word"), WordForm::Plain);
+                    standing.has(&texts, &format!("id_{n:016x}"), WordForm::Plain);
                 }
                 standing.steps()
             };
@@ -268,9 +268,9 @@ mod tests {
         // Where one word is everywhere the steps are bounded.
         let text = "same same same ".repeat(4000);
         let texts = |at: usize| (at == 0).then_some(text.as_str());
-        let standing = Standing::default();
+        let standing = LazyWordIndex::default();
         for n in 0..5000 {
-            assert!(!standing.has(&texts, &format!("same {}x", "same ".repeat(n % 20)), Words::Plain));
+            assert!(!standing.has(&texts, &format!("same {}x", "same ".repeat(n % 20)), WordForm::Plain));
         }
         assert!(standing.steps() < 2 * (STEPS + 4 * text.len() as u64));
     }

@@ -32,13 +32,13 @@ const MAC_BITS_EXECUTION: u32 = 52;
 /// Keys for marks: the first mints, all verify.
 #[derive(Clone)]
 pub struct KeyRing {
-    keys: Vec<Keys>,
+    keys: Vec<MarkKeys>,
     /// Marks issued according to a recording that is played.
     recorded: Option<Arc<RecordedMarks>>,
 }
 
 #[derive(Clone)]
-struct Keys {
+struct MarkKeys {
     /// Key for call marks.
     mark: [u8; 32],
     /// Key for call marks that were minted before numbers were compared as doubles.
@@ -86,14 +86,14 @@ impl Scope {
 
 /// Time of a mark: the millisecond in which a call was let through, and a counter.
 #[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
-pub struct Moment {
+pub struct MarkTime {
     /// Unix milliseconds, 48 bits.
     pub time_ms: u64,
     /// Counter within the process, 12 bits; the lowest is set if the mark [hides](Self::hides) calls.
     pub counter: u16,
 }
 
-impl Moment {
+impl MarkTime {
     /// True if toolmark ran calls in or before the call's turn that the application doesn't see.
     pub fn hides(self) -> bool {
         self.counter & 1 == 1
@@ -105,7 +105,7 @@ impl KeyRing {
     /// one.
     pub fn new(keys: &[[u8; 32]]) -> Self {
         let derive = |purpose: &str, key: &[u8; 32]| blake3::derive_key(purpose, key);
-        let keys = keys.iter().map(|key| Keys {
+        let keys = keys.iter().map(|key| MarkKeys {
             mark: derive("toolmark 2026-11-23 call mark v2", key),
             call: derive("toolmark 2026-11-21 call mark v1", key),
             suffix: derive("toolmark 2026-11-22 call mark behind an upstream's id v1", key),
@@ -122,11 +122,12 @@ impl KeyRing {
     }
 
     /// Mints the call mark of a call that is let through.
-    pub fn mint(&self, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> String {
+    pub fn mint(&self, scope: &Scope, tool: &str, arguments: &str, moment: MarkTime) -> String {
         if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(None, tool, arguments, moment)) {
             return mark.to_owned();
         }
-        let mac = self.keys.first().map_or(0, |keys| Call { scope, upstream_id: None, tool, moment }.mac(keys, &doubles(arguments)));
+        let mac =
+            self.keys.first().map_or(0, |keys| CallMacInput { scope, upstream_id: None, tool, moment }.mac(keys, &doubles(arguments)));
         let mut mark = String::with_capacity(CALL_MARK_BYTES);
         mark.push_str("call_");
         for byte in mark_bytes(moment, mac) {
@@ -138,23 +139,23 @@ impl KeyRing {
 
     /// Mints a call mark that keeps the upstream's id readable: that id, `_`, and the 128 bits of [`Self::mint`] in base64url. `None` if
     /// the upstream gave no id, or one that leaves no room.
-    pub fn mint_behind(&self, upstream_id: &str, scope: &Scope, tool: &str, arguments: &str, moment: Moment) -> Option<String> {
+    pub fn mint_behind(&self, upstream_id: &str, scope: &Scope, tool: &str, arguments: &str, moment: MarkTime) -> Option<String> {
         if upstream_id.is_empty() || upstream_id.len() + 1 + SUFFIX_BYTES > CALL_ID_BYTES_MAX {
             return None;
         }
         if let Some(mark) = self.recorded.as_ref().and_then(|recorded| recorded.mark(Some(upstream_id), tool, arguments, moment)) {
             return Some(mark.to_owned());
         }
-        let call = Call { scope, upstream_id: Some(upstream_id), tool, moment };
+        let call = CallMacInput { scope, upstream_id: Some(upstream_id), tool, moment };
         let mac = self.keys.first().map_or(0, |keys| call.mac(keys, &doubles(arguments)));
         Some(format!("{upstream_id}_{}", URL_SAFE_NO_PAD.encode(mark_bytes(moment, mac))))
     }
 
     /// Verifies a mark: its moment if it fits this scope, tool and arguments, else `None`.
-    pub fn verify(&self, mark: &CallMark<'_>, scope: &Scope, tool: &str, arguments: &str) -> Option<Moment> {
-        let call = Call { scope, upstream_id: mark.upstream_id, tool, moment: mark.moment };
+    pub fn verify(&self, mark: &CallMark<'_>, scope: &Scope, tool: &str, arguments: &str) -> Option<MarkTime> {
+        let call = CallMacInput { scope, upstream_id: mark.upstream_id, tool, moment: mark.moment };
         let signed = doubles(arguments);
-        let fits = |keys: &Keys| bool::from(call.mac(keys, &signed).ct_eq(&mark.mac));
+        let fits = |keys: &MarkKeys| bool::from(call.mac(keys, &signed).ct_eq(&mark.mac));
         let earlier = || {
             let signed = Signed::of(arguments, canonical);
             self.keys.iter().any(|keys| bool::from(call.earlier_mac(keys, &signed).ct_eq(&mark.mac)))
@@ -166,12 +167,12 @@ impl KeyRing {
     /// True if a mark of this moment was probably minted here for this scope. Such a mark that doesn't verify belongs to another call. One
     /// in 256 foreign marks is taken for one as well.
     pub fn made(&self, mark: &CallMark<'_>, scope: &Scope) -> bool {
-        let call = Call { scope, upstream_id: None, tool: "", moment: mark.moment };
+        let call = CallMacInput { scope, upstream_id: None, tool: "", moment: mark.moment };
         self.keys.iter().any(|keys| call.tag(&call.begin(keys)) == mark.mac >> (MAC_BITS_CALL - TAG_BITS))
     }
 
     /// Execution ID derived from a call mark's moment.
-    pub fn execution_id(&self, scope: &Scope, tool: &str, moment: Moment) -> String {
+    pub fn execution_id(&self, scope: &Scope, tool: &str, moment: MarkTime) -> String {
         let tool = execution_tool(tool);
         if let Some(id) = self.recorded.as_ref().and_then(|recorded| recorded.execution(&tool, moment)) {
             return id.to_owned();
@@ -187,7 +188,7 @@ impl KeyRing {
     /// True if the ID was issued in this scope.
     pub fn is_execution(&self, id: &ExecutionId<'_>, scope: &Scope) -> bool {
         let recorded = self.recorded.as_ref().and_then(|recorded| recorded.execution(id.tool, id.moment)).and_then(ExecutionId::parse);
-        let minted = |keys: &Keys| {
+        let minted = |keys: &MarkKeys| {
             let mac = execution_mac(&keys.execution, scope, id.tool, id.moment);
             bool::from(mac.ct_eq(&id.mac))
         };
@@ -204,7 +205,7 @@ impl std::fmt::Debug for KeyRing {
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// The 16 bytes of a mark, laid out as a UUIDv8 (RFC 9562, 5.8).
-fn mark_bytes(moment: Moment, mac: u64) -> [u8; 16] {
+fn mark_bytes(moment: MarkTime, mac: u64) -> [u8; 16] {
     let mut bytes = [0u8; 16];
     bytes[..6].copy_from_slice(&moment.time_ms.to_be_bytes()[2..]);
     let version = 0x8000 | (moment.counter & 0x0fff);
@@ -217,7 +218,7 @@ fn mark_bytes(moment: Moment, mac: u64) -> [u8; 16] {
 /// A string in the form of a call mark. [`KeyRing::verify`] decides if it is genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct CallMark<'m> {
-    moment: Moment,
+    moment: MarkTime,
     mac: u64,
     upstream_id: Option<&'m str>,
 }
@@ -246,12 +247,12 @@ impl<'m> CallMark<'m> {
             return None;
         }
         let counter = ((bits >> 64) & 0x0fff) as u16;
-        let moment = Moment { time_ms: (bits >> 80) as u64, counter };
+        let moment = MarkTime { time_ms: (bits >> 80) as u64, counter };
         Some(Self { moment, mac: (bits as u64) & ((1 << MAC_BITS_CALL) - 1), upstream_id })
     }
 
     /// Mark time that the mark states.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> MarkTime {
         self.moment
     }
 
@@ -269,7 +270,7 @@ fn is_lower_hex(byte: u8) -> bool {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ExecutionId<'i> {
     tool: &'i str,
-    moment: Moment,
+    moment: MarkTime,
     mac: u64,
 }
 
@@ -285,7 +286,7 @@ impl<'i> ExecutionId<'i> {
             return None;
         }
         let tail = u64::from_str_radix(tail, 16).ok()?;
-        let moment = Moment { time_ms: time.parse().ok()?, counter: (tail >> MAC_BITS_EXECUTION) as u16 };
+        let moment = MarkTime { time_ms: time.parse().ok()?, counter: (tail >> MAC_BITS_EXECUTION) as u16 };
         Some(Self { tool, moment, mac: tail & ((1 << MAC_BITS_EXECUTION) - 1) })
     }
 
@@ -295,7 +296,7 @@ impl<'i> ExecutionId<'i> {
     }
 
     /// Mark time: when the call was let through.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> MarkTime {
         self.moment
     }
 
@@ -327,11 +328,11 @@ fn part(hasher: &mut blake3::Hasher, bytes: &[u8]) {
 }
 
 /// Input of a call's MAC, except the arguments.
-struct Call<'c> {
+struct CallMacInput<'c> {
     scope: &'c Scope,
     upstream_id: Option<&'c str>,
     tool: &'c str,
-    moment: Moment,
+    moment: MarkTime,
 }
 
 /// A call's arguments in the form that the MAC covers.
@@ -362,8 +363,8 @@ fn doubles(arguments: &str) -> Signed<'_> {
     Signed::of(arguments, canonical_doubles)
 }
 
-impl Call<'_> {
-    fn begin(&self, keys: &Keys) -> blake3::Hasher {
+impl CallMacInput<'_> {
+    fn begin(&self, keys: &MarkKeys) -> blake3::Hasher {
         let mut hasher = blake3::Hasher::new_keyed(&keys.mark);
         part(&mut hasher, self.scope.0.as_bytes());
         hasher.update(&self.moment.time_ms.to_le_bytes()).update(&self.moment.counter.to_le_bytes());
@@ -375,7 +376,7 @@ impl Call<'_> {
     }
 
     /// MAC of the call. The first bits depend on key, scope and time only, the others on the whole call.
-    fn mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
+    fn mac(&self, keys: &MarkKeys, signed: &Signed<'_>) -> u64 {
         let mut hasher = self.begin(keys);
         let tag = self.tag(&hasher);
         match self.upstream_id {
@@ -389,7 +390,7 @@ impl Call<'_> {
     }
 
     /// MAC as minted by earlier versions: integers verbatim, no leading bits that show key and scope.
-    fn earlier_mac(&self, keys: &Keys, signed: &Signed<'_>) -> u64 {
+    fn earlier_mac(&self, keys: &MarkKeys, signed: &Signed<'_>) -> u64 {
         let key = if self.upstream_id.is_some() { &keys.suffix } else { &keys.call };
         let mut hasher = blake3::Hasher::new_keyed(key);
         part(&mut hasher, self.scope.0.as_bytes());
@@ -402,14 +403,14 @@ impl Call<'_> {
     }
 }
 
-fn execution_mac(key: &[u8; 32], scope: &Scope, tool: &str, moment: Moment) -> u64 {
+fn execution_mac(key: &[u8; 32], scope: &Scope, tool: &str, moment: MarkTime) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(key);
     part(&mut hasher, scope.0.as_bytes());
     part(&mut hasher, tool.as_bytes());
     finish(&hasher, moment) & ((1 << MAC_BITS_EXECUTION) - 1)
 }
 
-fn finish(hasher: &blake3::Hasher, moment: Moment) -> u64 {
+fn finish(hasher: &blake3::Hasher, moment: MarkTime) -> u64 {
     let mut hasher = hasher.clone();
     hasher.update(&moment.time_ms.to_le_bytes()).update(&moment.counter.to_le_bytes());
     digest(&hasher)
@@ -424,18 +425,18 @@ fn digest(hasher: &blake3::Hasher) -> u64 {
 
 /// Source of mark times that never repeat in a process: the counter continues from a random start.
 #[derive(Debug)]
-pub struct Counter(std::sync::atomic::AtomicU16);
+pub struct MarkClock(std::sync::atomic::AtomicU16);
 
-impl Counter {
+impl MarkClock {
     /// Counter that starts at `seed`, which must be random per process.
     pub fn new(seed: u16) -> Self {
         Self(std::sync::atomic::AtomicU16::new(seed))
     }
 
-    /// The next moment in this millisecond; its lowest bit is set if it [hides](Moment::hides) calls.
-    pub fn next(&self, time_ms: u64, hides: bool) -> Moment {
+    /// The next moment in this millisecond; its lowest bit is set if it [hides](MarkTime::hides) calls.
+    pub fn next(&self, time_ms: u64, hides: bool) -> MarkTime {
         let counter = self.0.fetch_add(2, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 2) | u16::from(hides);
-        Moment { time_ms: time_ms & ((1 << 48) - 1), counter }
+        MarkTime { time_ms: time_ms & ((1 << 48) - 1), counter }
     }
 }
 

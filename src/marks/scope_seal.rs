@@ -6,7 +6,7 @@
 
 use subtle::ConstantTimeEq as _;
 
-use super::{KeyRing, Keys, Scope};
+use super::{KeyRing, MarkKeys, Scope};
 
 const CREDENTIAL: &str = "credential:";
 const DIGEST_BYTES: usize = 32;
@@ -40,7 +40,7 @@ impl Scope {
     }
 }
 
-fn tag(keys: &Keys, digest: &[u8; DIGEST_BYTES]) -> [u8; TAG_BYTES] {
+fn tag(keys: &MarkKeys, digest: &[u8; DIGEST_BYTES]) -> [u8; TAG_BYTES] {
     let hash = blake3::keyed_hash(&keys.seal, digest);
     let mut tag = [0; TAG_BYTES];
     tag.copy_from_slice(&hash.as_bytes()[..TAG_BYTES]);
@@ -48,7 +48,7 @@ fn tag(keys: &Keys, digest: &[u8; DIGEST_BYTES]) -> [u8; TAG_BYTES] {
 }
 
 /// Masks or unmasks a digest.
-fn masked(keys: &Keys, tag: &[u8; TAG_BYTES], mut digest: [u8; DIGEST_BYTES]) -> [u8; DIGEST_BYTES] {
+fn masked(keys: &MarkKeys, tag: &[u8; TAG_BYTES], mut digest: [u8; DIGEST_BYTES]) -> [u8; DIGEST_BYTES] {
     let mask = blake3::Hasher::new_keyed(&keys.seal).update(b"mask").update(tag).finalize();
     digest.iter_mut().zip(mask.as_bytes()).for_each(|(byte, mask)| *byte ^= mask);
     digest

@@ -10,8 +10,8 @@ fn ring() -> KeyRing {
     KeyRing::new(&[[7; 32]])
 }
 
-fn moment() -> Moment {
-    Moment { time_ms: 1_763_760_000_123, counter: 0xabc }
+fn moment() -> MarkTime {
+    MarkTime { time_ms: 1_763_760_000_123, counter: 0xabc }
 }
 
 fn verified(ring: &KeyRing, id: &str, scope: &Scope, tool: &str, arguments: &str) -> bool {
@@ -84,7 +84,7 @@ fn numbers_are_compared_as_doubles() {
     // A mark as it was minted before: over the digits.
     let keys = &ring().keys[0];
     for upstream_id in [None, Some("fc_1")] {
-        let earlier = Call { scope: &scope, upstream_id, tool: "t", moment: moment() };
+        let earlier = CallMacInput { scope: &scope, upstream_id, tool: "t", moment: moment() };
         let mac = earlier.earlier_mac(keys, &Signed::of(&call("1234567890123456789"), canonical));
         let mark = CallMark { moment: moment(), mac, upstream_id };
         assert_eq!(ring().verify(&mark, &scope, "t", &call("1234567890123456789")), Some(moment()));
@@ -97,7 +97,7 @@ fn whose_a_mark_is_shows_whatever_the_call() {
     let (scope, other) = (Scope::client("a"), KeyRing::new(&[[9; 32]]));
     let (mut foreign, mut elsewhere) = (0, 0);
     for counter in 0..400 {
-        let at = Moment { counter, ..moment() };
+        let at = MarkTime { counter, ..moment() };
         let id = ring().mint(&scope, "t", ARGUMENTS, at);
         let mark = CallMark::parse(&id).unwrap();
         assert!(ring().made(&mark, &scope));

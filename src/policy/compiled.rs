@@ -1,20 +1,20 @@
 //! A policy compiled for judging: ranges checked, regular expressions compiled, the severity of every code set.
 //!
-//! Pure. [`Rules`] are made only by [`super::load::PolicySource::load`].
+//! Pure. [`CompiledPolicy`] are made only by [`super::load::PolicySource::load`].
 
 use std::{collections::HashSet, ops::RangeInclusive, path::PathBuf, time::Duration};
 
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
-use super::{Check, ClaimScope, Hold, Identical, Loops, Mode, Policy, Rate, StampForm, Undeclared};
+use super::{CallRate, CheckSetting, ClaimScope, Hold, Identical, LoopsPolicy, Policy, PolicyMode, StampForm, Undeclared};
 pub use crate::policy::tool_files::PolicyTool;
 use crate::{
     config::{
-        error::{Fault, list, maybe},
+        error::{ConfigError, list, maybe},
         layers::Layers,
     },
     policy::{
-        completeness::Form,
+        completeness::PolicyText,
         state_rules::{self, CompiledState},
         tool_files::ToolFiles,
     },
@@ -23,7 +23,7 @@ use crate::{
 
 /// A compiled policy.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct CompiledPolicy {
     /// The policy as written, defaults filled in.
     pub policy: Policy,
     /// Severities of all codes.
@@ -48,7 +48,7 @@ pub struct Rules {
     pub notices: Vec<String>,
     watched: Vec<PathBuf>,
     /// Content of its file, unless it is built in.
-    pub(super) form: Option<Form>,
+    pub(super) form: Option<PolicyText>,
 }
 
 /// One of `[[claims]]`, compiled.
@@ -66,7 +66,7 @@ pub struct CompiledClaim {
     pub message: Box<str>,
 }
 
-impl Rules {
+impl CompiledPolicy {
     /// Returns whether the whole answer must be held until it is judged.
     pub fn hold_all(&self) -> bool {
         self.policy.stream.hold == Hold::All || self.policy.citations.require || !self.state.is_empty()
@@ -84,7 +84,7 @@ impl Rules {
         digest: String,
         source: String,
         watched: Vec<PathBuf>,
-    ) -> Result<Self, Fault> {
+    ) -> Result<Self, ConfigError> {
         ranges(layers, &policy)?;
         words(layers, &policy)?;
         let checks = checks(layers, &policy)?;
@@ -99,8 +99,8 @@ impl Rules {
         }
         let notices = notices(&policy, &files.tools);
         Ok(Self {
-            placeholders: set(layers, "calls.placeholders", &policy.calls.placeholders, Case::Ignore)?,
-            error_patterns: set(layers, "results.error_patterns", &policy.results.error_patterns, Case::Regard)?,
+            placeholders: set(layers, "calls.placeholders", &policy.calls.placeholders, CaseSensitivity::Ignore)?,
+            error_patterns: set(layers, "results.error_patterns", &policy.results.error_patterns, CaseSensitivity::Regard)?,
             policy,
             checks,
             extra_patterns,
@@ -117,12 +117,12 @@ impl Rules {
 }
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Case {
+enum CaseSensitivity {
     Ignore,
     Regard,
 }
 
-fn ranges(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
+fn ranges(layers: &Layers, policy: &Policy) -> Result<(), ConfigError> {
     let calls = &policy.calls;
     for (key, value, range) in [
         ("calls.max_repairs", u64::from(calls.max_repairs), 0..=10),
@@ -142,8 +142,8 @@ fn ranges(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
     loops(layers, &policy.loops)
 }
 
-fn loops(layers: &Layers, loops: &Loops) -> Result<(), Fault> {
-    let rate = |key: &str, rate: &Rate| {
+fn loops(layers: &Layers, loops: &LoopsPolicy) -> Result<(), ConfigError> {
+    let rate = |key: &str, rate: &CallRate| {
         count(layers, &format!("{key}.calls"), u64::from(rate.calls), COUNT)?;
         let window = if rate.calls == 0 { Duration::from_secs(1) } else { rate.window };
         span(layers, &format!("{key}.window"), window, HOUR)
@@ -167,14 +167,14 @@ fn loops(layers: &Layers, loops: &Loops) -> Result<(), Fault> {
     Ok(())
 }
 
-fn count(layers: &Layers, key: &str, value: u64, range: RangeInclusive<u64>) -> Result<(), Fault> {
+fn count(layers: &Layers, key: &str, value: u64, range: RangeInclusive<u64>) -> Result<(), ConfigError> {
     if range.contains(&value) {
         return Ok(());
     }
     Err(layers.fault(key, format!("{value} is out of range: {} to {}", range.start(), range.end())))
 }
 
-fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(), Fault> {
+fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(), ConfigError> {
     if !value.is_zero() && value <= most {
         return Ok(());
     }
@@ -182,7 +182,7 @@ fn span(layers: &Layers, key: &str, value: Duration, most: Duration) -> Result<(
     Err(layers.fault(key, format!("{value} is out of range: more than 0, at most {most}")))
 }
 
-fn words(layers: &Layers, policy: &Policy) -> Result<(), Fault> {
+fn words(layers: &Layers, policy: &Policy) -> Result<(), ConfigError> {
     if let Some(text) = &policy.protocol.text {
         if text.trim().is_empty() {
             return Err(layers.fault("protocol.text", "empty: leave it out for the built-in text, or write `inject = false` for none"));
@@ -213,7 +213,7 @@ fn is_claim(code: Code) -> bool {
     )
 }
 
-fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
+fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, ConfigError> {
     let known: Vec<&str> = Code::ALL.iter().copied().filter(|code| !is_internal(*code)).map(Code::as_str).collect();
     let mut checks = Checks::default();
     for (name, check) in &policy.checks {
@@ -222,9 +222,9 @@ fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, Fault> {
             None => return fault(format!("unknown code{}; known: {}", maybe(name, &known), list(&known))),
             Some(code) if is_internal(code) => return fault("always recorded at info, can't be set: remove it".into()),
             Some(code) => match *check {
-                Check::Severity(severity) => checks.with(code, severity),
-                Check::Block(from) if is_claim(code) => checks.with_block(code, from),
-                Check::Block(_) => return fault("has no certainty, only what claims say has: write a severity".into()),
+                CheckSetting::Severity(severity) => checks.with(code, severity),
+                CheckSetting::Block(from) if is_claim(code) => checks.with_block(code, from),
+                CheckSetting::Block(_) => return fault("has no certainty, only what claims say has: write a severity".into()),
             },
         };
     }
@@ -249,7 +249,7 @@ pub fn is_internal(code: Code) -> bool {
     )
 }
 
-fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault> {
+fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, ConfigError> {
     let mut names = HashSet::new();
     let mut claims = Vec::new();
     for (index, rule) in policy.claims.iter().enumerate() {
@@ -263,7 +263,7 @@ fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault>
         if rule.requires.is_empty() || rule.requires.iter().any(|tool| tool.trim().is_empty()) {
             return Err(layers.fault(&at("requires"), "name the tools of which one must have succeeded, as in [\"get_all_players\"]"));
         }
-        let regex = pattern(layers, &at("pattern"), &rule.pattern, Case::Regard)?;
+        let regex = pattern(layers, &at("pattern"), &rule.pattern, CaseSensitivity::Regard)?;
         if regex.is_match("") {
             let message = format!("`{}` matches empty text, so it would match every answer: make it narrower", rule.pattern);
             return Err(layers.fault(&at("pattern"), message));
@@ -284,15 +284,16 @@ fn claims(layers: &Layers, policy: &Policy) -> Result<Vec<CompiledClaim>, Fault>
     Ok(claims)
 }
 
-fn patterns(layers: &Layers, key: &str, texts: &[String]) -> Result<Vec<Regex>, Fault> {
+fn patterns(layers: &Layers, key: &str, texts: &[String]) -> Result<Vec<Regex>, ConfigError> {
     if texts.len() > PATTERNS_MAX {
         return Err(layers.fault(key, format!("{} patterns, at most {PATTERNS_MAX} are taken", texts.len())));
     }
-    texts.iter().enumerate().map(|(index, text)| pattern(layers, &format!("{key}.{index}"), text, Case::Regard)).collect()
+    texts.iter().enumerate().map(|(index, text)| pattern(layers, &format!("{key}.{index}"), text, CaseSensitivity::Regard)).collect()
 }
 
-fn pattern(layers: &Layers, key: &str, text: &str, case: Case) -> Result<Regex, Fault> {
-    let built = RegexBuilder::new(text).case_insensitive(case == Case::Ignore).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
+fn pattern(layers: &Layers, key: &str, text: &str, case: CaseSensitivity) -> Result<Regex, ConfigError> {
+    let built =
+        RegexBuilder::new(text).case_insensitive(case == CaseSensitivity::Ignore).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
     built.map_err(|error| {
         let why = match &error {
             regex::Error::CompiledTooBig(_) => "too big when compiled: write smaller repetitions".to_owned(),
@@ -303,10 +304,10 @@ fn pattern(layers: &Layers, key: &str, text: &str, case: Case) -> Result<Regex, 
 }
 
 /// Placeholders and errors are matched as whole texts: here `^` and `$` match only at the text's ends.
-fn set(layers: &Layers, key: &str, texts: &[String], case: Case) -> Result<RegexSet, Fault> {
+fn set(layers: &Layers, key: &str, texts: &[String], case: CaseSensitivity) -> Result<RegexSet, ConfigError> {
     patterns(layers, key, texts)?;
     RegexSetBuilder::new(texts)
-        .case_insensitive(case == Case::Ignore)
+        .case_insensitive(case == CaseSensitivity::Ignore)
         .size_limit(PATTERNS_MAX * REGEX_BYTES_MAX)
         .build()
         .map_err(|error| layers.fault(key, error.to_string()))
@@ -331,7 +332,7 @@ fn notices(policy: &Policy, tools: &[PolicyTool]) -> Vec<String> {
         policy.tools.undeclared == Undeclared::Reject && tools.is_empty(),
         "tools.undeclared is reject and no tool file has a tool: every tool of every request is left out",
     );
-    say(policy.mode == Mode::Observe, "mode is observe: exchanges are judged and nothing is changed or blocked");
+    say(policy.mode == PolicyMode::Observe, "mode is observe: exchanges are judged and nothing is changed or blocked");
     notices
 }
 

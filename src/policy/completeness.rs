@@ -9,12 +9,12 @@ pub const END: &str = "# end";
 
 /// Content of a policy file.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Form {
+pub struct PolicyText {
     /// Its text without trailing blanks.
     text: Box<str>,
 }
 
-impl Form {
+impl PolicyText {
     /// The form of this text.
     pub fn of(text: &str) -> Self {
         Self { text: text.trim_end().into() }
@@ -61,20 +61,20 @@ mod tests {
             ("", "", true, true),
             ("", "x = 1", true, true),
         ] {
-            assert_eq!(Form::of(now).doubt(&Form::of(last), in_place).is_none(), fine, "{last:?} {now:?} {in_place}");
+            assert_eq!(PolicyText::of(now).doubt(&PolicyText::of(last), in_place).is_none(), fine, "{last:?} {now:?} {in_place}");
         }
         // The shipped ones say where they end, so that no part of one is ever taken for it.
         for shipped in ["default", "strict", "observe"] {
             let text = std::fs::read_to_string(format!("{}/policies/{shipped}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
-            let (whole, last) = (Form::of(&text), text.trim_end().len());
+            let (whole, last) = (PolicyText::of(&text), text.trim_end().len());
             assert!(whole.ends(), "{shipped}");
             for end in (0..last).filter(|end| text.is_char_boundary(*end)) {
-                assert!(Form::of(&text[..end]).doubt(&whole, true).is_some(), "{shipped}: {}", &text[..end]);
+                assert!(PolicyText::of(&text[..end]).doubt(&whole, true).is_some(), "{shipped}: {}", &text[..end]);
             }
-            assert!(whole.doubt(&whole, true).is_none() && Form::of("x = 1\n").doubt(&whole, false).is_none());
+            assert!(whole.doubt(&whole, true).is_none() && PolicyText::of("x = 1\n").doubt(&whole, false).is_none());
         }
         for end in 0..plain.len() - 1 {
-            assert!(Form::of(&plain[..end]).doubt(&Form::of(plain), true).is_some(), "{end}");
+            assert!(PolicyText::of(&plain[..end]).doubt(&PolicyText::of(plain), true).is_some(), "{end}");
         }
     }
 }

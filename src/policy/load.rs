@@ -10,10 +10,10 @@ use std::{
 
 use super::Policy;
 use crate::{
-    config::{error::Fault, layers::Layers},
+    config::{error::ConfigError, layers::Layers},
     policy::{
-        compiled::Rules,
-        completeness::{END, Form},
+        compiled::CompiledPolicy,
+        completeness::{END, PolicyText},
         tool_files::{self, ToolFiles},
     },
 };
@@ -55,7 +55,7 @@ impl PolicySource {
     ///
     /// # Errors
     /// [`Error`] if a file can't be read or is wrong.
-    pub fn load(&self) -> Result<Rules, Error> {
+    pub fn load(&self) -> Result<CompiledPolicy, Error> {
         match self {
             Self::Default => built_in(self, DEFAULT),
             Self::Strict => built_in(self, STRICT),
@@ -69,7 +69,7 @@ impl PolicySource {
     ///
     /// # Errors
     /// Also [`Error::HalfWritten`] if the file may be incomplete.
-    pub fn load_changed(&self, last: &Rules, written: &[PathBuf]) -> Result<Rules, Error> {
+    pub fn load_changed(&self, last: &CompiledPolicy, written: &[PathBuf]) -> Result<CompiledPolicy, Error> {
         match self {
             Self::File(path) => from_file(self, path, Some((last, written.contains(path)))),
             Self::Default | Self::Strict | Self::Observe => self.load(),
@@ -115,22 +115,22 @@ pub enum Error {
     },
     /// A file contains an error.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] ConfigError),
 }
 
-fn built_in(source: &PolicySource, text: &str) -> Result<Rules, Error> {
+fn built_in(source: &PolicySource, text: &str) -> Result<CompiledPolicy, Error> {
     let (layers, policy) = parse(&format!("policy {source}"), text)?;
-    Ok(Rules::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
+    Ok(CompiledPolicy::compile(&layers, policy, ToolFiles::default(), digest(text, &[]), source.to_string(), Vec::new())?)
 }
 
 /// Compiles this text, which must not name any files: for fuzzing.
 #[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn from_text(text: &str) -> Result<Rules, Error> {
+pub(crate) fn from_text(text: &str) -> Result<CompiledPolicy, Error> {
     built_in(&PolicySource::Default, text)
 }
 
 /// `last`: for an unannounced change, the policy in force, and whether the file was written in place.
-fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -> Result<Rules, Error> {
+fn from_file(source: &PolicySource, path: &Path, last: Option<(&CompiledPolicy, bool)>) -> Result<CompiledPolicy, Error> {
     let text = std::fs::read_to_string(path).map_err(|source| {
         let hint = match source.kind() {
             std::io::ErrorKind::NotFound => {
@@ -140,7 +140,7 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -
         };
         Error::Read { path: path.into(), hint, source }
     })?;
-    let form = Form::of(&text);
+    let form = PolicyText::of(&text);
     if let Some((last, in_place)) = last
         && let Some(why) = last.form.as_ref().and_then(|last| form.doubt(last, in_place))
     {
@@ -152,12 +152,12 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&Rules, bool)>) -
     let digest = digest(&text, &files.texts);
     let mut watched = vec![path.to_owned()];
     watched.extend(files.watched.iter().cloned());
-    let mut rules = Rules::compile(&layers, policy, files, digest, source.to_string(), watched)?;
+    let mut rules = CompiledPolicy::compile(&layers, policy, files, digest, source.to_string(), watched)?;
     rules.form = Some(form);
     Ok(rules)
 }
 
-fn parse(place: &str, text: &str) -> Result<(Layers, Policy), Fault> {
+fn parse(place: &str, text: &str) -> Result<(Layers, Policy), ConfigError> {
     let mut layers = Layers::default();
     layers.toml(place, text)?;
     let policy = layers.extract()?;

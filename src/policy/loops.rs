@@ -25,7 +25,7 @@ pub enum OnLimit {
 /// A limit of calls in a window; 0 calls switches it off.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields)]
-pub struct Rate {
+pub struct CallRate {
     /// Number of calls; those of one turn count once.
     pub calls: u32,
     /// Length of the window.
@@ -99,13 +99,13 @@ impl<'de> Visitor<'de> for IdenticalVisitor {
 /// `[loops]`
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq)]
 #[serde(deny_unknown_fields, default)]
-pub struct Loops {
+pub struct LoopsPolicy {
     /// Limit of failures of one tool in a row within one user turn.
     pub consecutive_failures: u32,
     /// Limit of calls of one tool.
-    pub same_tool: Rate,
+    pub same_tool: CallRate,
     /// Limit of calls of all tools.
-    pub all_tools: Rate,
+    pub all_tools: CallRate,
     /// Limit of calls that are the same with the same result.
     pub identical_calls: Identical,
     /// Time for which a tool stays stopped.
@@ -124,7 +124,7 @@ pub struct ToolLoops {
     /// Limit of failures in a row.
     pub consecutive_failures: Option<u32>,
     /// Limit of calls of this tool.
-    pub same_tool: Option<Rate>,
+    pub same_tool: Option<CallRate>,
     /// Limit of calls that are the same with the same result.
     pub identical_calls: Option<Identical>,
     /// Time for which the tool stays stopped.
@@ -138,20 +138,20 @@ pub struct ToolLimits {
     /// Limit of failures in a row.
     pub consecutive_failures: u32,
     /// Limit of calls of the tool.
-    pub same_tool: Rate,
+    pub same_tool: CallRate,
     /// Limit of calls that are the same with the same result.
     pub identical_calls: Identical,
     /// Time for which the tool stays stopped.
     pub cooldown: Duration,
 }
 
-impl Default for Loops {
+impl Default for LoopsPolicy {
     fn default() -> Self {
         Self {
             consecutive_failures: 8,
             // Five calls a second for a minute: a fast provider answers in 200 ms, and honest runs go over rows or poll.
-            same_tool: Rate { calls: 300, window: Duration::from_secs(60) },
-            all_tools: Rate { calls: 600, window: Duration::from_secs(60) },
+            same_tool: CallRate { calls: 300, window: Duration::from_secs(60) },
+            all_tools: CallRate { calls: 600, window: Duration::from_secs(60) },
             identical_calls: Identical { calls: 20, within: Duration::from_secs(2), in_a_row: 30 },
             cooldown: Duration::from_secs(60),
             on_limit: OnLimit::Error,
@@ -160,7 +160,7 @@ impl Default for Loops {
     }
 }
 
-impl Loops {
+impl LoopsPolicy {
     /// The effective limits of this tool.
     pub fn of_tool(&self, tool: &str) -> ToolLimits {
         let own = self.tools.get(tool);

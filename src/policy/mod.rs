@@ -16,7 +16,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde::Deserialize;
 
-pub use self::loops::{Identical, Loops, OnLimit, Rate, ToolLimits, ToolLoops};
+pub use self::loops::{CallRate, Identical, LoopsPolicy, OnLimit, ToolLimits, ToolLoops};
 use self::protocol::{CITE_TEXT, protocol_text};
 use crate::{
     config::units::{bytes, duration, duration_or_off},
@@ -26,7 +26,7 @@ use crate::{
 /// `mode`: whether answers are changed.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum PolicyMode {
     /// Judge, repair, block.
     #[default]
     Enforce,
@@ -97,8 +97,8 @@ pub enum PromoteTextual {
 impl<'de> Deserialize<'de> for PromoteTextual {
     /// `"off"`, `"exact"` or `"on"`. Older policies have booleans, where `true` means `"exact"`.
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl serde::de::Visitor<'_> for Words {
+        struct PromoteTextualVisitor;
+        impl serde::de::Visitor<'_> for PromoteTextualVisitor {
             type Value = PromoteTextual;
 
             fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -118,7 +118,7 @@ impl<'de> Deserialize<'de> for PromoteTextual {
                 }
             }
         }
-        deserializer.deserialize_any(Words)
+        deserializer.deserialize_any(PromoteTextualVisitor)
     }
 }
 
@@ -167,41 +167,41 @@ pub enum Hold {
 #[serde(deny_unknown_fields, default)]
 pub struct Policy {
     /// Mode: enforce or observe.
-    pub mode: Mode,
+    pub mode: PolicyMode,
     /// Tool files, and their use.
     pub tools: Tools,
     /// Instructions to the model.
     pub protocol: Protocol,
     /// Judgement and repair of calls.
-    pub calls: Calls,
+    pub calls: CallsPolicy,
     /// Results and their stamps.
     pub results: Results,
     /// Holding back of streamed text.
     pub stream: Stream,
     /// Settings for the Responses API.
-    pub responses: Responses,
+    pub responses: ResponsesPolicy,
     /// Citations in answers.
     pub citations: Citations,
     /// Loop control.
-    pub loops: Loops,
+    pub loops: LoopsPolicy,
     /// Phrase rules: claims that require a tool's success.
     pub claims: Vec<ClaimRule>,
     /// State rules, checked against the outside world.
     pub state: Vec<state_rules::StateRule>,
     /// Severities by code, as written; [`crate::violation::Checks`] is the full table.
-    pub checks: BTreeMap<String, Check>,
+    pub checks: BTreeMap<String, CheckSetting>,
 }
 
 /// A line of `[checks]`: a severity, or the certainty from which a claim is blocked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Check {
+pub enum CheckSetting {
     /// `"warn"`
     Severity(Severity),
     /// `{ block = "certain" }`: `block` from this certainty on, `warn` below it.
     Block(Certainty),
 }
 
-impl<'de> Deserialize<'de> for Check {
+impl<'de> Deserialize<'de> for CheckSetting {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(CheckVisitor)
     }
@@ -210,28 +210,28 @@ impl<'de> Deserialize<'de> for Check {
 struct CheckVisitor;
 
 impl<'de> serde::de::Visitor<'de> for CheckVisitor {
-    type Value = Check;
+    type Value = CheckSetting;
 
     fn expecting(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str("a severity (`off`, `info`, `warn`, `block`), or { block = \"certain\" } or { block = \"likely\" }")
     }
 
-    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<Check, E> {
-        Severity::deserialize(serde::de::value::StrDeserializer::new(word)).map(Check::Severity)
+    fn visit_str<E: serde::de::Error>(self, word: &str) -> Result<CheckSetting, E> {
+        Severity::deserialize(serde::de::value::StrDeserializer::new(word)).map(CheckSetting::Severity)
     }
 
-    fn visit_map<M: serde::de::MapAccess<'de>>(self, map: M) -> Result<Check, M::Error> {
+    fn visit_map<M: serde::de::MapAccess<'de>>(self, map: M) -> Result<CheckSetting, M::Error> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Block {
+        struct BlockFrom {
             block: Certainty,
         }
-        Block::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(|table| Check::Block(table.block))
+        BlockFrom::deserialize(serde::de::value::MapAccessDeserializer::new(map)).map(|table| CheckSetting::Block(table.block))
     }
 }
 
 impl Policy {
-    /// Instructions to the model about tools, if any: [`protocol`].
+    /// Instructions to the model about tools, if any, as `protocol.rs` words them.
     pub fn protocol_text(&self) -> Option<String> {
         let Protocol { inject, announce, text } = &self.protocol;
         let told = inject.unwrap_or(self.citations.require || text.is_some());
@@ -298,7 +298,7 @@ pub struct Protocol {
 /// `[calls]`
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Calls {
+pub struct CallsPolicy {
     /// Repairs of one exchange, calls and text together; 0 to 10.
     pub max_repairs: u32,
     /// Upstream requests of one exchange, in total; 1 to 50.
@@ -324,7 +324,7 @@ pub struct Calls {
     pub long_argument: u32,
 }
 
-impl Default for Calls {
+impl Default for CallsPolicy {
     fn default() -> Self {
         Self {
             max_repairs: 2,
@@ -393,7 +393,7 @@ pub enum Stateful {
 /// `[responses]`
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Responses {
+pub struct ResponsesPolicy {
     /// Treatment of conversations that the upstream stores.
     pub stateful: Stateful,
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 use serde_json_path::JsonPath;
 
 use crate::{
-    config::{error::Fault, layers::Layers, units::duration},
+    config::{error::ConfigError, layers::Layers, units::duration},
     policy::state_probe::{CompiledProbe, Probe},
     schema::Schema,
 };
@@ -28,7 +28,7 @@ pub struct StateRule {
     /// Name of the rule in reports.
     pub name: String,
     /// Condition under which the probe is run.
-    pub when: When,
+    pub when: StateCondition,
     /// Probe of the state.
     pub probe: Probe,
     /// Expected state: a JSONPath that must select something, or a JSON Schema.
@@ -48,7 +48,7 @@ fn deadline() -> Duration {
 /// `[[state]] when`: either `tool` or `phrase`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct When {
+pub struct StateCondition {
     /// Name of a tool that succeeded since the last user message.
     pub tool: Option<String>,
     /// Regular expression that the answer matches; its named groups are values for placeholders.
@@ -59,7 +59,7 @@ pub struct When {
 
 /// Condition under which a probe is run.
 #[derive(Clone, Debug)]
-pub enum Occasion {
+pub enum StateTrigger {
     /// A tool succeeded.
     Tool {
         /// Name of the tool.
@@ -86,7 +86,7 @@ pub struct CompiledState {
     /// Name of the rule in reports.
     pub name: Box<str>,
     /// Condition under which the probe is run.
-    pub when: Occasion,
+    pub when: StateTrigger,
     /// Probe of the state.
     pub probe: CompiledProbe,
     /// Expected state.
@@ -101,7 +101,7 @@ pub struct CompiledState {
 ///
 /// # Errors
 /// The first error.
-pub(super) fn compile(layers: &Layers, rules: &[StateRule]) -> Result<Vec<CompiledState>, Fault> {
+pub(super) fn compile(layers: &Layers, rules: &[StateRule]) -> Result<Vec<CompiledState>, ConfigError> {
     if rules.len() > RULES_MAX {
         return Err(layers.fault("state", format!("{} rules, at most {RULES_MAX} are taken", rules.len())));
     }
@@ -116,7 +116,7 @@ pub(super) fn compile(layers: &Layers, rules: &[StateRule]) -> Result<Vec<Compil
     Ok(compiled_rules)
 }
 
-fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledState, Fault> {
+fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledState, ConfigError> {
     let fault = |key: &str, message: String| layers.fault(&format!("state.{index}.{key}"), message);
     let regex = |key: &str, phrase: &str| {
         let built = RegexBuilder::new(phrase).multi_line(true).size_limit(REGEX_BYTES_MAX).build();
@@ -129,9 +129,9 @@ fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledS
     let when = match (&rule.when.tool, &rule.when.phrase) {
         (Some(tool), None) if !tool.trim().is_empty() => {
             let unless = rule.when.unless.as_deref().map(|phrase| regex("when.unless", phrase)).transpose()?;
-            Occasion::Tool { name: tool.as_str().into(), unless }
+            StateTrigger::Tool { name: tool.as_str().into(), unless }
         }
-        (None, Some(phrase)) if rule.when.unless.is_none() => Occasion::Phrase(regex("when.phrase", phrase)?),
+        (None, Some(phrase)) if rule.when.unless.is_none() => StateTrigger::Phrase(regex("when.phrase", phrase)?),
         (None, Some(_)) => return Err(fault("when.unless", "it goes with `tool`: a `phrase` says itself what it matches".into())),
         _ => return Err(fault("when", "say either { tool = \"add_task\" } or { phrase = '…' }".into())),
     };

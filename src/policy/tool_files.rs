@@ -13,7 +13,7 @@ use globset::{GlobBuilder, GlobMatcher};
 use super::load::Error;
 use crate::{
     config::{
-        error::{Fault, line_of},
+        error::{ConfigError, line_of},
         layers::Layers,
     },
     wire::json::{Document, JsonError, Value},
@@ -75,7 +75,7 @@ pub(super) fn read(layers: &Layers, directory: &Path, globs: &[String]) -> Resul
     Ok(files)
 }
 
-fn parse(path: &Path, text: &str) -> Result<Vec<(PolicyTool, usize)>, Fault> {
+fn parse(path: &Path, text: &str) -> Result<Vec<(PolicyTool, usize)>, ConfigError> {
     let document = Document::parse(bytes::Bytes::copy_from_slice(text.as_bytes())).map_err(|error| {
         let line = match error {
             JsonError::Syntax(at) | JsonError::Utf8(at) => Some(line_of(text, at)),
@@ -178,8 +178,8 @@ fn walk(base: &Path, below: &Path, depth: usize, glob: &GlobMatcher, found: &mut
     Ok(())
 }
 
-fn fault(path: &Path, line: Option<usize>, key: &str, message: String) -> Fault {
-    Fault { place: path.display().to_string(), line, key: key.into(), message }
+fn fault(path: &Path, line: Option<usize>, key: &str, message: String) -> ConfigError {
+    ConfigError { place: path.display().to_string(), line, key: key.into(), message }
 }
 
 fn shown(directory: &Path) -> String {

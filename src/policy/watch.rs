@@ -15,7 +15,7 @@ use notify::{EventKind, RecommendedWatcher, RecursiveMode, Watcher as _, event::
 
 /// Handle of a running watch; it stops when it is dropped.
 #[derive(Debug)]
-pub struct Watch {
+pub struct FileWatcher {
     // Dropping it closes the event channel, which ends the thread.
     _watcher: Option<RecommendedWatcher>,
 }
@@ -28,7 +28,7 @@ pub struct Changed {
 }
 
 /// Event for the file at a path.
-enum Event {
+enum FileEvent {
     /// The file was created here, or its content changed.
     Written(PathBuf),
     /// The file was moved here under this name.
@@ -42,8 +42,8 @@ enum Event {
 #[error("the policy's files can't be watched: {0}; it is still re-read on SIGHUP")]
 pub struct WatchError(#[from] notify::Error);
 
-impl Watch {
-    /// Watches files and directories: [`crate::policy::compiled::Rules::watched`]. Without any, the channel stays silent.
+impl FileWatcher {
+    /// Watches files and directories: [`crate::policy::compiled::CompiledPolicy::watched`]. Without any, the channel stays silent.
     ///
     /// The channel receives one [`Changed`] for all events within about [`QUIET`]. Files written in place must first have been unchanged
     /// for [`SETTLED`], or for [`SETTLED_SHORTER`] if they became shorter.
@@ -59,15 +59,15 @@ impl Watch {
         let mut watcher = notify::recommended_watcher(move |event: notify::Result<notify::Event>| {
             // Reads are not changes; an error may hide a change.
             let Ok(event) = event else {
-                let _closed = tell.send(Event::Other);
+                let _closed = tell.send(FileEvent::Other);
                 return;
             };
             for path in event.paths {
                 let _closed = match event.kind {
                     EventKind::Access(_) => Ok(()),
-                    EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => tell.send(Event::Written(path)),
-                    EventKind::Modify(ModifyKind::Name(_)) => tell.send(Event::Moved(path)),
-                    EventKind::Any | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => tell.send(Event::Other),
+                    EventKind::Create(_) | EventKind::Modify(ModifyKind::Data(_)) => tell.send(FileEvent::Written(path)),
+                    EventKind::Modify(ModifyKind::Name(_)) => tell.send(FileEvent::Moved(path)),
+                    EventKind::Any | EventKind::Modify(_) | EventKind::Remove(_) | EventKind::Other => tell.send(FileEvent::Other),
                 };
             }
         })?;
@@ -86,7 +86,7 @@ impl Watch {
 }
 
 /// Waits until events pause, then reports whether the files really changed.
-fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<Event>, changed: &tokio::sync::mpsc::Sender<Changed>) {
+fn settle(paths: &[PathBuf], mut state: Fingerprint, events: &Receiver<FileEvent>, changed: &tokio::sync::mpsc::Sender<Changed>) {
     let mut written = BTreeSet::new();
     while let Ok(first) = events.recv() {
         note(first, paths, &mut written);
@@ -157,11 +157,11 @@ fn shrank(before: &Fingerprint, now: &Fingerprint, path: &Path) -> bool {
 }
 
 /// Records which of the watched files are written in place.
-fn note(event: Event, paths: &[PathBuf], written: &mut BTreeSet<PathBuf>) {
+fn note(event: FileEvent, paths: &[PathBuf], written: &mut BTreeSet<PathBuf>) {
     let (place, is_written) = match event {
-        Event::Written(place) => (place, true),
-        Event::Moved(place) => (place, false),
-        Event::Other => return,
+        FileEvent::Written(place) => (place, true),
+        FileEvent::Moved(place) => (place, false),
+        FileEvent::Other => return,
     };
     // Links are followed, so the path may be spelled differently.
     let same = |path: &&PathBuf| **path == place || path.file_name() == place.file_name();
@@ -262,7 +262,7 @@ mod tests {
         fs::write(&policy, "one").unwrap();
         let tools = directory.path().join("tools");
         fs::create_dir(&tools).unwrap();
-        let (watch, mut changes) = Watch::start(&[policy.clone(), tools.clone()]).unwrap();
+        let (watch, mut changes) = FileWatcher::start(&[policy.clone(), tools.clone()]).unwrap();
         fs::write(directory.path().join("toolmark.db"), "not ours").unwrap();
         replace(&policy, "two");
         assert_eq!(heard(&mut changes).await, Some(Changed::default()), "replaced by rename");
@@ -283,7 +283,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let policy = directory.path().join("policy.toml");
         fs::write(&policy, "old").unwrap();
-        let (_watch, mut changes) = Watch::start(std::slice::from_ref(&policy)).unwrap();
+        let (_watch, mut changes) = FileWatcher::start(std::slice::from_ref(&policy)).unwrap();
         let mut file = fs::File::create(&policy).unwrap();
         let begun = Instant::now();
         for _ in 0..8 {
@@ -300,7 +300,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let policy = directory.path().join("policy.toml");
         fs::write(&policy, "a long form").unwrap();
-        let (_watch, mut changes) = Watch::start(std::slice::from_ref(&policy)).unwrap();
+        let (_watch, mut changes) = FileWatcher::start(std::slice::from_ref(&policy)).unwrap();
         let begun = Instant::now();
         fs::write(&policy, "short").unwrap();
         let told = tokio::time::timeout(2 * SETTLED_SHORTER, changes.recv()).await.unwrap();
@@ -319,7 +319,7 @@ mod tests {
         }
         std::os::unix::fs::symlink("..1", at("..data")).unwrap();
         std::os::unix::fs::symlink("..data/policy.toml", at("policy.toml")).unwrap();
-        let (_watch, mut changes) = Watch::start(&[at("policy.toml")]).unwrap();
+        let (_watch, mut changes) = FileWatcher::start(&[at("policy.toml")]).unwrap();
         std::os::unix::fs::symlink("..2", at("..next")).unwrap();
         fs::rename(at("..next"), at("..data")).unwrap();
         assert_eq!(heard(&mut changes).await, Some(Changed::default()));
@@ -327,7 +327,7 @@ mod tests {
 
     #[tokio::test]
     async fn built_in_policies_watch_nothing() {
-        let (_watch, mut changes) = Watch::start(&[]).unwrap();
+        let (_watch, mut changes) = FileWatcher::start(&[]).unwrap();
         assert!(changes.recv().await.is_none());
     }
 }

@@ -12,19 +12,19 @@ use subtle::ConstantTimeEq as _;
 use crate::{
     exchange::active_policy::Standard,
     ledger::recorder::LedgerHandle,
-    marks::{Counter, KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
-    policy::{Mode, Stateful, compiled::Rules, load::PolicySource, watch::Changed},
+    policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
     proxy::{
         cassettes::Cassettes,
-        conversations::{cache::Memory, hidden_turns::KeptRounds, journal::Journal, originals::Originals, owners::Owners},
+        conversations::{cache::Memory, hidden_turns::HiddenTurnStore, journal::CallJournal, originals::Originals, owners::Owners},
         error::Error,
         exchange::http_probe,
         http::credentials,
         loop_control::LoopControl,
-        server::admission::Load,
+        server::admission::AdmissionControl,
         upstream::{
-            state::{self, Standing},
+            state::{self, UpstreamState},
             verifier::Verifier,
         },
     },
@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// Policy in force, and the source that it is reloaded from.
-pub struct InForce {
+pub struct LivePolicy {
     source: PolicySource,
     standard: ArcSwap<Standard>,
 }
@@ -74,20 +74,20 @@ pub struct App {
     /// Cassettes that are recorded or played, and injected faults.
     pub cassettes: Cassettes,
     /// Admission control: counts of connections, exchanges and bytes in memory.
-    pub load: Arc<Load>,
+    pub load: Arc<AdmissionControl>,
     /// State of each upstream, in the order of `[[upstreams]]`.
-    pub standings: Arc<[Standing]>,
+    pub standings: Arc<[UpstreamState]>,
     uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
     /// Rounds of calls that toolmark ran and the application didn't see.
-    pub kept: KeptRounds,
+    pub kept: HiddenTurnStore,
     /// Verifier that gives second opinions; `None` if it isn't configured.
     pub verifier: Option<Arc<Verifier>>,
     /// Journal of tool calls that were started.
-    pub journal: Journal,
-    counter: Counter,
-    policies: Vec<InForce>,
+    pub journal: CallJournal,
+    counter: MarkClock,
+    policies: Vec<LivePolicy>,
     /// Index of the policy, by client.
     client_policies: Vec<usize>,
 }
@@ -103,7 +103,7 @@ impl App {
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mcp = Mcp::start(&settings)?;
         let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
-        let read = |source: &PolicySource| InForce::read(source.clone(), held, offered(), &settings);
+        let read = |source: &PolicySource| LivePolicy::read(source.clone(), held, offered(), &settings);
         let mut policies = vec![read(&settings.policy)?];
         let mut client_policies = Vec::new();
         for client in &settings.clients {
@@ -135,9 +135,9 @@ impl App {
         if let Some(mcp) = &mcp {
             crate::mcp::metrics::register(mcp, &observed);
         }
-        let counter = Counter::new(u16::from_le_bytes(seed));
-        let load = Load::new(&settings.limits, &settings.clients);
-        let standings = settings.upstreams.iter().map(|_| Standing::default()).collect::<Arc<[Standing]>>();
+        let counter = MarkClock::new(u16::from_le_bytes(seed));
+        let load = AdmissionControl::new(&settings.limits, &settings.clients);
+        let standings = settings.upstreams.iter().map(|_| UpstreamState::default()).collect::<Arc<[UpstreamState]>>();
         let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
@@ -145,7 +145,7 @@ impl App {
         let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
-        let kept = KeptRounds::new(&settings);
+        let kept = HiddenTurnStore::new(&settings);
         Ok(Self {
             settings,
             ring,
@@ -163,7 +163,7 @@ impl App {
             mcp,
             kept,
             verifier,
-            journal: Journal::default(),
+            journal: CallJournal::default(),
             counter,
             policies,
             client_policies,
@@ -176,7 +176,7 @@ impl App {
     }
 
     /// Moment of the next mark, at this Unix time in milliseconds. `hides`: toolmark ran calls in its turn, or before it.
-    pub fn moment(&self, now_ms: u64, hides: bool) -> Moment {
+    pub fn moment(&self, now_ms: u64, hides: bool) -> MarkTime {
         self.counter.next(now_ms, hides)
     }
 
@@ -247,7 +247,7 @@ impl App {
     pub fn tracks(&self) -> bool {
         self.policies.iter().any(|policy| {
             let policy = &policy.standard.load().rules.policy;
-            policy.mode == Mode::Enforce && policy.responses.stateful == Stateful::Track
+            policy.mode == PolicyMode::Enforce && policy.responses.stateful == Stateful::Track
         })
     }
 
@@ -266,13 +266,13 @@ impl App {
         self.read_again(|source, last| source.load_changed(last, &changed.written));
     }
 
-    fn read_again(&self, load: impl Fn(&PolicySource, &Rules) -> Result<Rules, crate::policy::load::Error>) {
+    fn read_again(&self, load: impl Fn(&PolicySource, &CompiledPolicy) -> Result<CompiledPolicy, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = PartState::Ready;
         for policy in &self.policies {
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
             let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
-            let made = read.and_then(|rules| InForce::make(policy.source.clone(), rules, held, offered, &self.settings));
+            let made = read.and_then(|rules| LivePolicy::make(policy.source.clone(), rules, held, offered, &self.settings));
             match made {
                 Ok(new) => {
                     let new = new.standard.load_full();
@@ -304,7 +304,7 @@ impl Drop for App {
     }
 }
 
-impl InForce {
+impl LivePolicy {
     fn read(source: PolicySource, held_bytes_max: usize, offered: Arc<(u64, Catalog)>, settings: &Settings) -> Result<Self, Error> {
         let rules = source.load()?;
         Self::make(source, rules, held_bytes_max, offered, settings)
@@ -312,7 +312,7 @@ impl InForce {
 
     fn make(
         source: PolicySource,
-        rules: Rules,
+        rules: CompiledPolicy,
         held_bytes_max: usize,
         offered: Arc<(u64, Catalog)>,
         settings: &Settings,

@@ -7,9 +7,9 @@ use std::sync::{
 
 use crate::{
     cassette::{
-        faults::{self, Kind},
-        player::Player,
-        recorder::Recorder,
+        faults::{self, FaultKind},
+        player::CassettePlayer,
+        recorder::CassetteRecorder,
     },
     marks::{KeyRing, RecordedMarks},
     proxy::error::Error,
@@ -20,10 +20,10 @@ use crate::{
 #[derive(Default)]
 pub struct Cassettes {
     /// Recorder; `None` if nothing is recorded.
-    pub recorder: Option<Recorder>,
+    pub recorder: Option<CassetteRecorder>,
     /// Player that answers in place of each upstream, by its index.
-    players: Vec<Option<Arc<Player>>>,
-    faults: Vec<faults::Rule>,
+    players: Vec<Option<Arc<CassettePlayer>>>,
+    faults: Vec<faults::FaultRule>,
     /// Number of upstream requests so far, from which faults are drawn.
     requests: AtomicU64,
 }
@@ -36,8 +36,8 @@ impl Cassettes {
     pub fn open(settings: &Settings) -> Result<(Self, Option<RecordedMarks>), Error> {
         let own = &settings.cassettes;
         let mut marks: Option<RecordedMarks> = None;
-        let mut open = |path: &std::path::Path| -> Result<Arc<Player>, Error> {
-            let (player, found) = Player::open(path, own.playing.clone())?;
+        let mut open = |path: &std::path::Path| -> Result<Arc<CassettePlayer>, Error> {
+            let (player, found) = CassettePlayer::open(path, own.playing.clone())?;
             for notice in &player.notices {
                 tracing::warn!("{notice}");
             }
@@ -67,18 +67,18 @@ impl Cassettes {
     /// [`Error`] if the cassette can't be written.
     pub fn record(&mut self, settings: &Settings, ring: Arc<KeyRing>) -> Result<(), Error> {
         if let Some(recording) = &settings.cassettes.record {
-            self.recorder = Some(Recorder::start(recording.clone(), ring)?);
+            self.recorder = Some(CassetteRecorder::start(recording.clone(), ring)?);
         }
         Ok(())
     }
 
     /// Player that answers in place of this upstream, if any.
-    pub fn player(&self, upstream: usize) -> Option<&Arc<Player>> {
+    pub fn player(&self, upstream: usize) -> Option<&Arc<CassettePlayer>> {
         self.players.get(upstream)?.as_ref()
     }
 
     /// Fault to inject into the next upstream request of an exchange with this many repairs so far, if any.
-    pub fn fault(&self, repairs: u32) -> Option<Kind> {
+    pub fn fault(&self, repairs: u32) -> Option<FaultKind> {
         if self.faults.is_empty() {
             return None;
         }

@@ -30,7 +30,7 @@ const THREADS_MAX: usize = 4;
 type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 #[derive(Clone, Copy, Eq, PartialEq)]
-enum Place {
+enum ThreadPlacement {
     /// In no exchange that could be moved.
     Elsewhere,
     /// On its worker.
@@ -42,17 +42,17 @@ enum Place {
 }
 
 thread_local! {
-    static PLACE: Cell<Place> = const { Cell::new(Place::Elsewhere) };
+    static PLACE: Cell<ThreadPlacement> = const { Cell::new(ThreadPlacement::Elsewhere) };
 }
 
 /// Moves the exchange to another thread until its next wait. To be called before long computations.
 pub async fn step() {
     let mut asked = false;
     poll_fn(|_| {
-        if mem::replace(&mut asked, true) || PLACE.get() != Place::Worker {
+        if mem::replace(&mut asked, true) || PLACE.get() != ThreadPlacement::Worker {
             return Poll::Ready(());
         }
-        PLACE.set(Place::Leaves);
+        PLACE.set(ThreadPlacement::Leaves);
         Poll::Pending
     })
     .await;
@@ -71,10 +71,10 @@ pub struct Movable<T> {
     away: Option<Away<T>>,
 }
 
-type Away<T> = Arc<Mutex<Slot<T>>>;
+type Away<T> = Arc<Mutex<HandoverSlot<T>>>;
 
 /// Slot in which an exchange is handed between its worker and another thread.
-enum Slot<T> {
+enum HandoverSlot<T> {
     /// It runs on another thread; the waker of its worker's task.
     Out(Waker),
     /// It waits for I/O.
@@ -93,22 +93,22 @@ impl<T: Send + 'static> Movable<T> {
 
     fn leave(&mut self, waker: &Waker) {
         let Some(running) = self.running.take() else { return };
-        let away = Arc::new(Mutex::new(Slot::Out(waker.clone())));
+        let away = Arc::new(Mutex::new(HandoverSlot::Out(waker.clone())));
         self.away = Some(away.clone());
         let (handle, waker) = (Handle::current(), waker.clone());
         run_aside(Box::new(move || {
             let _entered = handle.enter();
             let mut running = running;
-            PLACE.set(Place::Aside);
+            PLACE.set(ThreadPlacement::Aside);
             let polled = catch_unwind(AssertUnwindSafe(|| running.as_mut().poll(&mut Context::from_waker(&waker))));
-            PLACE.set(Place::Elsewhere);
+            PLACE.set(ThreadPlacement::Elsewhere);
             let slot = match polled {
-                Ok(Poll::Ready(done)) => Slot::Done(done),
-                Ok(Poll::Pending) => Slot::Back(running),
-                Err(payload) => Slot::Panicked(payload),
+                Ok(Poll::Ready(done)) => HandoverSlot::Done(done),
+                Ok(Poll::Pending) => HandoverSlot::Back(running),
+                Err(payload) => HandoverSlot::Panicked(payload),
             };
             let before = mem::replace(&mut *away.lock().unwrap_or_else(PoisonError::into_inner), slot);
-            if let Slot::Out(waker) = before {
+            if let HandoverSlot::Out(waker) = before {
                 waker.wake();
             }
             // Whoever gave it up meanwhile: it is dropped here, where its timers can be.
@@ -122,23 +122,23 @@ impl<T: Send + 'static> Future for Movable<T> {
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
         if let Some(away) = self.away.take() {
-            let slot = mem::replace(&mut *away.lock().unwrap_or_else(PoisonError::into_inner), Slot::Out(context.waker().clone()));
+            let slot = mem::replace(&mut *away.lock().unwrap_or_else(PoisonError::into_inner), HandoverSlot::Out(context.waker().clone()));
             match slot {
-                Slot::Out(_) => {
+                HandoverSlot::Out(_) => {
                     self.away = Some(away);
                     return Poll::Pending;
                 }
-                Slot::Back(running) => self.running = Some(running),
-                Slot::Done(done) => return Poll::Ready(done),
-                Slot::Panicked(payload) => resume_unwind(payload),
+                HandoverSlot::Back(running) => self.running = Some(running),
+                HandoverSlot::Done(done) => return Poll::Ready(done),
+                HandoverSlot::Panicked(payload) => resume_unwind(payload),
             }
         }
         let Some(running) = &mut self.running else { return Poll::Pending };
-        let outer = PLACE.replace(Place::Worker);
+        let outer = PLACE.replace(ThreadPlacement::Worker);
         let begun = watchdog::now();
         let polled = running.as_mut().poll(context);
         watchdog::check(begun);
-        let leaves = PLACE.replace(outer) == Place::Leaves;
+        let leaves = PLACE.replace(outer) == ThreadPlacement::Leaves;
         if polled.is_pending() && leaves {
             self.leave(context.waker());
         }

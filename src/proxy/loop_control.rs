@@ -18,12 +18,12 @@ use serde::Serialize;
 
 use crate::{
     exchange::{context::JudgedChoice, loop_guard::Stopped},
-    judge::loops::{Beyond, Limit, Resets},
+    judge::loops::{ExternalCounts, Limit, Resets},
     ledger::{
         record::{ExchangeRecord, SESSION_CHARS_MAX, ScopeDigest},
         recorder::RecordObserver,
     },
-    proxy::conversations::session_calls::Sessions,
+    proxy::conversations::session_calls::SessionCalls,
 };
 
 /// Maximum resets stored; the latest are kept.
@@ -40,8 +40,8 @@ pub struct LoopControl {
     counts: [AtomicU64; Limit::ALL.len()],
     ended: AtomicU64,
     reset: AtomicU64,
-    stops: Mutex<VecDeque<Recent>>,
-    sessions: Sessions,
+    stops: Mutex<VecDeque<StopEvent>>,
+    sessions: SessionCalls,
 }
 
 impl RecordObserver for LoopControl {
@@ -59,7 +59,7 @@ struct Reset {
 
 /// Stop of a tool, or of all tools.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct Recent {
+pub struct StopEvent {
     /// The tool; `null` if all tools were stopped.
     pub tool: Option<Box<str>>,
     /// The session; `null` if the caller named none.
@@ -76,7 +76,7 @@ pub struct Recent {
 
 /// Statistics of loop control.
 #[derive(Clone, Debug, Eq, PartialEq, Serialize)]
-pub struct LoopFigures {
+pub struct LoopStats {
     /// Stops since the process began, by limit.
     pub stops: Vec<(&'static str, u64)>,
     /// Number of runs that were ended.
@@ -84,12 +84,12 @@ pub struct LoopFigures {
     /// Number of resets.
     pub resets: u64,
     /// The latest stops that haven't been reset, newest first.
-    pub recent: Vec<Recent>,
+    pub recent: Vec<StopEvent>,
 }
 
 impl LoopControl {
     /// Counts for an exchange of this session from outside its conversation: resets, and the session's calls. `scope`: that of the session.
-    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> Beyond {
+    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> ExternalCounts {
         let mut resets = Resets::default();
         for reset in self.resets.load().iter().filter(|reset| reset.session.is_none() || reset.session.as_deref() == session) {
             match &reset.tool {
@@ -100,7 +100,7 @@ impl LoopControl {
                 }
             }
         }
-        Beyond { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
+        ExternalCounts { resets, session: session.map(|session| self.sessions.of(scope(), session)).unwrap_or_default() }
     }
 
     /// Resets the counts at this time (Unix milliseconds): for this tool or all, in this session or all. `POST /api/loops/reset`.
@@ -117,8 +117,9 @@ impl LoopControl {
             kept
         });
         self.reset.fetch_add(1, Ordering::Relaxed);
-        let concerns =
-            |recent: &Recent| (own.tool.is_none() || own.tool == recent.tool) && (own.session.is_none() || own.session == recent.session);
+        let concerns = |recent: &StopEvent| {
+            (own.tool.is_none() || own.tool == recent.tool) && (own.session.is_none() || own.session == recent.session)
+        };
         self.stops.lock().unwrap_or_else(PoisonError::into_inner).retain(|recent| !concerns(recent));
     }
 
@@ -136,7 +137,7 @@ impl LoopControl {
             let session = session.map(Into::into);
             let limit = stop.limit.as_str();
             recent.retain(|own| (&own.tool, &own.session, own.limit) != (tool, &session, limit));
-            recent.push_front(Recent { tool: tool.clone(), session, limit, times: stop.times, at_ms: now_ms, until_ms: stop.until_ms });
+            recent.push_front(StopEvent { tool: tool.clone(), session, limit, times: stop.times, at_ms: now_ms, until_ms: stop.until_ms });
             recent.truncate(STOPS_MAX);
         }
     }
@@ -147,9 +148,9 @@ impl LoopControl {
     }
 
     /// Statistics for `GET /api/stats`.
-    pub fn figures(&self) -> LoopFigures {
+    pub fn figures(&self) -> LoopStats {
         let count = |limit: Limit| self.counts.get(limit as usize).map_or(0, |count| count.load(Ordering::Relaxed));
-        LoopFigures {
+        LoopStats {
             stops: Limit::ALL.map(|limit| (limit.as_str(), count(limit))).into(),
             ended: self.ended.load(Ordering::Relaxed),
             resets: self.reset.load(Ordering::Relaxed),

@@ -16,7 +16,7 @@ use crate::{
         request_error::Refusal,
         turn::Said,
     },
-    judge::loops::Beyond,
+    judge::loops::ExternalCounts,
     marks::{KeyRing, Scope},
     openai::Api,
     responses::{self, adapter::Responses, request::Recalled},
@@ -80,7 +80,7 @@ impl Bench {
             upstream: when.upstream,
             protocol: standard.protocol.as_deref(),
             held_bytes_max: HELD_BYTES_MAX,
-            beyond: Beyond::default(),
+            beyond: ExternalCounts::default(),
         };
         match api {
             Api::Chat => {

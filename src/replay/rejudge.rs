@@ -13,7 +13,7 @@ use super::offline::{Bench, Unheard, When, hear};
 use crate::{
     cassette::{
         body,
-        format::{Attempt, Exchange, Found, Recorded, Response},
+        format::{RecordedAttempt, RecordedExchange, RecordedResponse, RecordedVerdict, RecordedViolation},
     },
     exchange::{
         answer_error::Fault,
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct Judgement {
     /// Verdict and violations; the verdict is empty if nothing was judged.
-    pub found: Recorded,
+    pub found: RecordedVerdict,
     /// The reason, if nothing or only a part was judged.
     pub not_judged: Option<String>,
     /// The model named in the request.
@@ -74,7 +74,7 @@ const OF_MARKS: [Code; 9] = [
 ];
 
 /// Judges a recorded exchange.
-pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
+pub fn judge(bench: &Bench, exchange: &RecordedExchange) -> Judgement {
     let request = &exchange.downstream.request;
     let Some(api) = Api::of_path(path_of(&request.url)).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
         return Judgement::none("its endpoint carries no tool calls, and is not enforced");
@@ -82,7 +82,7 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     if exchange.mcp.is_some() {
         return Judgement::none("MCP servers offered tools in it, whose schemas and results are theirs to say");
     }
-    let body = request.body.as_ref().map(body::Body::bytes).unwrap_or_default();
+    let body = request.body.as_ref().map(body::RecordedBody::bytes).unwrap_or_default();
     let document = match Document::parse(body) {
         Ok(document) => document,
         Err(error) => return Judgement::none(format!("its request is {error}")),
@@ -95,7 +95,7 @@ pub fn judge(bench: &Bench, exchange: &Exchange) -> Judgement {
     let begun = match bench.begin(api, &document, &when, &Recalled::default()) {
         Ok(begun) => begun,
         Err(refusal) => {
-            let found = Recorded { verdict: "blocked".into(), ..Recorded::default() };
+            let found = RecordedVerdict { verdict: "blocked".into(), ..RecordedVerdict::default() };
             let why = format!("its request would be refused: [{}] {}", refusal.code, refusal.message);
             return Judgement { found, not_judged: Some(why), model, open: false };
         }
@@ -113,7 +113,7 @@ enum Next {
 }
 
 struct Judging<'e> {
-    exchange: &'e Exchange,
+    exchange: &'e RecordedExchange,
     api: Api,
     context: Arc<Context>,
     document: Document,
@@ -137,7 +137,7 @@ impl Judging<'_> {
     }
 
     /// Judges one attempt; `next` is the attempt that was recorded after it.
-    fn attempt(&mut self, attempt: &Attempt, next: Option<&Attempt>) -> Next {
+    fn attempt(&mut self, attempt: &RecordedAttempt, next: Option<&RecordedAttempt>) -> Next {
         self.attempts.start();
         // What was decided on this answer was decided before the next request.
         let decided_ms = next.and_then(|next| next.after_ms).or(attempt.after_ms).unwrap_or(0);
@@ -146,7 +146,7 @@ impl Judging<'_> {
             // The proxy tried again, or the application got an error.
             return self.failed(next);
         };
-        let body = response.body.as_ref().map(body::Body::bytes).unwrap_or_default();
+        let body = response.body.as_ref().map(body::RecordedBody::bytes).unwrap_or_default();
         if !(200..300).contains(&response.status) {
             return self.reported(&body, elapsed, next);
         }
@@ -178,7 +178,7 @@ impl Judging<'_> {
     }
 
     /// Translation context, if the upstream answered a request of the Responses API with chat completions.
-    fn origin(&self, attempt: &Attempt) -> Option<Origin> {
+    fn origin(&self, attempt: &RecordedAttempt) -> Option<Origin> {
         let url = &attempt.request.as_ref()?.url;
         let translated = self.api == Api::Responses && path_of(url) == Api::Chat.path();
         let id = self.context.id.simple().to_string();
@@ -186,7 +186,7 @@ impl Judging<'_> {
     }
 
     /// Ends the exchange without an answer, unless the proxy tried again.
-    fn failed(&mut self, next: Option<&Attempt>) -> Next {
+    fn failed(&mut self, next: Option<&RecordedAttempt>) -> Next {
         if next.is_some() {
             return Next::Again;
         }
@@ -195,7 +195,7 @@ impl Judging<'_> {
     }
 
     /// Handles an error of the upstream, which may be its rejection of a malformed call.
-    fn reported(&mut self, json: &[u8], elapsed: Duration, next: Option<&Attempt>) -> Next {
+    fn reported(&mut self, json: &[u8], elapsed: Duration, next: Option<&RecordedAttempt>) -> Next {
         let error = Reported::read(json).filter(|_| !self.context.observes());
         if let Some(turn) = error.and_then(|error| EchoedTurn::of_failed_call(&error, &self.context.rules.checks)) {
             let step = self.attempts.call_rejected(&self.context, turn, elapsed);
@@ -212,7 +212,7 @@ impl Judging<'_> {
     }
 
     /// Goes on to the next recorded attempt if the model would have been asked again.
-    fn follow(&mut self, step: &NextStep, next: Option<&Attempt>) -> Next {
+    fn follow(&mut self, step: &NextStep, next: Option<&RecordedAttempt>) -> Next {
         match (step, next) {
             (NextStep::Repair(_), Some(_)) => Next::Again,
             (NextStep::Repair(_), None) => {
@@ -255,19 +255,19 @@ impl Judging<'_> {
     }
 }
 
-fn is_stream(response: &Response, body: &Bytes) -> bool {
+fn is_stream(response: &RecordedResponse, body: &Bytes) -> bool {
     response.is_stream() || is_event_stream(body)
 }
 
 /// The findings in the form of a cassette.
-pub fn recorded(tally: &ExchangeFindings) -> Recorded {
-    let found = |violation: &Violation| Found {
+pub fn recorded(tally: &ExchangeFindings) -> RecordedVerdict {
+    let found = |violation: &Violation| RecordedViolation {
         code: violation.code.as_str().into(),
         severity: severity(violation.severity).into(),
         tool: violation.tool.as_deref().map(str::to_owned),
         message: violation.message.clone(),
     };
-    Recorded {
+    RecordedVerdict {
         verdict: tally.verdict().as_str().into(),
         repairs: tally.repairs,
         violations: tally.violations.iter().map(found).collect(),
@@ -304,8 +304,8 @@ pub enum Difference {
 
 /// Compares a judgement with an earlier one of the same exchange. `marks`: marks could be verified. `alike`: the earlier
 /// judgement used the same data, so that every difference counts.
-pub fn compare(before: &Recorded, after: &Judgement, exchange: &Exchange, marks: bool, alike: bool) -> Difference {
-    let codes = |found: &Recorded| {
+pub fn compare(before: &RecordedVerdict, after: &Judgement, exchange: &RecordedExchange, marks: bool, alike: bool) -> Difference {
+    let codes = |found: &RecordedVerdict| {
         let listed = found.violations.iter().map(|found| found.code.clone()).filter(|code| code != Code::NotJudged.as_str());
         listed.collect::<std::collections::BTreeSet<_>>()
     };
@@ -325,7 +325,7 @@ pub fn compare(before: &Recorded, after: &Judgement, exchange: &Exchange, marks:
 }
 
 /// The reason why a recording can't decide the difference, if there is one.
-fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &Exchange, marks: bool) -> Option<&'static str> {
+fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &RecordedExchange, marks: bool) -> Option<&'static str> {
     let all_of = |codes: &[Code]| gone.iter().chain(new).all(|code| codes.iter().any(|own| own.as_str() == code));
     let changed = !gone.is_empty() || !new.is_empty();
     let cut = || exchange.attempts.iter().filter_map(|attempt| attempt.response.as_ref()).any(|response| response.cut);
@@ -349,15 +349,19 @@ mod tests {
     #[test]
     fn what_nobody_is_asked_again_is_no_difference() {
         let request = json!({"method": "POST", "url": "/v1/chat/completions"});
-        let exchange: Exchange = serde_json::from_value(json!({"cassette": 1, "id": "x", "downstream": {"request": request}})).unwrap();
-        let after = Judgement { found: Recorded { verdict: "pass".into(), ..Recorded::default() }, ..Judgement::default() };
+        let exchange: RecordedExchange =
+            serde_json::from_value(json!({"cassette": 1, "id": "x", "downstream": {"request": request}})).unwrap();
+        let after = Judgement { found: RecordedVerdict { verdict: "pass".into(), ..RecordedVerdict::default() }, ..Judgement::default() };
         for (codes, excused) in [
             (&["verifier_contradiction"][..], true),
             (&["state_mismatch", "state_unknown"], true),
             (&["verifier_contradiction", "claim_mismatch"], false),
         ] {
-            let violations = codes.iter().map(|code| Found { code: (*code).into(), severity: "warn".into(), ..Found::default() }).collect();
-            let before = Recorded { verdict: "warn".into(), violations, ..Recorded::default() };
+            let violations = codes
+                .iter()
+                .map(|code| RecordedViolation { code: (*code).into(), severity: "warn".into(), ..RecordedViolation::default() })
+                .collect();
+            let before = RecordedVerdict { verdict: "warn".into(), violations, ..RecordedVerdict::default() };
             assert_eq!(matches!(compare(&before, &after, &exchange, true, false), Difference::Excused(_)), excused, "{codes:?}");
         }
     }

@@ -10,7 +10,7 @@ use crate::{
         conversation::RejectedUpdate,
         turn::EchoedTurn,
     },
-    responses::{response::Answer, synthetic},
+    responses::{response::BufferedResponse, synthetic},
     wire::json::JsonError,
 };
 
@@ -18,7 +18,7 @@ use crate::{
 pub enum Responses {}
 
 impl Adapter for Responses {
-    type Answer = Answer;
+    type Answer = BufferedResponse;
     type Stream = ResponseStream;
 
     fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Context) -> Result<Bytes, JsonError> {

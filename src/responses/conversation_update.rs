@@ -17,10 +17,10 @@ use crate::{
         call::{Call, CallKind, ValidCall},
         history::calls::call_digest,
     },
-    marks::Moment,
+    marks::MarkTime,
     openai::content::text_of,
     responses::{
-        output_items::Slot,
+        output_items::OutputCall,
         request::{
             input_items::{InputItem, Kind},
             prepare::assistant_item,
@@ -38,12 +38,12 @@ pub fn remember(
     context: &Context,
     response_id: Option<&str>,
     conversation: Option<&str>,
-    calls: &[(String, &Slot, &ValidCall, Moment)],
+    calls: &[(String, &OutputCall, &ValidCall, MarkTime)],
     owed: Vec<Owed>,
     items: Vec<(String, Fate)>,
 ) -> Memo {
     let hidden = &context.hidden;
-    let known = |(mark, slot, call, moment): &(String, &Slot, &ValidCall, Moment)| {
+    let known = |(mark, slot, call, moment): &(String, &OutputCall, &ValidCall, MarkTime)| {
         // Without an id of its own the call has its mark upstream too.
         let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
         let (digest, arguments) = (call_digest(call.name(), call.arguments()), kept_arguments(call.arguments()));
@@ -118,7 +118,7 @@ pub fn worth_keeping(memo: Memo) -> Option<Memo> {
 
 /// Outputs to send for the calls of a rejected choice; `slots` and `calls` are the same calls. Empty if the choice may
 /// pass, or the upstream stores nothing.
-pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[Slot]) -> Vec<Owed> {
+pub fn owed(context: &Context, judged: &JudgedChoice, calls: &[Call], slots: &[OutputCall]) -> Vec<Owed> {
     let keeps = context.hidden.store || context.hidden.conversation.is_some();
     let mut owed: Vec<Owed> = Vec::new();
     if !keeps || calls.is_empty() || !judged.blocks() {

@@ -24,11 +24,11 @@ use crate::{
         call::{CallKind, ValidCall},
         history::calls::call_digest,
     },
-    marks::{CallMark, KeyRing, Moment, Scope},
+    marks::{CallMark, KeyRing, MarkTime, Scope},
     openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
-        output_items::{Minter, echoed_status},
+        output_items::{CallIdMinter, echoed_status},
         request::{
             input_items::{InputItem, Kind},
             prepare::{output_item, user_item},
@@ -36,7 +36,7 @@ use crate::{
         response::write::rename,
     },
     tools::registry::Registry,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 impl RoundForm for Responses {
@@ -61,7 +61,7 @@ impl RoundForm for Responses {
         let input = request.root().get("input").filter(|input| input.is_array())?;
         let items: Vec<Value<'_>> = input.items().collect();
         let ids: HashSet<&str> = turns.iter().flat_map(|turn| &turn.ids).map(|id| &**id).collect();
-        let (mut edits, mut done, mut gone): (_, Vec<&Kept>, HashSet<usize>) = (Edits::default(), Vec::new(), HashSet::new());
+        let (mut edits, mut done, mut gone): (_, Vec<&Kept>, HashSet<usize>) = (Splices::default(), Vec::new(), HashSet::new());
         for Back { turn, how, kept } in back.iter().filter(|back| !back.kept.lost) {
             let Some(range) = turns.get(*turn).map(|turn| turn.items.clone()) else { continue };
             let (Some(first), Some(last)) = (items.get(range.start), range.end.checked_sub(1).and_then(|last| items.get(last))) else {
@@ -88,10 +88,10 @@ impl RoundForm for Responses {
         (!edits.is_empty()).then(|| edits.apply(request.bytes()))
     }
 
-    fn marks(said: &Said, calls: &[(ValidCall, Moment)], context: &Context) -> Vec<String> {
-        let mut minter = Minter::default();
+    fn marks(said: &Said, calls: &[(ValidCall, MarkTime)], context: &Context) -> Vec<String> {
+        let mut minter = CallIdMinter::default();
         let ids = said.calls.iter().map(|(call, _)| call.id.as_deref().unwrap_or_default());
-        let mint = |((call, moment), id): (&(ValidCall, Moment), &str)| minter.mint(context, id, call.name(), call.arguments(), *moment);
+        let mint = |((call, moment), id): (&(ValidCall, MarkTime), &str)| minter.mint(context, id, call.name(), call.arguments(), *moment);
         calls.iter().zip(ids).map(mint).collect()
     }
 
@@ -113,7 +113,7 @@ impl RoundForm for Responses {
 
     fn append(request: &Document, added: &[String]) -> Option<Bytes> {
         let root = request.root();
-        let (mut edits, added) = (Edits::default(), added.join(","));
+        let (mut edits, added) = (Splices::default(), added.join(","));
         match root.get_some("input") {
             Some(array) if array.is_array() => edits.append_items(array, &added),
             Some(text) if text.is_string() => edits.replace(text.span(), format!("[{},{added}]", user_item(text.raw_str()))),
@@ -133,7 +133,7 @@ impl RoundForm for Responses {
         }
         // All but the results was appended to the conversation with the attempt before.
         let Ok(document) = Document::parse(body.clone()) else { return body };
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         if let Some(input) = document.root().get("input").filter(|input| input.is_array()) {
             let known = input.items().count().saturating_sub(results);
             edits.remove_items(input, |at| at < known);
@@ -212,7 +212,7 @@ fn is_models(item: &InputItem<'_>) -> bool {
 /// The item of a call in the form in which an application would send it back; `None` if it can't be written.
 fn call_again(call: &ValidCall, mark: &str, json: &str, custom: bool) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
-    let (root, mut edits) = (document.root(), Edits::default());
+    let (root, mut edits) = (document.root(), Splices::default());
     edits.set_member(root, "call_id", &quote(mark));
     rename(&mut edits, root, call, &[]);
     let member = if custom { "input" } else { "arguments" };

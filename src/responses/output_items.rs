@@ -14,9 +14,9 @@ use crate::{
         },
     },
     judge::call::{Arguments, Call, CallKind},
-    marks::Moment,
+    marks::MarkTime,
     violation::{Code, Severity},
-    wire::json::{Kind, Value, splice::Edits, string},
+    wire::json::{Kind, Value, splice::Splices, string},
 };
 
 /// Kind of an output item.
@@ -126,7 +126,7 @@ pub(super) fn is_like_call(object: Value<'_>) -> bool {
 
 /// One call of an answer, as the upstream sent it.
 #[derive(Clone, Debug, Default)]
-pub struct Slot {
+pub struct OutputCall {
     /// Id of the item.
     pub item_id: String,
     /// The upstream's id of the call.
@@ -143,7 +143,7 @@ pub struct Slot {
     pub raw: String,
 }
 
-impl Slot {
+impl OutputCall {
     /// Reads a call.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl Slot {
 }
 
 /// The item in a form that can be echoed to the model; an unoffered built-in call becomes a function call.
-pub fn echoed(slot: &Slot) -> String {
+pub fn echoed(slot: &OutputCall) -> String {
     use crate::wire::json::string::quote;
     if slot.raw.contains("\"function_call\"") || slot.raw.contains("\"custom_tool_call\"") {
         return slot.raw.clone();
@@ -198,7 +198,7 @@ pub fn echoed(slot: &Slot) -> String {
 }
 
 /// Sets the `status` of an item that has one.
-pub fn echoed_status(edits: &mut Edits, item: Value<'_>, status: &str) {
+pub fn echoed_status(edits: &mut Splices, item: Value<'_>, status: &str) {
     if item.get("status").is_some_and(|own| !own.is_text(status) && !own.is_text("incomplete")) {
         edits.set_member(item, "status", &string::quote(status));
     }
@@ -217,13 +217,13 @@ pub fn arguments_of(value: Value<'_>) -> Arguments {
 /// Mints the ids of one answer's calls downstream: the upstream's id with a mark appended, if each call has its own id
 /// and that is short enough; otherwise the mark alone.
 #[derive(Debug, Default)]
-pub struct Minter {
+pub struct CallIdMinter {
     taken: Vec<String>,
 }
 
-impl Minter {
+impl CallIdMinter {
     /// Mints the id of the next call. `call_id` is the upstream's, and may be empty.
-    pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: Moment) -> String {
+    pub fn mint(&mut self, context: &Context, call_id: &str, tool: &str, arguments: &str, moment: MarkTime) -> String {
         let own = self.taken.iter().all(|taken| taken != call_id).then_some(call_id);
         self.taken.push(call_id.to_owned());
         let behind = own.and_then(|id| context.ring.mint_behind(id, &context.scope, tool, arguments, moment));
@@ -236,7 +236,7 @@ impl Minter {
 
 /// The strings of a message: texts and refusals.
 #[derive(Debug, Default)]
-pub struct Strings<'d> {
+pub struct MessageStrings<'d> {
     /// Its text.
     pub texts: Vec<Value<'d>>,
     /// Its refusals.
@@ -247,8 +247,8 @@ pub struct Strings<'d> {
 ///
 /// # Errors
 /// [`ShapeError::Text`] for any unknown shape: unread text would be unjudged.
-pub fn strings_of(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
-    let mut strings = Strings::default();
+pub fn strings_of(message: Value<'_>) -> Result<MessageStrings<'_>, ShapeError> {
+    let mut strings = MessageStrings::default();
     let hides = |name: &str| matches!(name, "tool_calls" | "function_call" | "tool_call" | "text" | "output_text" | "refusal" | "audio");
     if message.members().any(|member| hides(&member.name()) && !is_nothing(member.value)) {
         return Err(ShapeError::Text);
@@ -268,7 +268,7 @@ pub fn strings_of(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
 ///
 /// # Errors
 /// [`ShapeError::Text`] for any unknown shape.
-pub fn part_strings<'d>(part: Value<'d>, strings: &mut Strings<'d>) -> Result<(), ShapeError> {
+pub fn part_strings<'d>(part: Value<'d>, strings: &mut MessageStrings<'d>) -> Result<(), ShapeError> {
     if part.is_string() {
         strings.texts.push(part);
         return Ok(());

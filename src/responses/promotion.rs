@@ -13,18 +13,18 @@ use crate::{
         text::place::is_nothing,
     },
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::Event,
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::SseEvent,
     },
 };
 
 /// Calls in place of a message.
-struct Instead {
-    items: Vec<Item>,
+struct PromotedMessage {
+    items: Vec<PromotedItem>,
 }
 
 /// The item of a call.
-struct Item {
+struct PromotedItem {
     id: String,
     /// JSON of the item up to its arguments.
     head: String,
@@ -32,7 +32,7 @@ struct Item {
     tool: String,
 }
 
-impl Item {
+impl PromotedItem {
     fn json(&self, arguments: &str, status: &str) -> String {
         format!(r#"{{{},"arguments":{},"status":"{status}"}}"#, self.head, quote(arguments))
     }
@@ -51,20 +51,20 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     if !allowed(context) {
         return None;
     }
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     let instead = instead(document.root(), context, &mut edits)?;
     let document = Document::parse(edits.apply(document.bytes())).ok()?;
     Some((document, instead.tools()))
 }
 
-impl Instead {
+impl PromotedMessage {
     fn tools(&self) -> Vec<String> {
         self.items.iter().map(|item| item.tool.clone()).collect()
     }
 }
 
 /// Replaces the only message of a response by calls.
-fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<Instead> {
+fn instead(response: Value<'_>, context: &Context, edits: &mut Splices) -> Option<PromotedMessage> {
     let kind = |item: &Value<'_>| item.get("type").and_then(Value::text).unwrap_or_default().into_owned();
     let mut others = response.get("output")?.items().filter(|item| kind(item) != "reasoning");
     let (message, None) = (others.next()?, others.next()) else { return None };
@@ -77,8 +77,8 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<
     let text = part.get("text").and_then(Value::text)?;
     let Promotion::Calls(calls) = promotion::calls(&text, context, true) else { return None };
     let id = message.get("id").and_then(Value::text).unwrap_or_default();
-    let instead = Instead { items: calls.into_iter().enumerate().map(|(at, call)| item(&id, at, call)).collect() };
-    edits.replace(message.span(), instead.items.iter().map(Item::whole).collect::<Vec<_>>().join(","));
+    let instead = PromotedMessage { items: calls.into_iter().enumerate().map(|(at, call)| item(&id, at, call)).collect() };
+    edits.replace(message.span(), instead.items.iter().map(PromotedItem::whole).collect::<Vec<_>>().join(","));
     if let Some(copy) = response.get_some("output_text").filter(|copy| !is_nothing(*copy)) {
         edits.replace(copy.span(), "\"\"");
     }
@@ -86,28 +86,28 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Edits) -> Option<
 }
 
 /// The item of a promoted call. Its ids derive from the message's id, so that the same answer gives the same ids.
-fn item(message_id: &str, at: usize, call: Promoted) -> Item {
+fn item(message_id: &str, at: usize, call: Promoted) -> PromotedItem {
     let hash = blake3::hash(format!("{message_id}\n{at}").as_bytes()).to_hex();
     let digits = hash.get(..24).unwrap_or_default();
     let id = format!("fc_{digits}");
     let head = format!(r#""type":"function_call","id":"{id}","call_id":"call_{digits}","name":{}"#, quote(&call.tool));
-    Item { id, head, arguments: call.arguments, tool: call.tool }
+    PromotedItem { id, head, arguments: call.arguments, tool: call.tool }
 }
 
 /// Stage in front of a streamed response's judge that promotes calls.
-pub struct Promoter {
+pub struct StreamPromoter {
     /// Held events: the message, from its start.
     pub held: Held,
 }
 
-impl Promoter {
+impl StreamPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
         Self { held: Held::new(allowed(context)) }
     }
 
     /// Handles an event; returns the events to forward.
-    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Passed {
+    pub fn take(&mut self, event: SseEvent, document: Document, context: &Context) -> Passed {
         let root = document.root();
         let kind = root.get("type").and_then(Value::text).unwrap_or_default();
         let of_item = root.get("item").and_then(|item| item.get("type")).and_then(Value::text).unwrap_or_default();
@@ -135,7 +135,7 @@ impl Promoter {
     /// Handles the terminal event, which repeats the complete output; returns the events to forward.
     fn end(&mut self, context: &Context) -> Passed {
         let promoted = self.held.events.last().and_then(|(event, document)| {
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             let instead = instead(document.root().get("response")?, context, &mut edits)?;
             Some((instead, made(event, edits.apply(document.bytes()))?))
         });
@@ -153,7 +153,7 @@ impl Promoter {
 }
 
 /// The events of the calls, in place of the message's; `begun` is the event that began the message.
-fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
+fn events(instead: &PromotedMessage, begun: &SseEvent, first: Value<'_>) -> Passed {
     let integer = |name: &str| first.get_some(name).and_then(Value::integer);
     let (place, number) = (integer("output_index").unwrap_or(0), integer("sequence_number"));
     let mut passed = Vec::new();
@@ -170,7 +170,7 @@ fn events(instead: &Instead, begun: &Event, first: Value<'_>) -> Passed {
             let number = number.map(|number| format!("\"sequence_number\":{},", number + passed.len() as u64)).unwrap_or_default();
             let data = format!(r#"{{"type":"response.{kind}",{number}"output_index":{index},{members}}}"#);
             let name = begun.name.as_ref().map(|_| Bytes::from(format!("response.{kind}")));
-            passed.extend(made(&Event { name, ..begun.clone() }, data.into()));
+            passed.extend(made(&SseEvent { name, ..begun.clone() }, data.into()));
         }
     }
     passed

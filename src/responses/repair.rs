@@ -19,7 +19,7 @@ use crate::{
     judge::{call::CallKind, messages},
     responses::request::prepare::{assistant_item, output_item, user_item},
     violation::Violation,
-    wire::json::{Document, JsonError, Value, splice::Edits, string::quote},
+    wire::json::{Document, JsonError, Value, splice::Splices, string::quote},
 };
 
 /// Longest name of a tool. Source: OpenAI API reference, `FunctionToolParam.name`; docs/wire-facts.md#responses-requests.
@@ -42,7 +42,7 @@ pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Con
     let ids = call_ids(turn, attempt, taken);
     let mut added = if kept_upstream { Vec::new() } else { echoed(turn, &ids, context.hidden.store)? };
     added.extend(answers(turn, &ids));
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     match input {
         Some(array) if array.is_array() && !kept_upstream && !added.is_empty() => edits.append_items(array, &added.join(",")),
         Some(array) if array.is_array() && !kept_upstream => {}
@@ -119,7 +119,7 @@ fn unreadable_reasoning(json: &str) -> Result<bool, JsonError> {
 fn without_id(json: &str) -> Result<String, JsonError> {
     let bytes = Bytes::copy_from_slice(json.as_bytes());
     let document = Document::parse(bytes.clone())?;
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.remove_members(document.root(), |name| name == "id");
     Ok(String::from_utf8_lossy(&edits.apply(&bytes)).into_owned())
 }
@@ -133,7 +133,7 @@ fn call_item(call: &EchoedCall, id: &str, json: &str) -> String {
     if item.get("type").is_none() || item.duplicate_name().is_some() {
         return new_item(call, id);
     }
-    let (mut set, mut edits) = (Vec::new(), Edits::default());
+    let (mut set, mut edits) = (Vec::new(), Splices::default());
     if !item.get("name").and_then(Value::text).is_some_and(|name| legal(&name)) {
         let own = item.get("name").and_then(Value::text).map(|name| name.into_owned());
         let renamed = EchoedCall { name: own.unwrap_or_else(|| call.name.clone()), ..call.clone() };

@@ -27,7 +27,7 @@ use crate::{
         request::input_items::{InputItem, Kind},
     },
     violation::Violation,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Item types of the upstream's own tools, and others with nothing that an application runs.
@@ -56,7 +56,7 @@ const PASSING: [&str; 18] = [
 const COMPACTIONS: [&str; 3] = ["compaction", "context_compaction", "compaction_summary"];
 
 /// Known state of the data that the upstream stores.
-pub struct Known<'k> {
+pub struct StoredKnowledge<'k> {
     /// Items of answers as the application got them, by id: JSON.
     pub given: HashMap<String, String>,
     /// Disposition of an item, by id.
@@ -77,7 +77,7 @@ pub struct Known<'k> {
 
 /// Items that may be passed on.
 #[derive(Debug, Default, Eq, PartialEq)]
-pub struct Passed {
+pub struct ForwardedItems {
     /// The items: JSON.
     pub items: Vec<String>,
     /// Number of items left out because nothing is known of them.
@@ -85,19 +85,19 @@ pub struct Passed {
 }
 
 /// Treatment of an item.
-enum Ruling {
+enum ItemTreatment {
     Passes(String),
     /// It was rejected, or is toolmark's own.
     Gone,
     Unknown,
 }
 
-impl Known<'_> {
+impl StoredKnowledge<'_> {
     /// Filters the items of an array.
     ///
     /// # Errors
     /// [`Fault`] if it isn't an array of items.
-    pub fn items(&self, array: Value<'_>) -> Result<Passed, Fault> {
+    pub fn items(&self, array: Value<'_>) -> Result<ForwardedItems, Fault> {
         if !array.is_array() {
             return Err(Fault::Unknown("no list of items"));
         }
@@ -108,35 +108,35 @@ impl Known<'_> {
             }
             unique(value, "an item").map_err(|_| ShapeError::Duplicate)?;
             let ruling = if is_output(value) { None } else { Some(self.ruling(value, &HashSet::new())) };
-            if matches!(ruling, Some(Ruling::Gone | Ruling::Unknown)) {
+            if matches!(ruling, Some(ItemTreatment::Gone | ItemTreatment::Unknown)) {
                 // A result without its call would be refused wherever it is sent.
                 gone.extend(value.get("call_id").and_then(Value::text).map(|id| id.into_owned()));
             }
             rulings.push((value, ruling));
         }
         // Lists come in either order: results are looked at when all calls are known.
-        let mut passed = Passed::default();
+        let mut passed = ForwardedItems::default();
         for (value, ruling) in rulings {
             match ruling.unwrap_or_else(|| self.ruling(value, &gone)) {
-                Ruling::Passes(json) => passed.items.push(json),
-                Ruling::Unknown => passed.unknown += 1,
-                Ruling::Gone => {}
+                ItemTreatment::Passes(json) => passed.items.push(json),
+                ItemTreatment::Unknown => passed.unknown += 1,
+                ItemTreatment::Gone => {}
             }
         }
         Ok(passed)
     }
 
-    fn ruling(&self, value: Value<'_>, gone: &HashSet<String>) -> Ruling {
-        let Ok(item) = InputItem::read(value) else { return Ruling::Unknown };
+    fn ruling(&self, value: Value<'_>, gone: &HashSet<String>) -> ItemTreatment {
+        let Ok(item) = InputItem::read(value) else { return ItemTreatment::Unknown };
         let id = item.id().unwrap_or_default();
         // A rejected call and the output that toolmark sent for it have one id.
         let is_dropped = |id: &str| matches!((self.fate)(id), Some(Fate::Dropped));
         if is_dropped(&id) || item.call_id().is_some_and(|id| is_dropped(&id)) {
-            return Ruling::Gone;
+            return ItemTreatment::Gone;
         }
         let kind = value.get("type").and_then(Value::text).unwrap_or_default();
         if let Some(given) = self.given.get(&*id).filter(|given| is_of_type(given, &kind)) {
-            return Ruling::Passes(given.clone());
+            return ItemTreatment::Passes(given.clone());
         }
         match item.kind {
             Kind::User | Kind::Instructions => said(&item),
@@ -144,45 +144,47 @@ impl Known<'_> {
             Kind::Call(kind) => self.call(&item, kind),
             Kind::Output(_) => self.output(&item, gone),
             // Rebuilt: what lacks a type reads as a reference, and may be anything.
-            Kind::Reference if kind == "item_reference" => Ruling::Passes(format!("{{\"type\":\"item_reference\",\"id\":{}}}", quote(&id))),
-            Kind::Other if COMPACTIONS.contains(&&*kind) && !self.judged && plain_texts(value).next().is_some() => Ruling::Unknown,
+            Kind::Reference if kind == "item_reference" => {
+                ItemTreatment::Passes(format!("{{\"type\":\"item_reference\",\"id\":{}}}", quote(&id)))
+            }
+            Kind::Other if COMPACTIONS.contains(&&*kind) && !self.judged && plain_texts(value).next().is_some() => ItemTreatment::Unknown,
             Kind::Other if PASSING.contains(&&*kind) && !nests_call(value) => passing(value, &kind),
-            Kind::Reference | Kind::Other | Kind::Tools => Ruling::Unknown,
+            Kind::Reference | Kind::Other | Kind::Tools => ItemTreatment::Unknown,
         }
     }
 
     /// Treatment of an assistant message: it passes if the application wrote it.
-    fn assistant(&self, item: &InputItem<'_>) -> Ruling {
+    fn assistant(&self, item: &InputItem<'_>) -> ItemTreatment {
         let text = item.content().and_then(text_of).unwrap_or_default();
         match said(item) {
             // An item without text has the digest of any other such.
-            Ruling::Passes(json) if !text.is_empty() && self.written.contains(&digest(&text)) => Ruling::Passes(json),
-            _ => Ruling::Unknown,
+            ItemTreatment::Passes(json) if !text.is_empty() && self.written.contains(&digest(&text)) => ItemTreatment::Passes(json),
+            _ => ItemTreatment::Unknown,
         }
     }
 
-    fn call(&self, item: &InputItem<'_>, kind: CallKind) -> Ruling {
+    fn call(&self, item: &InputItem<'_>, kind: CallKind) -> ItemTreatment {
         if item.value.members().any(|member| matches!(&*member.name(), "function" | "custom" | "tool_calls" | "function_call")) {
-            return Ruling::Unknown;
+            return ItemTreatment::Unknown;
         }
         let text = |name: &str| item.value.get(name).and_then(Value::text);
         let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
         let (Some(id), Some(name), Some(arguments), None) = (item.call_id(), text("name"), text(own), item.value.get_some(other)) else {
-            return Ruling::Unknown;
+            return ItemTreatment::Unknown;
         };
         let space = text("namespace").filter(|space| !space.is_empty());
         let whole = space.as_ref().map(|space| format!("{space}.{name}"));
         let names = [Some(&*name), whole.as_deref()];
         let Some(mark) = (self.mark)(&id).or_else(|| Some(id.clone().into_owned()).filter(|id| (self.is_mark)(id))) else {
-            return Ruling::Unknown;
+            return ItemTreatment::Unknown;
         };
         let mut changes = Vec::new();
         let is = |tool: &str, arguments: &str| (self.verifies)(&mark, tool, arguments);
         if !names.iter().flatten().any(|tool| is(tool, &arguments)) {
             // It was corrected before it was let through.
-            let Some(known) = (self.call)(&mark).filter(|known| names.contains(&Some(&*known.tool))) else { return Ruling::Unknown };
+            let Some(known) = (self.call)(&mark).filter(|known| names.contains(&Some(&*known.tool))) else { return ItemTreatment::Unknown };
             if call_digest(&known.tool, &known.arguments) != known.digest || !is(&known.tool, &known.arguments) {
-                return Ruling::Unknown;
+                return ItemTreatment::Unknown;
             }
             changes.push((own, quote(&known.arguments)));
         }
@@ -192,27 +194,27 @@ impl Known<'_> {
         edited(item.value, &changes)
     }
 
-    fn output(&self, item: &InputItem<'_>, gone: &HashSet<String>) -> Ruling {
-        let Some(id) = item.call_id().filter(|id| !gone.contains(&**id)) else { return Ruling::Gone };
+    fn output(&self, item: &InputItem<'_>, gone: &HashSet<String>) -> ItemTreatment {
+        let Some(id) = item.call_id().filter(|id| !gone.contains(&**id)) else { return ItemTreatment::Gone };
         match (self.mark)(&id) {
             Some(mark) => edited(item.value, &[("call_id", quote(&mark))]),
             None if (self.is_mark)(&id) => edited(item.value, &[]),
             // Of a call that was never passed on, or that nobody knows.
-            None => Ruling::Unknown,
+            None => ItemTreatment::Unknown,
         }
     }
 }
 
 /// Treatment of a message by someone other than the model.
-fn said(item: &InputItem<'_>) -> Ruling {
+fn said(item: &InputItem<'_>) -> ItemTreatment {
     let content = item.content();
     let parts = || content.into_iter().flat_map(Value::items);
     if nests_call(item.value) || is_like_call(item.value) || parts().any(is_call_part) {
-        return Ruling::Unknown;
+        return ItemTreatment::Unknown;
     }
     // What a model was told of an answer that was rejected is toolmark's own.
     let own = content.and_then(text_of).is_some_and(|text| text.starts_with(messages::OBJECTION));
-    if own && item.kind == Kind::User { Ruling::Gone } else { Ruling::Passes(item.value.raw_str().to_owned()) }
+    if own && item.kind == Kind::User { ItemTreatment::Gone } else { ItemTreatment::Passes(item.value.raw_str().to_owned()) }
 }
 
 /// True for the output of a call.
@@ -275,10 +277,10 @@ fn in_prose(text: &str, context: &Context) -> Vec<Violation> {
     gate.violations().to_vec()
 }
 
-fn passing(value: Value<'_>, kind: &str) -> Ruling {
+fn passing(value: Value<'_>, kind: &str) -> ItemTreatment {
     let hosted = kind.ends_with("_call") || kind.ends_with("_output") || kind.starts_with("mcp_");
     let is_call = !hosted && is_like_call(value);
-    if is_call { Ruling::Unknown } else { Ruling::Passes(value.raw_str().to_owned()) }
+    if is_call { ItemTreatment::Unknown } else { ItemTreatment::Passes(value.raw_str().to_owned()) }
 }
 
 fn is_of_type(given: &str, kind: &str) -> bool {
@@ -288,14 +290,14 @@ fn is_of_type(given: &str, kind: &str) -> bool {
 }
 
 /// The item with these members set.
-fn edited(value: Value<'_>, members: &[(&str, String)]) -> Ruling {
+fn edited(value: Value<'_>, members: &[(&str, String)]) -> ItemTreatment {
     if members.is_empty() {
-        return Ruling::Passes(value.raw_str().to_owned());
+        return ItemTreatment::Passes(value.raw_str().to_owned());
     }
-    let Ok(document) = Document::parse(value.raw_bytes()) else { return Ruling::Unknown };
-    let mut edits = Edits::default();
+    let Ok(document) = Document::parse(value.raw_bytes()) else { return ItemTreatment::Unknown };
+    let mut edits = Splices::default();
     members.iter().for_each(|(name, value)| edits.set_member(document.root(), name, value));
-    String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(Ruling::Unknown, Ruling::Passes)
+    String::from_utf8(edits.apply(document.bytes()).to_vec()).map_or(ItemTreatment::Unknown, ItemTreatment::Passes)
 }
 
 /// IDs of the objects that an answer made.
@@ -373,10 +375,10 @@ pub struct Page {
 ///
 /// # Errors
 /// [`Fault`] if it isn't a list of items.
-pub fn list(document: &Document, known: &Known<'_>) -> Result<Page, Fault> {
+pub fn list(document: &Document, known: &StoredKnowledge<'_>) -> Result<Page, Fault> {
     let root = object(document)?;
     let data = root.get("data").ok_or(Fault::Unknown("no list of items"))?;
-    let Passed { items, unknown } = known.items(data)?;
+    let ForwardedItems { items, unknown } = known.items(data)?;
     let mut members = vec!["\"object\":\"list\"".to_owned(), format!("\"data\":[{}]", items.join(","))];
     for name in ["first_id", "last_id", "has_more"] {
         members.extend(root.get(name).filter(|value| is_plain(*value)).map(|value| format!("\"{name}\":{}", value.raw_str())));
@@ -517,7 +519,7 @@ fn opened(item: Value<'_>, kind: &str) -> String {
 fn with(value: Value<'_>, members: &[(&str, &str)]) -> String {
     let members: Vec<(&str, String)> = members.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
     match edited(value, &members) {
-        Ruling::Passes(json) => json,
-        Ruling::Gone | Ruling::Unknown => "{}".to_owned(),
+        ItemTreatment::Passes(json) => json,
+        ItemTreatment::Gone | ItemTreatment::Unknown => "{}".to_owned(),
     }
 }

@@ -65,7 +65,7 @@ fn a_response_becomes_a_stream() {
 #[test]
 fn items_without_type_or_text_are_unknown() {
     let written = [crate::exchange::conversation::digest("")];
-    let known = Known {
+    let known = StoredKnowledge {
         given: std::collections::HashMap::new(),
         fate: &|_| None,
         mark: &|_| None,

@@ -13,7 +13,7 @@ use crate::{
         tool_set::{Brought, Dialect},
     },
     judge::{call::turn::ToolChoice, history::Execution},
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
     wire::json::Document,
@@ -22,7 +22,7 @@ use crate::{
 /// Ran once in every conversation; see [`TOOLS`].
 pub(super) const TOOL: &str = "run_speed_test";
 /// When it ran, and when every call of these tests is let through.
-pub(super) const MOMENT: Moment = Moment { time_ms: 1_760_000_000_000, counter: 7 };
+pub(super) const MOMENT: MarkTime = MarkTime { time_ms: 1_760_000_000_000, counter: 7 };
 /// A function with a required parameter, one without, a custom tool, a namespace and a tool that the upstream runs.
 pub(super) const TOOLS: &str = r#"[
     {"type":"function","name":"run_speed_test","parameters":{"type":"object","properties":{"server":{"type":"string"}},"required":["server"]}},

@@ -166,7 +166,7 @@ pub(crate) fn quoted(value: &Value) -> String {
 
 fn shown(value: &Value, chars: usize) -> String {
     // Four bytes at most to a character, and one more to see that it was cut.
-    let mut cut = Cut { bytes: Vec::new(), max: chars * 4 + 4 };
+    let mut cut = TruncatedWriter { bytes: Vec::new(), max: chars * 4 + 4 };
     let whole = serde_json::to_writer(&mut cut, value).is_ok();
     let text = String::from_utf8_lossy(&cut.bytes);
     let shown = brief(&text, chars);
@@ -174,12 +174,12 @@ fn shown(value: &Value, chars: usize) -> String {
 }
 
 /// Writer that stops after the first bytes, so that a long value isn't written in full.
-struct Cut {
+struct TruncatedWriter {
     bytes: Vec<u8>,
     max: usize,
 }
 
-impl io::Write for Cut {
+impl io::Write for TruncatedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let room = self.max.saturating_sub(self.bytes.len());
         if room == 0 {
@@ -208,7 +208,7 @@ pub struct Parameter {
 
 /// A schema's parameters.
 #[derive(Debug, Default)]
-pub(crate) struct Outline {
+pub(crate) struct ParameterList {
     /// Parameters named at the top level, also within combinations such as `allOf`.
     pub(crate) parameters: Vec<Parameter>,
     /// True if other parameters are allowed.
@@ -217,7 +217,7 @@ pub(crate) struct Outline {
     patterns: Vec<regex::Regex>,
 }
 
-impl Outline {
+impl ParameterList {
     /// Reads the parameters of `root`.
     pub(crate) fn of(root: &Value) -> Self {
         let mut outline = Self::default();

@@ -98,13 +98,13 @@ pub(crate) fn left() -> u64 {
 }
 
 /// JSON representation whose accesses are counted.
-pub(crate) struct Counted;
+pub(crate) struct MeteredJson;
 
 /// A value whose accesses are counted.
 #[derive(Clone, Copy)]
 pub(crate) struct Looked<'a>(pub(crate) &'a Value);
 
-impl Json for Counted {
+impl Json for MeteredJson {
     type Node<'a> = Looked<'a>;
     type PreparedKey = Box<str>;
     type StringBuffer = Value;
@@ -129,14 +129,14 @@ fn bytes(length: usize) -> u64 {
     length as u64 / BYTES_PER_STEP
 }
 
-impl<'a> Node<'a, Counted> for Looked<'a> {
-    type Object = Members<'a>;
+impl<'a> Node<'a, MeteredJson> for Looked<'a> {
+    type Object = MeteredMembers<'a>;
     type Array = Items<'a>;
     type Number = &'a Number;
 
-    fn as_object(&self) -> Option<Members<'a>> {
+    fn as_object(&self) -> Option<MeteredMembers<'a>> {
         spend(1);
-        self.0.as_object().map(Members)
+        self.0.as_object().map(MeteredMembers)
     }
 
     fn as_array(&self) -> Option<Items<'a>> {
@@ -201,9 +201,9 @@ impl<'a> Node<'a, Counted> for Looked<'a> {
 }
 
 /// An object's members.
-pub(crate) struct Members<'a>(&'a Map<String, Value>);
+pub(crate) struct MeteredMembers<'a>(&'a Map<String, Value>);
 
-impl<'a> Object<'a, Counted> for Members<'a> {
+impl<'a> Object<'a, MeteredJson> for MeteredMembers<'a> {
     type Node = Looked<'a>;
     type MemberName = &'a str;
     type MembersIter = MembersIter<'a>;
@@ -239,7 +239,7 @@ impl<'a> Iterator for MembersIter<'a> {
 /// An array's elements.
 pub(crate) struct Items<'a>(&'a [Value]);
 
-impl<'a> Array<'a, Counted> for Items<'a> {
+impl<'a> Array<'a, MeteredJson> for Items<'a> {
     type Node = Looked<'a>;
     type ElementsIter = std::iter::Map<std::slice::Iter<'a, Value>, fn(&'a Value) -> Looked<'a>>;
 

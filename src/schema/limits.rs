@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use jsonschema::Draft;
 use serde_json::{Map, Value, json};
 
-use crate::schema::{SchemaFault, strict_json::parse_unique};
+use crate::schema::{SchemaError, strict_json::parse_unique};
 
 /// Bytes of one schema.
 pub(crate) const BYTES_MAX: usize = 256 << 10;
@@ -33,18 +33,18 @@ const PATH_MAX: u32 = 256;
 
 /// A schema that may be compiled.
 #[derive(Debug)]
-pub(crate) struct Prepared {
+pub(crate) struct BoundedSchema {
     /// The schema, dialects normalized.
     pub(crate) value: Value,
     /// The draft that it names, if known.
     pub(crate) draft: Option<Draft>,
     /// Cost of checking against the schema.
-    pub(crate) shape: Shape,
+    pub(crate) shape: SchemaCost,
 }
 
 /// Cost of checking against a schema.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(crate) struct Shape {
+pub(crate) struct SchemaCost {
     /// True if the schema refers to itself.
     pub(crate) recursive: bool,
     /// The most schemas on one path that check the same value.
@@ -56,25 +56,25 @@ pub(crate) struct Shape {
 /// Reads and measures a schema.
 ///
 /// # Errors
-/// [`SchemaFault`] if a bound is exceeded, or it isn't a schema.
-pub(crate) fn prepare(raw: &str) -> Result<Prepared, SchemaFault> {
+/// [`SchemaError`] if a bound is exceeded, or it isn't a schema.
+pub(crate) fn prepare(raw: &str) -> Result<BoundedSchema, SchemaError> {
     if raw.len() > BYTES_MAX {
-        return Err(SchemaFault::TooLong);
+        return Err(SchemaError::TooLong);
     }
-    let parsed = parse_unique(raw).map_err(|fault| SchemaFault::Json(fault.to_string()))?;
+    let parsed = parse_unique(raw).map_err(|fault| SchemaError::Json(fault.to_string()))?;
     if parsed.depth > DEPTH_MAX {
-        return Err(SchemaFault::TooDeep);
+        return Err(SchemaError::TooDeep);
     }
     let mut value = match parsed.value {
         // "Omitting parameters defines a function with an empty parameter list": OpenAI API reference.
         Value::Null => json!({"type": "object", "properties": {}}),
         value @ (Value::Object(_) | Value::Bool(_)) => value,
-        _ => return Err(SchemaFault::Invalid("a schema is an object or a boolean".into())),
+        _ => return Err(SchemaError::Invalid("a schema is an object or a boolean".into())),
     };
     let draft = value.get("$schema").and_then(Value::as_str).and_then(draft_named);
     even_out(&mut value, raw.contains("\"nullable\""));
-    let shape = Survey::of(&value)?;
-    Ok(Prepared { value, draft, shape })
+    let shape = SchemaMeasurer::of(&value)?;
+    Ok(BoundedSchema { value, draft, shape })
 }
 
 fn draft_named(uri: &str) -> Option<Draft> {
@@ -91,7 +91,7 @@ fn draft_named(uri: &str) -> Option<Draft> {
 }
 
 #[derive(Clone, Copy)]
-enum Holds {
+enum SubschemaKind {
     /// One schema; several if `items` is an array.
     Schemas,
     /// Schemas by name.
@@ -99,13 +99,13 @@ enum Holds {
 }
 
 /// Kind of subschemas that a keyword holds, and true if they check the same value as the schema around them.
-fn holds(keyword: &str) -> Option<(Holds, bool)> {
+fn holds(keyword: &str) -> Option<(SubschemaKind, bool)> {
     match keyword {
-        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => Some((Holds::Schemas, true)),
-        "dependentSchemas" | "dependencies" => Some((Holds::Named, true)),
-        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => Some((Holds::Schemas, false)),
-        "additionalProperties" | "unevaluatedProperties" | "propertyNames" | "contentSchema" => Some((Holds::Schemas, false)),
-        "properties" | "patternProperties" | "$defs" | "definitions" => Some((Holds::Named, false)),
+        "allOf" | "anyOf" | "oneOf" | "not" | "if" | "then" | "else" => Some((SubschemaKind::Schemas, true)),
+        "dependentSchemas" | "dependencies" => Some((SubschemaKind::Named, true)),
+        "items" | "prefixItems" | "additionalItems" | "unevaluatedItems" | "contains" => Some((SubschemaKind::Schemas, false)),
+        "additionalProperties" | "unevaluatedProperties" | "propertyNames" | "contentSchema" => Some((SubschemaKind::Schemas, false)),
+        "properties" | "patternProperties" | "$defs" | "definitions" => Some((SubschemaKind::Named, false)),
         _ => None,
     }
 }
@@ -115,9 +115,9 @@ pub(crate) fn inner(schema: &Map<String, Value>) -> impl Iterator<Item = (&str, 
     schema.iter().filter_map(|(keyword, value)| holds(keyword).map(|(holds, same)| (keyword, holds, same, value))).flat_map(
         |(keyword, holds, same, value)| {
             let found: Box<dyn Iterator<Item = &Value>> = match (holds, value) {
-                (Holds::Named, Value::Object(map)) => Box::new(map.values()),
-                (Holds::Schemas, Value::Array(list)) => Box::new(list.iter()),
-                (Holds::Schemas, Value::Object(_)) => Box::new(std::iter::once(value)),
+                (SubschemaKind::Named, Value::Object(map)) => Box::new(map.values()),
+                (SubschemaKind::Schemas, Value::Array(list)) => Box::new(list.iter()),
+                (SubschemaKind::Schemas, Value::Object(_)) => Box::new(std::iter::once(value)),
                 _ => Box::new(std::iter::empty()),
             };
             found.map(move |inner| (keyword.as_str(), same, inner))
@@ -131,9 +131,9 @@ fn even_out(schema: &mut Value, nullable: bool) {
     map.shift_remove("$schema");
     for (keyword, value) in map.iter_mut() {
         match (holds(keyword), value) {
-            (Some((Holds::Named, _)), Value::Object(map)) => map.values_mut().for_each(|inner| even_out(inner, nullable)),
-            (Some((Holds::Schemas, _)), Value::Array(list)) => list.iter_mut().for_each(|inner| even_out(inner, nullable)),
-            (Some((Holds::Schemas, _)), value @ Value::Object(_)) => even_out(value, nullable),
+            (Some((SubschemaKind::Named, _)), Value::Object(map)) => map.values_mut().for_each(|inner| even_out(inner, nullable)),
+            (Some((SubschemaKind::Schemas, _)), Value::Array(list)) => list.iter_mut().for_each(|inner| even_out(inner, nullable)),
+            (Some((SubschemaKind::Schemas, _)), value @ Value::Object(_)) => even_out(value, nullable),
             _ => {}
         }
     }
@@ -258,24 +258,24 @@ fn size(value: &Value) -> u64 {
 }
 
 #[derive(Clone, Copy)]
-struct Reach {
+struct ReferenceGraph {
     path: u32,
     expanded: u64,
 }
 
 /// Measures a schema and its references.
-struct Survey<'v> {
+struct SchemaMeasurer<'v> {
     root: &'v Value,
     anchors: HashMap<&'v str, &'v Value>,
     /// Chain lengths by the schema's address; `None` while one is being measured.
     chains: HashMap<*const Value, Option<u32>>,
-    reaches: HashMap<*const Value, Option<Reach>>,
+    reaches: HashMap<*const Value, Option<ReferenceGraph>>,
     recursive: bool,
 }
 
-impl<'v> Survey<'v> {
-    fn of(root: &'v Value) -> Result<Shape, SchemaFault> {
-        let mut survey = Survey { root, anchors: anchors(root), chains: HashMap::new(), reaches: HashMap::new(), recursive: false };
+impl<'v> SchemaMeasurer<'v> {
+    fn of(root: &'v Value) -> Result<SchemaCost, SchemaError> {
+        let mut survey = SchemaMeasurer { root, anchors: anchors(root), chains: HashMap::new(), reaches: HashMap::new(), recursive: false };
         let (mut open, mut subschemas, mut refs, mut opaque, mut chain) = (vec![root], 0_usize, 0_usize, 0_usize, 0);
         let mut largest = 0;
         while let Some(schema) = open.pop() {
@@ -286,7 +286,7 @@ impl<'v> Survey<'v> {
             opaque += targets.iter().filter(|target| matches!(target, Target::Opaque)).count();
             open.extend(inner(map).map(|(_, _, inner)| inner));
             if subschemas + open.len() > SUBSCHEMAS_MAX || refs > REFERENCES_MAX || opaque > OPAQUE_MAX {
-                return Err(SchemaFault::TooMany);
+                return Err(SchemaError::TooMany);
             }
             chain = chain.max(survey.chain(schema, 0)?);
             for keyword in ["enum", "const", "required", "dependentRequired"] {
@@ -297,26 +297,26 @@ impl<'v> Survey<'v> {
                 .and_then(Value::as_array)
                 .is_some_and(|list| list.iter().filter(|own| is_container(own)).count() > CONTAINERS_MAX)
             {
-                return Err(SchemaFault::TooMany);
+                return Err(SchemaError::TooMany);
             }
         }
         let reach = survey.reach(root, 0)?;
         if reach.expanded > EXPANDED_MAX {
-            return Err(SchemaFault::TooMany);
+            return Err(SchemaError::TooMany);
         }
         let recursive = survey.recursive || opaque > 0;
         let chain = chain + if opaque > 0 { OPAQUE_MAX as u32 } else { 0 };
-        Ok(Shape { recursive, chain, largest })
+        Ok(SchemaCost { recursive, chain, largest })
     }
 
     /// Longest path of schemas from here that all check the same value.
-    fn chain(&mut self, schema: &'v Value, level: u32) -> Result<u32, SchemaFault> {
+    fn chain(&mut self, schema: &'v Value, level: u32) -> Result<u32, SchemaError> {
         let Value::Object(map) = schema else { return Ok(1) };
         if level > CHAIN_MAX {
-            return Err(SchemaFault::TooDeep);
+            return Err(SchemaError::TooDeep);
         }
         match self.chains.insert(schema, None) {
-            Some(None) => return Err(SchemaFault::Loop),
+            Some(None) => return Err(SchemaError::Loop),
             Some(Some(known)) => {
                 self.chains.insert(schema, Some(known));
                 return Ok(known);
@@ -339,26 +339,26 @@ impl<'v> Survey<'v> {
     }
 
     /// Longest path from here, and the number of schemas with all references expanded.
-    fn reach(&mut self, schema: &'v Value, level: u32) -> Result<Reach, SchemaFault> {
-        let Value::Object(map) = schema else { return Ok(Reach { path: 1, expanded: 1 }) };
+    fn reach(&mut self, schema: &'v Value, level: u32) -> Result<ReferenceGraph, SchemaError> {
+        let Value::Object(map) = schema else { return Ok(ReferenceGraph { path: 1, expanded: 1 }) };
         if level > PATH_MAX {
-            return Err(SchemaFault::TooDeep);
+            return Err(SchemaError::TooDeep);
         }
         match self.reaches.insert(schema, None) {
             Some(None) => {
                 self.recursive = true;
-                return Ok(Reach { path: 1, expanded: 1 });
+                return Ok(ReferenceGraph { path: 1, expanded: 1 });
             }
             Some(Some(known)) => {
                 self.reaches.insert(schema, Some(known));
                 if level + known.path > PATH_MAX {
-                    return Err(SchemaFault::TooDeep);
+                    return Err(SchemaError::TooDeep);
                 }
                 return Ok(known);
             }
             None => {}
         }
-        let mut sum = Reach { path: 0, expanded: 1 };
+        let mut sum = ReferenceGraph { path: 0, expanded: 1 };
         let mut inside: Vec<&Value> =
             inner(map).filter(|(keyword, _, _)| !matches!(*keyword, "$defs" | "definitions")).map(|(_, _, inner)| inner).collect();
         inside.extend(references(map, self.root, &self.anchors).into_iter().filter_map(|target| match target {
@@ -367,9 +367,9 @@ impl<'v> Survey<'v> {
         }));
         for inner in inside {
             let reach = self.reach(inner, level + 1)?;
-            sum = Reach { path: sum.path.max(reach.path), expanded: sum.expanded.saturating_add(reach.expanded) };
+            sum = ReferenceGraph { path: sum.path.max(reach.path), expanded: sum.expanded.saturating_add(reach.expanded) };
         }
-        let reach = Reach { path: sum.path + 1, expanded: sum.expanded };
+        let reach = ReferenceGraph { path: sum.path + 1, expanded: sum.expanded };
         self.reaches.insert(schema, Some(reach));
         Ok(reach)
     }

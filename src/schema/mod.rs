@@ -19,9 +19,9 @@ use std::{
 use jsonschema::{Draft, Keyword, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
-use errors::Outline;
-use fuel::{Costs, Counted, EXPLANATION_STEPS_MAX, Exhausted, Looked, TURN_STEPS_MAX, within};
-use limits::{Prepared, Shape};
+use errors::ParameterList;
+use fuel::{Costs, EXPLANATION_STEPS_MAX, Exhausted, Looked, MeteredJson, TURN_STEPS_MAX, within};
+use limits::{BoundedSchema, SchemaCost};
 use patterns::{NAME_BACKTRACKS_MAX, PatternFault, PatternKeyword, Patterns};
 use strict_json::{Parsed, brief};
 
@@ -40,7 +40,7 @@ const MESSAGE_CHARS_MAX: usize = 300;
 
 /// Reason why a tool's schema can't be used.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum SchemaFault {
+pub enum SchemaError {
     /// Longer than the limit.
     #[error("the schema is longer than {} KiB", limits::BYTES_MAX >> 10)]
     TooLong,
@@ -70,12 +70,12 @@ pub enum SchemaFault {
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
-    validator: Validator<Counted>,
-    shape: Shape,
+    validator: Validator<MeteredJson>,
+    shape: SchemaCost,
     costs: Costs,
     /// Bytes of its compiled patterns.
     pattern_bytes: u64,
-    outline: Outline,
+    outline: ParameterList,
 }
 
 impl Schema {
@@ -85,9 +85,9 @@ impl Schema {
     /// (`items` as an array, `exclusiveMinimum: true`) is taken as that. `format` is asserted if `formats`.
     ///
     /// # Errors
-    /// [`SchemaFault`] for what isn't a schema, is beyond the bounds, or needs another document.
-    pub fn compile(raw: &str, formats: bool) -> Result<Self, SchemaFault> {
-        let Prepared { value, draft, shape } = limits::prepare(raw)?;
+    /// [`SchemaError`] for what isn't a schema, is beyond the bounds, or needs another document.
+    pub fn compile(raw: &str, formats: bool) -> Result<Self, SchemaError> {
+        let BoundedSchema { value, draft, shape } = limits::prepare(raw)?;
         let drafts: &[Draft] = match &draft {
             Some(draft) => std::slice::from_ref(draft),
             None => &[Draft::Draft202012, Draft::Draft7, Draft::Draft4],
@@ -96,15 +96,15 @@ impl Schema {
         for draft in drafts {
             match build(&value, *draft, formats) {
                 Ok(Built { validator, pattern_bytes, name_byte }) => {
-                    let outline = Outline::of(&value);
+                    let outline = ParameterList::of(&value);
                     let costs = Costs { fault: shape.largest / 64, name_byte };
                     return Ok(Self { validator, shape, costs, pattern_bytes, outline });
                 }
-                Err(SchemaFault::Patterns) => return Err(SchemaFault::Patterns),
+                Err(SchemaError::Patterns) => return Err(SchemaError::Patterns),
                 Err(own) => fault = fault.or(Some(own)),
             }
         }
-        Err(fault.unwrap_or(SchemaFault::Invalid(String::new())))
+        Err(fault.unwrap_or(SchemaError::Invalid(String::new())))
     }
 
     /// Bytes of its compiled patterns.
@@ -197,14 +197,14 @@ fn longest_path(value: &Value) -> u64 {
 }
 
 struct Built {
-    validator: Validator<Counted>,
+    validator: Validator<MeteredJson>,
     pattern_bytes: u64,
     /// Steps per byte of a member's name that the patterns for names take.
     name_byte: u64,
 }
 
 /// Compiles a schema with toolmark's own pattern engine.
-fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFault> {
+fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaError> {
     let mut patterns = Patterns::default();
     let (mut states, mut looks_around) = (0_u64, false);
     for name in name_patterns(schema) {
@@ -213,13 +213,13 @@ fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFau
                 states = states.saturating_add(pattern.states());
                 looks_around |= pattern.looks_around();
             }
-            Err(PatternFault::TooLarge) => return Err(SchemaFault::Patterns),
+            Err(PatternFault::TooLarge) => return Err(SchemaError::Patterns),
             // Where it is one at all, compiling says so.
             Err(PatternFault::Invalid) => {}
         }
     }
     let name_byte = if looks_around { NAME_BACKTRACKS_MAX as u64 / 8 } else { states / 2 };
-    let for_names = |options: jsonschema::ValidationOptions<'static, Arc<dyn jsonschema::Retrieve>, Counted>| {
+    let for_names = |options: jsonschema::ValidationOptions<'static, Arc<dyn jsonschema::Retrieve>, MeteredJson>| {
         if looks_around {
             let limits = PatternOptions::fancy_regex().backtrack_limit(NAME_BACKTRACKS_MAX);
             options.with_pattern_options(limits.size_limit(PATTERN_BYTES_MAX))
@@ -230,12 +230,12 @@ fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFau
     let patterns = Arc::new(Mutex::new(patterns));
     let shared = patterns.clone();
     let compile = || {
-        let options = jsonschema::options_for::<Counted>().offline().with_draft(draft).should_validate_formats(formats);
+        let options = jsonschema::options_for::<MeteredJson>().offline().with_draft(draft).should_validate_formats(formats);
         let options = options.with_keyword("pattern", move |_, value, _| {
             let source = value.as_str().ok_or_else(|| ValidationError::schema("a pattern is a text"))?;
             let compiled = shared.lock().unwrap_or_else(PoisonError::into_inner).compile(source, 1);
             let pattern = compiled.map_err(|_| ValidationError::schema("this is no regular expression"))?;
-            let keyword: Box<dyn for<'i> Keyword<'i, Counted>> = Box::new(PatternKeyword(pattern));
+            let keyword: Box<dyn for<'i> Keyword<'i, MeteredJson>> = Box::new(PatternKeyword(pattern));
             Ok(keyword)
         });
         for_names(options).build(schema).map_err(|error| brief(&error.to_string(), MESSAGE_CHARS_MAX))
@@ -244,8 +244,8 @@ fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaFau
     let patterns = patterns.lock().unwrap_or_else(PoisonError::into_inner);
     match built {
         Ok(validator) => Ok(Built { validator, pattern_bytes: patterns.bytes(), name_byte }),
-        Err(_) if patterns.too_large() => Err(SchemaFault::Patterns),
-        Err(words) => Err(SchemaFault::Invalid(words)),
+        Err(_) if patterns.too_large() => Err(SchemaError::Patterns),
+        Err(words) => Err(SchemaError::Invalid(words)),
     }
 }
 

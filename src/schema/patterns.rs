@@ -18,7 +18,7 @@ use regex_automata::{
 use serde_json::Value;
 
 use crate::schema::{
-    fuel::{Counted, Looked, exhaust, spend},
+    fuel::{Looked, MeteredJson, exhaust, spend},
     strict_json::brief,
 };
 
@@ -64,7 +64,7 @@ pub(crate) enum PatternFault {
 /// The patterns of one schema, each compiled once.
 #[derive(Debug)]
 pub(crate) struct Patterns {
-    compiled: HashMap<Box<str>, Result<Arc<Pattern>, PatternFault>>,
+    compiled: HashMap<Box<str>, Result<Arc<CompiledPattern>, PatternFault>>,
     bytes_left: u64,
     parts_left: u64,
 }
@@ -77,14 +77,14 @@ impl Default for Patterns {
 
 impl Patterns {
     /// Compiles a pattern, or returns it from the cache. `copies`: number of times that its bytes are needed.
-    pub(crate) fn compile(&mut self, source: &str, copies: u64) -> Result<Arc<Pattern>, PatternFault> {
+    pub(crate) fn compile(&mut self, source: &str, copies: u64) -> Result<Arc<CompiledPattern>, PatternFault> {
         if let Some(known) = self.compiled.get(source) {
             return known.clone();
         }
         let parts = parts(source);
         let fits = parts <= self.parts_left;
         self.parts_left = self.parts_left.saturating_sub(parts);
-        let compiled = if fits { Pattern::compile(source, parts, self.bytes_left / copies) } else { Err(PatternFault::TooLarge) };
+        let compiled = if fits { CompiledPattern::compile(source, parts, self.bytes_left / copies) } else { Err(PatternFault::TooLarge) };
         if let Ok(pattern) = &compiled {
             self.bytes_left = self.bytes_left.saturating_sub(pattern.bytes.saturating_mul(copies));
         }
@@ -106,7 +106,7 @@ impl Patterns {
 
 /// One compiled pattern.
 #[derive(Debug)]
-pub(crate) struct Pattern {
+pub(crate) struct CompiledPattern {
     source: Box<str>,
     bytes: u64,
     engine: Engine,
@@ -119,7 +119,7 @@ enum Engine {
     Backtracking { translated: Box<str>, by_backtracks: [OnceLock<Option<fancy_regex::Regex>>; BACKTRACKS.len()] },
 }
 
-impl Pattern {
+impl CompiledPattern {
     fn compile(source: &str, parts: u64, bytes_max: u64) -> Result<Self, PatternFault> {
         let translated = jsonschema_regex::to_rust_regex(source).map_err(|()| PatternFault::Invalid)?;
         let bytes_max = bytes_max.min(BYTES_MAX);
@@ -235,11 +235,11 @@ fn search(dfa: &DFA, kept: &Mutex<Option<Box<Cache>>>, text: &str) -> Option<boo
 }
 
 /// The keyword `pattern`.
-pub(crate) struct PatternKeyword(pub(crate) Arc<Pattern>);
+pub(crate) struct PatternKeyword(pub(crate) Arc<CompiledPattern>);
 
-impl<'i> Keyword<'i, Counted> for PatternKeyword {
+impl<'i> Keyword<'i, MeteredJson> for PatternKeyword {
     fn validate(&self, instance: Looked<'i>) -> Result<(), ValidationError<'i>> {
-        if Keyword::<Counted>::is_valid(self, instance) {
+        if Keyword::<MeteredJson>::is_valid(self, instance) {
             return Ok(());
         }
         Err(ValidationError::custom(format!("text that matches /{}/", brief(&self.0.source, QUOTED_CHARS_MAX))))

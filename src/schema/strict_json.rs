@@ -19,7 +19,7 @@ pub(crate) struct Parsed {
 
 /// Reason why a text isn't exactly one JSON value with unique names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub(crate) enum ParseFault {
+pub(crate) enum JsonFault {
     /// The text ends too early.
     Ends,
     /// Two members of one object have this name.
@@ -30,13 +30,13 @@ pub(crate) enum ParseFault {
     Syntax(String),
 }
 
-impl fmt::Display for ParseFault {
+impl fmt::Display for JsonFault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ParseFault::Ends => out.write_str("the JSON ends too early"),
-            ParseFault::Duplicate(name) => write!(out, "two members of one object are named `{}`", brief(name, 80)),
-            ParseFault::Trailing(at) => write!(out, "text follows the JSON value at byte {at}"),
-            ParseFault::Syntax(words) => out.write_str(words),
+            JsonFault::Ends => out.write_str("the JSON ends too early"),
+            JsonFault::Duplicate(name) => write!(out, "two members of one object are named `{}`", brief(name, 80)),
+            JsonFault::Trailing(at) => write!(out, "text follows the JSON value at byte {at}"),
+            JsonFault::Syntax(words) => out.write_str(words),
         }
     }
 }
@@ -44,19 +44,19 @@ impl fmt::Display for ParseFault {
 /// Reads the one value of `text`.
 ///
 /// # Errors
-/// [`ParseFault`] for anything but exactly one JSON value with unique names.
-pub(crate) fn parse_unique(text: &str) -> Result<Parsed, ParseFault> {
-    let mut scan = Scan { depth: 0, deepest: 1, duplicate: None };
+/// [`JsonFault`] for anything but exactly one JSON value with unique names.
+pub(crate) fn parse_unique(text: &str) -> Result<Parsed, JsonFault> {
+    let mut scan = ParseProgress { depth: 0, deepest: 1, duplicate: None };
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    match (Node { scan: &mut scan }).deserialize(&mut deserializer) {
+    match (ValueSeed { scan: &mut scan }).deserialize(&mut deserializer) {
         Ok(value) => match deserializer.end() {
             Ok(()) => Ok(Parsed { value, depth: scan.deepest }),
-            Err(error) => Err(ParseFault::Trailing(offset(text, &error))),
+            Err(error) => Err(JsonFault::Trailing(offset(text, &error))),
         },
         Err(error) => Err(match scan.duplicate {
-            Some(name) => ParseFault::Duplicate(name),
-            None if error.is_eof() => ParseFault::Ends,
-            None => ParseFault::Syntax(error.to_string()),
+            Some(name) => JsonFault::Duplicate(name),
+            None if error.is_eof() => JsonFault::Ends,
+            None => JsonFault::Syntax(error.to_string()),
         }),
     }
 }
@@ -76,24 +76,24 @@ fn offset(text: &str, error: &serde_json::Error) -> usize {
     lines.map(str::len).sum::<usize>() + error.column().saturating_sub(1)
 }
 
-struct Scan {
+struct ParseProgress {
     depth: u32,
     deepest: u32,
     duplicate: Option<String>,
 }
 
-struct Node<'s> {
-    scan: &'s mut Scan,
+struct ValueSeed<'s> {
+    scan: &'s mut ParseProgress,
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for ValueSeed<'_> {
     type Value = Value;
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for ValueSeed<'_> {
     type Value = Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -131,7 +131,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         self.scan.enter();
         let mut list = Vec::new();
-        while let Some(item) = items.next_element_seed(Node { scan: self.scan })? {
+        while let Some(item) = items.next_element_seed(ValueSeed { scan: self.scan })? {
             list.push(item);
         }
         self.scan.depth -= 1;
@@ -142,7 +142,7 @@ impl<'de> Visitor<'de> for Node<'_> {
         self.scan.enter();
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let value = members.next_value_seed(Node { scan: self.scan })?;
+            let value = members.next_value_seed(ValueSeed { scan: self.scan })?;
             match map.entry(name) {
                 serde_json::map::Entry::Vacant(place) => {
                     place.insert(value);
@@ -158,7 +158,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-impl Scan {
+impl ParseProgress {
     fn enter(&mut self) {
         self.depth += 1;
         self.deepest = self.deepest.max(self.depth);
@@ -195,9 +195,9 @@ mod tests {
         }
         assert!(parse_unique(&"[".repeat(100_000)).is_err());
         assert!(parse_unique(&format!("{}{}", "[".repeat(128), "]".repeat(128))).is_err());
-        assert_eq!(parse_unique("{\"a\":1,\"a\":1").unwrap_err(), ParseFault::Duplicate("a".into()));
-        assert_eq!(parse_unique("{\"a\":{\"b\"").unwrap_err(), ParseFault::Ends);
-        assert_eq!(parse_unique("{\"a\":1}\n x").unwrap_err(), ParseFault::Trailing(9));
+        assert_eq!(parse_unique("{\"a\":1,\"a\":1").unwrap_err(), JsonFault::Duplicate("a".into()));
+        assert_eq!(parse_unique("{\"a\":{\"b\"").unwrap_err(), JsonFault::Ends);
+        assert_eq!(parse_unique("{\"a\":1}\n x").unwrap_err(), JsonFault::Trailing(9));
     }
 
     #[test]

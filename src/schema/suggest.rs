@@ -15,10 +15,10 @@ const PREFIXES: &[&str] =
 
 /// The `count` candidates closest to `name`, best first; those too far away are left out.
 pub fn closest<'c>(name: &str, candidates: impl IntoIterator<Item = &'c str>, count: usize) -> Vec<&'c str> {
-    let wanted = Folded::of(name);
+    let wanted = NormalizedName::of(name);
     let mut scored: Vec<(f64, &str)> = candidates
         .into_iter()
-        .map(|candidate| (wanted.likeness(&Folded::of(candidate)), candidate))
+        .map(|candidate| (wanted.likeness(&NormalizedName::of(candidate)), candidate))
         .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
         .collect();
     scored.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -30,7 +30,7 @@ pub fn nearly_same(name: &str, candidate: &str) -> bool {
     if name == candidate {
         return true;
     }
-    let (name, candidate) = (Folded::of(name), Folded::of(candidate));
+    let (name, candidate) = (NormalizedName::of(name), NormalizedName::of(candidate));
     let same = |a: &str, b: &str| {
         let short = a.chars().count().min(b.chars().count()) < TYPO_CHARS_MIN;
         !b.is_empty() && (a == b || !short && strsim::damerau_levenshtein(a, b) <= 1)
@@ -39,7 +39,7 @@ pub fn nearly_same(name: &str, candidate: &str) -> bool {
 }
 
 /// A name normalized for comparison.
-struct Folded {
+struct NormalizedName {
     /// Lower case, no separators.
     whole: String,
     /// The part after a known prefix.
@@ -48,7 +48,7 @@ struct Folded {
     last: Option<String>,
 }
 
-impl Folded {
+impl NormalizedName {
     fn of(name: &str) -> Self {
         let name: String = name.chars().take(NAME_CHARS_MAX).collect();
         let split = [name.rfind(['.', ':', '/']).map(|at| (at, at + 1)), name.rfind("__").map(|at| (at, at + 2))];
@@ -62,7 +62,7 @@ impl Folded {
         Self { whole: fold(&name), unprefixed: prefix.filter(known).and_then(part), last: split.and_then(part) }
     }
 
-    fn likeness(&self, candidate: &Folded) -> f64 {
+    fn likeness(&self, candidate: &NormalizedName) -> f64 {
         let whole = likeness(&self.whole, &candidate.whole);
         // Behind a prefix a little less sure than in full, so that a full match comes first.
         let parts = [(&self.last, &candidate.whole), (&self.unprefixed, &candidate.whole)];

@@ -124,7 +124,7 @@ fn hostile_schemas_end_soon() {
         .collect();
     defs.insert("d40".into(), json!(false));
     let acyclic = json!({"$ref": "#/$defs/d0", "$defs": defs});
-    assert_eq!(Schema::compile(&acyclic.to_string(), true).expect_err("too many"), SchemaFault::TooMany);
+    assert_eq!(Schema::compile(&acyclic.to_string(), true).expect_err("too many"), SchemaError::TooMany);
     let cyclic = json!({"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["z"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["y"]}]});
     let deep = format!("{}1{}", "{\"a\":".repeat(60), "}".repeat(60));
     let backtracking = json!({"properties": {"a": {"pattern": "^(?=(a+)+$)(a|a)*b$"}}});
@@ -176,7 +176,7 @@ fn patterns_share_a_budget() {
             (0..count).map(|n| (format!("p{n}"), json!({"pattern": format!(r"^\p{{L}}{{20}}{n}$")}))).collect();
         json!({ "properties": properties }).to_string()
     };
-    assert_eq!(Schema::compile(&schema(800), true).expect_err("too large"), SchemaFault::Patterns);
+    assert_eq!(Schema::compile(&schema(800), true).expect_err("too large"), SchemaError::Patterns);
     let two = Schema::compile(&schema(2), true).expect("compiles");
     assert!(two.pattern_bytes() > 100 << 10 && two.pattern_bytes() < 4 << 20, "{}", two.pattern_bytes());
     assert!(!two.violations(&json!({"p0": "x"}), 20).is_empty());
@@ -184,7 +184,7 @@ fn patterns_share_a_budget() {
     let same: serde_json::Map<String, Value> = (0..800).map(|n| (format!("p{n}"), json!({"pattern": r"^\p{L}{20}$"}))).collect();
     assert!(Schema::compile(&json!({ "properties": same }).to_string(), true).is_ok());
     let names: serde_json::Map<String, Value> = (0..800).map(|n| (format!(r"^\p{{L}}{{20}}{n}$"), json!({}))).collect();
-    assert_eq!(Schema::compile(&json!({ "patternProperties": names }).to_string(), true).expect_err("too large"), SchemaFault::Patterns);
+    assert_eq!(Schema::compile(&json!({ "patternProperties": names }).to_string(), true).expect_err("too large"), SchemaError::Patterns);
 }
 
 #[test]

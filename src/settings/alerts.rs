@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{Fault, Secret, Validator};
+use super::{ConfigError, Secret, Validator};
 use crate::{
     config::{error::maybe, units::duration},
     violation::Code,
@@ -99,7 +99,7 @@ impl TomlAlert {
 }
 
 impl Validator<'_> {
-    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, Fault> {
+    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, ConfigError> {
         let mut alerts: Vec<Alert> = Vec::new();
         if all.len() > ALERTS_MAX {
             return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));

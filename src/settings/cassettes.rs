@@ -4,12 +4,12 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Credential, Fault, Validator, upstreams::TomlUpstream};
+use super::{ConfigError, Credential, Validator, upstreams::TomlUpstream};
 use crate::{
     cassette::{
-        faults::{Kind, Rule},
-        matching::Canonical,
-        player::{Mode, Pace, Playing},
+        faults::{FaultKind, FaultRule},
+        matching::RequestMatcher,
+        player::{MatchMode, PlaybackConfig, PlaybackSpeed},
         recorder::Recording,
         redact::{Redactor, pointer},
         writer::Rotation,
@@ -44,7 +44,7 @@ impl Default for TomlRecord {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TomlReplay {
     pub file: Option<String>,
-    pub mode: Mode,
+    pub mode: MatchMode,
     pub pace: Option<String>,
     pub ignore: Vec<String>,
 }
@@ -53,7 +53,7 @@ pub(super) struct TomlReplay {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TomlFault {
-    pub kind: Kind,
+    pub kind: FaultKind,
     #[serde(default = "always")]
     pub probability: f64,
     #[serde(default)]
@@ -74,14 +74,14 @@ pub struct CassetteSettings {
     /// Cassette that is replayed for all upstreams, if any.
     pub replay: Option<PathBuf>,
     /// Playback settings of cassettes.
-    pub playing: Playing,
+    pub playing: PlaybackConfig,
     /// Faults to inject.
-    pub faults: Vec<Rule>,
+    pub faults: Vec<FaultRule>,
 }
 
 /// With a cassette that answers in place of all upstreams, no upstream and no upstream key is needed.
 pub(super) fn stand_in(replay: &TomlReplay, upstreams: &mut Vec<TomlUpstream>) {
-    let Some(file) = replay.file.clone().filter(|_| replay.mode != Mode::Passthrough) else { return };
+    let Some(file) = replay.file.clone().filter(|_| replay.mode != MatchMode::Passthrough) else { return };
     for upstream in upstreams.iter_mut() {
         upstream.api_key_env = Some(String::new());
         upstream.probe = None;
@@ -98,11 +98,11 @@ pub(super) const NOWHERE: &str = "http://cassette.invalid/v1";
 ///
 /// # Errors
 /// A message if the URL names no cassette, or if the replay mode needs a live upstream.
-pub(super) fn of_base_url(url: &str, mode: Mode) -> Option<Result<&str, String>> {
+pub(super) fn of_base_url(url: &str, mode: MatchMode) -> Option<Result<&str, String>> {
     let file = url.strip_prefix(SCHEME)?;
     Some(match file {
         "" => Err("a cassette without a file: write it like \"cassette:session.jsonl\"".to_owned()),
-        _ if mode == Mode::Passthrough => {
+        _ if mode == MatchMode::Passthrough => {
             Err("nothing passes a cassette: with mode \"passthrough\" name the live upstream here, and the cassette as `[replay] file`"
                 .to_owned())
         }
@@ -118,8 +118,8 @@ impl Validator<'_> {
         replaying: &TomlReplay,
         faults: &[TomlFault],
         upstreams: &[super::UpstreamSettings],
-    ) -> Result<CassetteSettings, Fault> {
-        let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, Fault> {
+    ) -> Result<CassetteSettings, ConfigError> {
+        let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, ConfigError> {
             let read = texts.iter().enumerate().map(|(at, text)| {
                 let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
                 pointer(text).ok_or_else(|| self.layers.fault(&format!("{section}.{at}"), wrong()))
@@ -132,13 +132,13 @@ impl Validator<'_> {
         });
         let redactor = Redactor { pointers: pointers("record.redact", &recording.redact)?, ..Redactor::default() }.knowing(own);
         let replay = replaying.file.as_ref().map(|file| self.path("replay.file", file));
-        let playing = Playing {
+        let playing = PlaybackConfig {
             mode: replaying.mode,
             pace: self.pace(replaying.pace.as_deref())?,
-            canonical: Canonical { ignore: pointers("replay.ignore", &replaying.ignore)? },
+            canonical: RequestMatcher { ignore: pointers("replay.ignore", &replaying.ignore)? },
             redactor: redactor.clone(),
         };
-        let passes = replay.clone().filter(|_| playing.mode == Mode::Passthrough);
+        let passes = replay.clone().filter(|_| playing.mode == MatchMode::Passthrough);
         let path = recording.path.as_ref().map(|path| self.path("record.path", path));
         if passes.is_some() && path.is_some() {
             return Err(self
@@ -148,7 +148,7 @@ impl Validator<'_> {
         if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
             return Err(self.layers.fault("record.path", "this is the cassette that is played: record into another one"));
         }
-        if replay.is_none() && replaying.mode == Mode::Passthrough {
+        if replay.is_none() && replaying.mode == MatchMode::Passthrough {
             return Err(self
                 .layers
                 .fault("replay.mode", "\"passthrough\" needs a `file`, and upstreams that what wasn't recorded goes to"));
@@ -162,24 +162,24 @@ impl Validator<'_> {
         Ok(CassetteSettings { record, replay, playing, faults: self.faults(faults)? })
     }
 
-    fn faults(&self, raw: &[TomlFault]) -> Result<Vec<Rule>, Fault> {
+    fn faults(&self, raw: &[TomlFault]) -> Result<Vec<FaultRule>, ConfigError> {
         let rule = |(at, raw): (usize, &TomlFault)| {
             if !(0.0..=1.0).contains(&raw.probability) {
                 return Err(self.layers.fault(&format!("faults.{at}.probability"), "expected a number from 0 to 1"));
             }
-            Ok(Rule { kind: raw.kind, probability: raw.probability, seed: raw.seed, repairs: raw.repairs })
+            Ok(FaultRule { kind: raw.kind, probability: raw.probability, seed: raw.seed, repairs: raw.repairs })
         };
         raw.iter().enumerate().map(rule).collect()
     }
 
-    fn pace(&self, text: Option<&str>) -> Result<Pace, Fault> {
+    fn pace(&self, text: Option<&str>) -> Result<PlaybackSpeed, ConfigError> {
         let times = |text: &str| {
             text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()).filter(|times| (0.01..=1000.0).contains(times))
         };
         match text {
-            None | Some("none") => Ok(Pace::None),
-            Some("recorded") => Ok(Pace::Times(1.0)),
-            Some(text) => times(text).map(Pace::Times).ok_or_else(|| {
+            None | Some("none") => Ok(PlaybackSpeed::None),
+            Some("recorded") => Ok(PlaybackSpeed::Times(1.0)),
+            Some(text) => times(text).map(PlaybackSpeed::Times).ok_or_else(|| {
                 self.layers
                     .fault("replay.pace", format!("`{text}` is no pace: write \"none\", \"recorded\", or a factor like \"2x\" or \"0.5x\""))
             }),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use figment::value::Value;
 
 use crate::config::{
-    error::{Fault, list, maybe},
+    error::{ConfigError, list, maybe},
     layers::Layers,
 };
 
@@ -42,7 +42,7 @@ impl std::fmt::Debug for Environment {
 /// Adds every variable that is a setting; returns the `TOOLMARK_…` variables that aren't.
 ///
 /// They are judged later, because settings may name them as the source of a secret.
-pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<String>, Fault> {
+pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<String>, ConfigError> {
     let mut unknown = Vec::new();
     for (name, text) in &environment.0 {
         let Some(rest) = name.strip_prefix(PREFIX) else { continue };
@@ -59,7 +59,7 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
         let place = format!("environment variable {name}");
         if path.len() > 1 && TABLES.contains(&top) {
             let message = format!("write the whole list: {PREFIX}{}='[{{name = \"…\", …}}]'", top.to_uppercase());
-            return Err(Fault { place, line: None, key: top.into(), message });
+            return Err(ConfigError { place, line: None, key: top.into(), message });
         }
         layers.value(&place, &path, value(&path, text));
     }
@@ -67,14 +67,14 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
 }
 
 /// The fault of a variable that is neither a setting nor named by one.
-pub(super) fn unknown(name: &str) -> Fault {
+pub(super) fn unknown(name: &str) -> ConfigError {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
     let hint = match crate::config::error::closest(&rest, &KNOWN_NAMES) {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
     };
     let message = format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(TOP_LEVEL));
-    Fault { place: format!("environment variable {name}"), line: None, key: String::new(), message }
+    ConfigError { place: format!("environment variable {name}"), line: None, key: String::new(), message }
 }
 
 fn value(path: &[&str], text: &str) -> Value {

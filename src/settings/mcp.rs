@@ -10,7 +10,7 @@ use http::{HeaderName, HeaderValue};
 use serde::Deserialize;
 use url::Url;
 
-use super::{Fault, Secret, Validator};
+use super::{ConfigError, Secret, Validator};
 use crate::{config::units::duration, violation::Severity};
 
 /// Longest timeout of a call.
@@ -156,7 +156,7 @@ fn drift() -> Severity {
 }
 
 impl Validator<'_> {
-    pub(super) fn mcp(&self, all: &[TomlMcp]) -> Result<Vec<McpServer>, Fault> {
+    pub(super) fn mcp(&self, all: &[TomlMcp]) -> Result<Vec<McpServer>, ConfigError> {
         if all.len() > SERVERS_MAX {
             return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", all.len())));
         }
@@ -170,7 +170,7 @@ impl Validator<'_> {
         all.iter().enumerate().map(|(index, server)| self.mcp_server(index, server)).collect()
     }
 
-    fn mcp_server(&self, index: usize, raw: &TomlMcp) -> Result<McpServer, Fault> {
+    fn mcp_server(&self, index: usize, raw: &TomlMcp) -> Result<McpServer, ConfigError> {
         let at = |key: &str| format!("mcp.{index}.{key}");
         let fault = |key: &str, message: String| Err(self.layers.fault(&at(key), message));
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
@@ -207,7 +207,7 @@ impl Validator<'_> {
         })
     }
 
-    fn tool_globs(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
+    fn tool_globs(&self, key: &str, globs: &[String]) -> Result<GlobSet, ConfigError> {
         let mut builder = GlobSetBuilder::new();
         for (index, glob) in globs.iter().enumerate() {
             let wrong = |error: globset::Error| {
@@ -219,7 +219,7 @@ impl Validator<'_> {
         builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    fn transport(&self, index: usize, raw: &TomlMcp) -> Result<Transport, Fault> {
+    fn transport(&self, index: usize, raw: &TomlMcp) -> Result<Transport, ConfigError> {
         let at = |key: &str| format!("mcp.{index}.{key}");
         let fault = |key: &str, message: &str| Err(self.layers.fault(&at(key), message.to_owned()));
         match (&raw.command, &raw.url) {
@@ -251,7 +251,7 @@ impl Validator<'_> {
     }
 
     /// Collects a child process's environment: none of toolmark's own secrets, unless they are named.
-    fn child_environment(&self, key: &str, names: &[String]) -> Result<Vec<(String, Secret)>, Fault> {
+    fn child_environment(&self, key: &str, names: &[String]) -> Result<Vec<(String, Secret)>, ConfigError> {
         let mut environment = Vec::new();
         for name in ["PATH", "HOME"] {
             environment.extend(self.environment.lookup(name).map(|value| (name.to_owned(), Secret::new(value))));
@@ -270,7 +270,7 @@ impl Validator<'_> {
         Ok(environment)
     }
 
-    fn header(&self, key: &str, name: &str, env: &str) -> Result<(HeaderName, HeaderValue), Fault> {
+    fn header(&self, key: &str, name: &str, env: &str) -> Result<(HeaderName, HeaderValue), ConfigError> {
         let fault = |message: String| self.layers.fault(key, message);
         let header = HeaderName::try_from(name).map_err(|_| fault(format!("`{name}` is no name of a header")))?;
         if env.is_empty() || !env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {

@@ -25,7 +25,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use crate::config::error::Fault;
+pub use crate::config::error::ConfigError;
 pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
@@ -138,7 +138,7 @@ pub enum Error {
     },
     /// A setting is wrong.
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Fault(#[from] ConfigError),
     /// There is no upstream.
     #[error(
         "no upstream: say where the model server is, e.g. `toolmark serve --upstream https://api.openai.com/v1`, or in {CONFIG_FILE}:\n\
@@ -285,7 +285,7 @@ fn add_flags(layers: &mut Layers, flags: &Flags) {
 }
 
 /// Refuses unknown variables, except those that a setting names as the source of a secret.
-fn refuse_unknown(raw: &TomlSettings, unknown: &[String]) -> Result<(), Fault> {
+fn refuse_unknown(raw: &TomlSettings, unknown: &[String]) -> Result<(), ConfigError> {
     let of_mcp =
         |name: &String| raw.mcp.iter().any(|server| server.env.contains(name) || server.headers_env.values().any(|env| env == name));
     let named = |name: &&String| {

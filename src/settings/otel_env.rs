@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::{Environment, Fault, Secret};
+use super::{ConfigError, Environment, Secret};
 
 /// Names and values.
 pub type KeyValues = Vec<(Box<str>, Box<str>)>;
@@ -39,7 +39,7 @@ pub struct Sampler {
 ///
 /// # Errors
 /// The first invalid variable.
-pub(super) fn traces(environment: &Environment) -> Result<Option<TraceSettings>, Fault> {
+pub(super) fn traces(environment: &Environment) -> Result<Option<TraceSettings>, ConfigError> {
     let lookup = |name: &str| environment.lookup(name).map(str::trim).filter(|text| !text.is_empty());
     let either = |name: &str| {
         let own = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
@@ -78,7 +78,7 @@ pub(super) fn traces(environment: &Environment) -> Result<Option<TraceSettings>,
     Ok(Some(TraceSettings { endpoint: endpoint.into(), headers, timeout, resource: resource(lookup)?, sampler }))
 }
 
-fn resource<'e>(lookup: impl Fn(&str) -> Option<&'e str>) -> Result<KeyValues, Fault> {
+fn resource<'e>(lookup: impl Fn(&str) -> Option<&'e str>) -> Result<KeyValues, ConfigError> {
     const NAME: &str = "OTEL_RESOURCE_ATTRIBUTES";
     let wrong = || fault(NAME, "expected names and values like `deployment.environment.name=production,…`");
     let mut resource = lookup(NAME).map_or(Ok(Vec::new()), |text| pairs(text).ok_or_else(wrong))?;
@@ -92,7 +92,7 @@ fn resource<'e>(lookup: impl Fn(&str) -> Option<&'e str>) -> Result<KeyValues, F
     Ok(resource)
 }
 
-fn sampler(name: Option<&str>, argument: Option<&str>) -> Result<Sampler, Fault> {
+fn sampler(name: Option<&str>, argument: Option<&str>) -> Result<Sampler, ConfigError> {
     let ratio = || match argument {
         None => Ok(1.0),
         Some(text) => {
@@ -127,8 +127,8 @@ fn pairs(text: &str) -> Option<KeyValues> {
     text.split(',').filter(|part| !part.trim().is_empty()).map(pair).collect()
 }
 
-fn fault(variable: &str, message: &str) -> Fault {
-    Fault { place: format!("environment variable {variable}"), line: None, key: String::new(), message: message.into() }
+fn fault(variable: &str, message: &str) -> ConfigError {
+    ConfigError { place: format!("environment variable {variable}"), line: None, key: String::new(), message: message.into() }
 }
 
 const SERVICE_NAME: &str = "service.name";

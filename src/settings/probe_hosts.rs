@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::{Fault, Validator};
+use super::{ConfigError, Validator};
 
 /// One of `probe_hosts`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -61,7 +61,7 @@ fn unmapped(address: IpAddr) -> IpAddr {
 }
 
 impl Validator<'_> {
-    pub(super) fn probe_hosts(&self, hosts: &[String]) -> Result<ProbeHosts, Fault> {
+    pub(super) fn probe_hosts(&self, hosts: &[String]) -> Result<ProbeHosts, ConfigError> {
         let host = |(index, text): (usize, &String)| {
             let wrong = || {
                 let message = format!("`{text}` is no host: write it like \"tasks.example.com\", \"127.0.0.1:9000\" or \"[::1]:9000\"");

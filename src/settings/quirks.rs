@@ -8,10 +8,10 @@ use figment::value::Value;
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, Fault, Validator, upstreams::TomlUpstream};
+use super::{CallIds, ConfigError, Validator, upstreams::TomlUpstream};
 use crate::{
     config::error::maybe,
-    upstreams::quirks::{Default, Fitting, Mapping, NAMED, PATH_DEPTH_MAX, PutBack, presets::Preset},
+    upstreams::quirks::{ExtrasToRestore, NAMED, PATH_DEPTH_MAX, ParameterDefault, ParameterMapping, Quirks, presets::Preset},
 };
 
 /// `[[upstreams]] put_back`
@@ -38,7 +38,7 @@ impl Validator<'_> {
         raw.preset.or_else(of_url).unwrap_or(Preset::None)
     }
 
-    pub(super) fn fitting(&self, index: usize, raw: &TomlUpstream, preset: Preset) -> Result<Fitting, Fault> {
+    pub(super) fn fitting(&self, index: usize, raw: &TomlUpstream, preset: Preset) -> Result<Quirks, ConfigError> {
         let mut fitting = preset.fitting();
         self.drops(index, &raw.drop, &mut fitting)?;
         self.maps(index, &raw.map, &mut fitting)?;
@@ -48,7 +48,8 @@ impl Validator<'_> {
         fitting.wrap_errors = raw.wrap_errors.unwrap_or(fitting.wrap_errors);
         if let Some(names) = &raw.put_back {
             let has = |name| names.contains(&name);
-            fitting.put_back = PutBack { signatures: has(RestoreExtras::ExtraContent), reasoning: has(RestoreExtras::ReasoningContent) };
+            fitting.put_back =
+                ExtrasToRestore { signatures: has(RestoreExtras::ExtraContent), reasoning: has(RestoreExtras::ReasoningContent) };
         }
         fitting.short_ids = match raw.call_ids {
             CallIds::Auto => fitting.short_ids,
@@ -58,7 +59,7 @@ impl Validator<'_> {
         Ok(fitting)
     }
 
-    fn drops(&self, index: usize, drop: &[String], fitting: &mut Fitting) -> Result<(), Fault> {
+    fn drops(&self, index: usize, drop: &[String], fitting: &mut Quirks) -> Result<(), ConfigError> {
         let key = format!("upstreams.{index}.drop");
         if drop.len() > ENTRIES_MAX {
             return Err(self.layers.fault(&key, format!("more than {ENTRIES_MAX} parameters")));
@@ -87,7 +88,7 @@ impl Validator<'_> {
         Ok(())
     }
 
-    fn maps(&self, index: usize, map: &BTreeMap<String, BTreeMap<String, String>>, fitting: &mut Fitting) -> Result<(), Fault> {
+    fn maps(&self, index: usize, map: &BTreeMap<String, BTreeMap<String, String>>, fitting: &mut Quirks) -> Result<(), ConfigError> {
         for (parameter, values) in map {
             let key = format!("upstreams.{index}.map.{parameter}");
             if NEEDED.contains(&parameter.as_str()) {
@@ -95,7 +96,7 @@ impl Validator<'_> {
             }
             for (from, to) in values {
                 fitting.map.retain(|mapping| *mapping.parameter != **parameter || *mapping.from != **from);
-                fitting.map.push(Mapping::new(parameter, from, to));
+                fitting.map.push(ParameterMapping::new(parameter, from, to));
                 if parameter == "tool_choice" && !matches!(&**from, "auto" | "required" | "none" | NAMED) {
                     let known = ["auto", "required", "none", NAMED];
                     let hint = maybe(from, &known);
@@ -108,7 +109,7 @@ impl Validator<'_> {
         Ok(())
     }
 
-    fn defaults(&self, index: usize, defaults: &BTreeMap<String, Value>, fitting: &mut Fitting) -> Result<(), Fault> {
+    fn defaults(&self, index: usize, defaults: &BTreeMap<String, Value>, fitting: &mut Quirks) -> Result<(), ConfigError> {
         for (parameter, value) in defaults {
             let key = format!("upstreams.{index}.defaults.{parameter}");
             if NEEDED.contains(&parameter.as_str()) {
@@ -116,7 +117,7 @@ impl Validator<'_> {
             }
             let json = serde_json::to_string(value).map_err(|error| self.layers.fault(&key, error.to_string()))?;
             fitting.defaults.retain(|own| *own.parameter != **parameter);
-            fitting.defaults.push(Default::new(parameter, &json));
+            fitting.defaults.push(ParameterDefault::new(parameter, &json));
         }
         Ok(())
     }

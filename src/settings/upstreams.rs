@@ -12,16 +12,16 @@ use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, DefaultToolChoice, Fault, Secret, Validator, cassettes, quirks::RestoreExtras};
+use super::{CallIds, ConfigError, DefaultToolChoice, Secret, Validator, cassettes, quirks::RestoreExtras};
 use crate::{
-    cassette::player::Mode,
+    cassette::player::MatchMode,
     config::{
         error::{list, maybe},
         units::duration,
     },
     upstreams::{
-        capability_probe::Schedule,
-        quirks::{Fitting, presets::Preset},
+        capability_probe::ProbeSchedule,
+        quirks::{Quirks, presets::Preset},
     },
 };
 
@@ -105,15 +105,15 @@ pub struct UpstreamSettings {
     pub preset: Preset,
     /// Quirks to apply if the upstream's answers identify it as llama.cpp; `None` if the settings or its host name already determine the
     /// provider.
-    pub fitting_of_server: Option<Box<Fitting>>,
+    pub fitting_of_server: Option<Box<Quirks>>,
     /// Quirks applied to its requests.
-    pub fitting: Fitting,
+    pub fitting: Quirks,
     /// Names of the upstreams that are tried if this one can't answer, in order.
     pub fallback: Vec<Box<str>>,
     /// Models to ask the fallbacks for, by this upstream's models.
     pub fallback_models: Vec<(Box<str>, Box<str>)>,
     /// Schedule of probes for tool calling.
-    pub probe: Schedule,
+    pub probe: ProbeSchedule,
     /// `tool_choice` for requests that set none.
     pub tool_choice: DefaultToolChoice,
     /// Support of the Responses API.
@@ -166,7 +166,7 @@ pub(super) fn of_flag(url: &str) -> Value {
 
 impl Validator<'_> {
     /// Checks the section. `mode`: that of the replay.
-    pub(super) fn upstreams(&self, all: &[TomlUpstream], mode: Mode) -> Result<Vec<UpstreamSettings>, Fault> {
+    pub(super) fn upstreams(&self, all: &[TomlUpstream], mode: MatchMode) -> Result<Vec<UpstreamSettings>, ConfigError> {
         let mut names = HashSet::new();
         for (index, upstream) in all.iter().enumerate() {
             let key = format!("upstreams.{index}.name");
@@ -180,7 +180,7 @@ impl Validator<'_> {
         all.iter().enumerate().map(|(index, upstream)| self.upstream(all, mode, index, upstream)).collect()
     }
 
-    fn upstream(&self, all: &[TomlUpstream], mode: Mode, index: usize, raw: &TomlUpstream) -> Result<UpstreamSettings, Fault> {
+    fn upstream(&self, all: &[TomlUpstream], mode: MatchMode, index: usize, raw: &TomlUpstream) -> Result<UpstreamSettings, ConfigError> {
         let at = |key: &str| format!("upstreams.{index}.{key}");
         let cassette = cassettes::of_base_url(&raw.base_url, mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
         let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
@@ -218,7 +218,7 @@ impl Validator<'_> {
         })
     }
 
-    fn fallbacks(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), Fault> {
+    fn fallbacks(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
         for name in &raw.fallback {
             let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
             let Some(other) = all.iter().find(|other| other.name == *name) else {
@@ -238,7 +238,7 @@ impl Validator<'_> {
         self.fallback_models(all, index, raw)
     }
 
-    fn fallback_models(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), Fault> {
+    fn fallback_models(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
         let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
         for (from, to) in &raw.fallback_models {
             if raw.fallback.is_empty() {
@@ -255,19 +255,19 @@ impl Validator<'_> {
         Ok(())
     }
 
-    fn schedule(&self, key: &str, probe: Option<&str>) -> Result<Schedule, Fault> {
+    fn schedule(&self, key: &str, probe: Option<&str>) -> Result<ProbeSchedule, ConfigError> {
         match probe {
-            None | Some("off") => Ok(Schedule::Off),
-            Some("startup") => Ok(Schedule::Startup),
+            None | Some("off") => Ok(ProbeSchedule::Off),
+            Some("startup") => Ok(ProbeSchedule::Startup),
             Some(text) => match humantime::parse_duration(text) {
-                Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(Schedule::Every(every)),
+                Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(ProbeSchedule::Every(every)),
                 Ok(_) => Err(self.layers.fault(key, "expected at least 10s and at most 24h: each probe is a request that costs")),
                 Err(_) => Err(self.layers.fault(key, "expected \"off\", \"startup\" or a duration like \"10m\"")),
             },
         }
     }
 
-    fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, Fault> {
+    fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, ConfigError> {
         let mut builder = GlobSetBuilder::new();
         for (index, glob) in globs.iter().enumerate() {
             let compiled = GlobBuilder::new(glob).build();
@@ -280,7 +280,7 @@ impl Validator<'_> {
         builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    fn credential(&self, key: &str, env: Option<&str>) -> Result<Credential, Fault> {
+    fn credential(&self, key: &str, env: Option<&str>) -> Result<Credential, ConfigError> {
         let env = match env {
             None => return Ok(Credential::Caller),
             Some("") => return Ok(Credential::None),
@@ -305,7 +305,7 @@ impl Validator<'_> {
         }
     }
 
-    fn timeouts(&self, key: &str, raw: &TomlTimeouts) -> Result<Timeouts, Fault> {
+    fn timeouts(&self, key: &str, raw: &TomlTimeouts) -> Result<Timeouts, ConfigError> {
         for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
             if value.is_zero() || value > TIMEOUT_MAX {
                 return Err(self.layers.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));

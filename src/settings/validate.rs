@@ -8,7 +8,7 @@ use std::{
 };
 
 use super::{
-    AdminSettings, BodyTools, ClientRate, ClientSettings, Credential, Fault, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
+    AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, Credential, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
     UpstreamSettings, Validator,
     raw::{TomlAdmin, TomlClient, TomlLedger, TomlLimits},
 };
@@ -20,13 +20,13 @@ use crate::{
 };
 
 impl Validator<'_> {
-    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, Fault> {
+    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
         let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
         let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
         local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
     }
 
-    pub(super) fn admin(&self, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, Fault> {
+    pub(super) fn admin(&self, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, ConfigError> {
         let explicit = self.layers.says("admin.listen");
         let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
         if raw.listen.trim() == "off" {
@@ -43,7 +43,7 @@ impl Validator<'_> {
         Ok(AdminSettings { listen: Some(address), explicit, token })
     }
 
-    pub(super) fn clients(&self, all: &[TomlClient]) -> Result<Vec<ClientSettings>, Fault> {
+    pub(super) fn clients(&self, all: &[TomlClient]) -> Result<Vec<ClientSettings>, ConfigError> {
         let mut clients: Vec<ClientSettings> = Vec::new();
         for (index, client) in all.iter().enumerate() {
             let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
@@ -74,7 +74,12 @@ impl Validator<'_> {
     }
 
     /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
-    pub(super) fn open_relay(&self, listen: SocketAddr, upstreams: &[UpstreamSettings], clients: &[ClientSettings]) -> Result<(), Fault> {
+    pub(super) fn open_relay(
+        &self,
+        listen: SocketAddr,
+        upstreams: &[UpstreamSettings],
+        clients: &[ClientSettings],
+    ) -> Result<(), ConfigError> {
         let local = listen.ip().to_canonical().is_loopback();
         let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
         match own {
@@ -90,7 +95,7 @@ impl Validator<'_> {
         }
     }
 
-    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, Fault> {
+    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, ConfigError> {
         for (index, path) in paths.iter().enumerate() {
             let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
             let stem = path.strip_suffix("/*").unwrap_or(path);
@@ -106,7 +111,7 @@ impl Validator<'_> {
         Ok(paths.to_vec())
     }
 
-    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, Fault> {
+    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
         for (index, host) in hosts.iter().enumerate() {
             if host.is_empty() || !host.chars().all(|c| c.is_alphanumeric() || "-._:[]".contains(c)) {
                 let message = format!("`{host}` is no host name: write it like \"toolmark.example.org\", without scheme and path");
@@ -116,7 +121,7 @@ impl Validator<'_> {
         Ok(hosts.iter().map(|host| canonical_host(host)).collect())
     }
 
-    pub(super) fn ledger(&self, raw: &TomlLedger) -> Result<LedgerSettings, Fault> {
+    pub(super) fn ledger(&self, raw: &TomlLedger) -> Result<LedgerSettings, ConfigError> {
         let url = ledger_url(&raw.url, |path| self.path("ledger.url", path)).map_err(|why| self.layers.fault("ledger.url", why))?;
         if raw.keep < Duration::from_secs(60) {
             return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
@@ -145,7 +150,7 @@ impl Validator<'_> {
     }
 
     /// Compiles globs over tool names.
-    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, Fault> {
+    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, ConfigError> {
         let mut set = globset::GlobSetBuilder::new();
         for (index, pattern) in patterns.iter().enumerate() {
             let wrong =
@@ -155,7 +160,7 @@ impl Validator<'_> {
         set.build().map_err(|error| self.layers.fault(key, error.to_string()))
     }
 
-    pub(super) fn limits(&self, raw: &TomlLimits) -> Result<Limits, Fault> {
+    pub(super) fn limits(&self, raw: &TomlLimits) -> Result<Limits, ConfigError> {
         for (key, value, range) in [
             ("request_bytes", raw.request_bytes, BODY_BYTES),
             ("response_bytes", raw.response_bytes, BODY_BYTES),

@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{Credential, Fault, UpstreamSettings, Validator};
+use super::{ConfigError, Credential, UpstreamSettings, Validator};
 use crate::{
     config::{
         error::{list, maybe},
@@ -104,7 +104,7 @@ impl Validator<'_> {
         raw: Option<&TomlVerifier>,
         replay: &TomlReplay,
         upstreams: &[UpstreamSettings],
-    ) -> Result<Option<VerifierSettings>, Fault> {
+    ) -> Result<Option<VerifierSettings>, ConfigError> {
         let Some(own) = raw else { return Ok(None) };
         let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
         let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {

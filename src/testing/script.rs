@@ -5,7 +5,7 @@ use std::io;
 use serde_json::Value;
 
 use super::upstream::{Received, ScriptedReply, ScriptedUpstream};
-use crate::{cassette::scripted_answer::Saying, openai::Api, wire::json::Document};
+use crate::{cassette::scripted_answer::ScriptedAnswer, openai::Api, wire::json::Document};
 
 /// Answers of a model, one turn after the other; the last one is repeated.
 ///
@@ -32,7 +32,7 @@ pub struct Script {
 
 #[derive(Clone, Debug)]
 enum ScriptTurn {
-    Says(Saying),
+    Says(ScriptedAnswer),
     Replies(ScriptedReply),
 }
 
@@ -45,7 +45,7 @@ impl Script {
     /// Adds a turn with this text.
     #[must_use]
     pub fn say(mut self, text: impl Into<String>) -> Self {
-        self.turns.push(ScriptTurn::Says(Saying { text: Some(text.into()), calls: Vec::new() }));
+        self.turns.push(ScriptTurn::Says(ScriptedAnswer { text: Some(text.into()), calls: Vec::new() }));
         self
     }
 
@@ -59,7 +59,7 @@ impl Script {
     #[must_use]
     pub fn call_raw(mut self, tool: impl Into<String>, arguments: impl Into<String>) -> Self {
         let call = ("call_1".to_owned(), tool.into(), arguments.into());
-        self.turns.push(ScriptTurn::Says(Saying { text: None, calls: vec![call] }));
+        self.turns.push(ScriptTurn::Says(ScriptedAnswer { text: None, calls: vec![call] }));
         self
     }
 
@@ -108,7 +108,7 @@ impl Script {
     }
 }
 
-fn said(saying: &Saying, received: &Received) -> ScriptedReply {
+fn said(saying: &ScriptedAnswer, received: &Received) -> ScriptedReply {
     let request = received.json();
     let api = Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
     let streamed = request["stream"] == true;

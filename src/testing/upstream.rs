@@ -105,7 +105,7 @@ impl ScriptedReply {
         self
     }
 
-    fn response(self, shared: Arc<UpstreamState>) -> Response<BodyParts> {
+    fn response(self, shared: Arc<ScriptState>) -> Response<BodyParts> {
         let mut response = Response::new(BodyParts { left: self.pieces.into(), shared });
         *response.status_mut() = self.status;
         for (name, value) in self.headers {
@@ -119,7 +119,7 @@ impl ScriptedReply {
 
 struct BodyParts {
     left: std::collections::VecDeque<BodyPart>,
-    shared: Arc<UpstreamState>,
+    shared: Arc<ScriptState>,
 }
 
 impl Drop for BodyParts {
@@ -164,13 +164,13 @@ struct Progress {
     abandoned: usize,
 }
 
-struct UpstreamState {
+struct ScriptState {
     script: Box<ReplyFn>,
     progress: Mutex<Progress>,
     changed: Condvar,
 }
 
-impl UpstreamState {
+impl ScriptState {
     fn note<T>(&self, change: impl FnOnce(&mut Progress) -> T) -> T {
         let changed = change(&mut self.progress.lock().unwrap_or_else(PoisonError::into_inner));
         self.changed.notify_all();
@@ -181,7 +181,7 @@ impl UpstreamState {
 /// A running scripted upstream; it stops when it is dropped.
 pub struct ScriptedUpstream {
     address: SocketAddr,
-    shared: Arc<UpstreamState>,
+    shared: Arc<ScriptState>,
     stop: CancellationToken,
     thread: Option<std::thread::JoinHandle<()>>,
 }
@@ -195,7 +195,7 @@ impl ScriptedUpstream {
         let listener = StdListener::bind("127.0.0.1:0")?;
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(UpstreamState { script: Box::new(script), progress: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(ScriptState { script: Box::new(script), progress: Mutex::default(), changed: Condvar::new() });
         let stop = CancellationToken::new();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (own, token) = (shared.clone(), stop.clone());
@@ -240,7 +240,7 @@ impl Drop for ScriptedUpstream {
     }
 }
 
-async fn serve(shared: Arc<UpstreamState>, listener: StdListener) -> io::Result<()> {
+async fn serve(shared: Arc<ScriptState>, listener: StdListener) -> io::Result<()> {
     let listener = TcpListener::from_std(listener)?;
     loop {
         let (stream, _) = listener.accept().await?;
@@ -257,7 +257,7 @@ async fn serve(shared: Arc<UpstreamState>, listener: StdListener) -> io::Result<
     }
 }
 
-async fn answer(shared: &Arc<UpstreamState>, request: Request<Incoming>) -> Response<BodyParts> {
+async fn answer(shared: &Arc<ScriptState>, request: Request<Incoming>) -> Response<BodyParts> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map(|body| body.to_bytes()).unwrap_or_default();
     let line = format!("{} {}", parts.method, parts.uri);

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     marks,
     policy::{Inject, Tools, Undeclared},
-    schema::{Schema, SchemaFault, strict_json::parse_unique, suggest},
+    schema::{Schema, SchemaError, strict_json::parse_unique, suggest},
     violation::{Checks, Code, Violation},
 };
 
@@ -40,7 +40,7 @@ pub enum ToolKind {
 
 /// Origin of a tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Origin {
+pub enum ToolOrigin {
     /// From the policy's files.
     Policy,
     /// From the request.
@@ -106,7 +106,7 @@ impl ToolSource {
     ///
     /// # Errors
     /// Reason why the schema doesn't compile.
-    pub fn compile(&self, formats: bool) -> Result<Schema, SchemaFault> {
+    pub fn compile(&self, formats: bool) -> Result<Schema, SchemaError> {
         Schema::compile(self.parameters_raw.as_deref().unwrap_or("null"), formats)
     }
 
@@ -129,18 +129,18 @@ pub struct Tool {
     /// Kind of the tool.
     pub kind: ToolKind,
     /// Compiled schema, or the reason why there is none.
-    pub schema: Arc<Result<Schema, SchemaFault>>,
+    pub schema: Arc<Result<Schema, SchemaError>>,
     /// Element of the `tools` array: the request's own form, or for the policy's tools that of chat completions.
     pub raw: Box<str>,
     /// Origin of the tool.
-    pub origin: Origin,
+    pub origin: ToolOrigin,
     /// True if the tool is offered to the model. A call of any other tool is `undeclared_tool`.
     pub declared: bool,
 }
 
 /// One element of the `tools` array sent upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Step {
+pub enum ToolsPlanItem {
     /// The request's tool at this index, byte for byte.
     Keep(usize),
     /// The `raw` of the registry's tool at this index, inserted.
@@ -151,7 +151,7 @@ pub enum Step {
 struct Inner {
     tools: Vec<Tool>,
     places: HashMap<Box<str>, usize>,
-    plan: Vec<Step>,
+    plan: Vec<ToolsPlanItem>,
     unchanged: bool,
     /// Bytes of the compiled patterns of the request's schemas.
     pattern_bytes: u64,
@@ -173,7 +173,8 @@ impl Registry {
         checks: &Checks,
         cache: &SchemaCache,
     ) -> (Self, Vec<Violation>) {
-        let mut build = Build { inner: Inner::default(), violations: Vec::new(), checks, formats, cache, bytes: 0, pattern_bytes: 0 };
+        let mut build =
+            RegistryBuilder { inner: Inner::default(), violations: Vec::new(), checks, formats, cache, bytes: 0, pattern_bytes: 0 };
         build.policy_twice(policy_tools);
         let by_name: HashMap<&str, &ToolSource> = policy_tools.iter().rev().map(|source| (source.name(), source)).collect();
         for (place, tool) in request_tools.iter().enumerate() {
@@ -182,13 +183,13 @@ impl Registry {
         if tools.inject != Inject::Off {
             for source in policy_tools {
                 if !build.inner.places.contains_key(source.name()) {
-                    let place = build.add(&source.as_request(), Origin::Policy, true);
-                    build.inner.plan.push(Step::Put(place));
+                    let place = build.add(&source.as_request(), ToolOrigin::Policy, true);
+                    build.inner.plan.push(ToolsPlanItem::Put(place));
                 }
             }
         }
         build.expected(&tools.expect);
-        let kept = build.inner.plan.iter().enumerate().all(|(at, step)| *step == Step::Keep(at));
+        let kept = build.inner.plan.iter().enumerate().all(|(at, step)| *step == ToolsPlanItem::Keep(at));
         build.inner.unchanged = kept && build.inner.plan.len() == request_tools.len();
         build.inner.pattern_bytes = build.pattern_bytes;
         (Self(Arc::new(build.inner)), build.violations)
@@ -240,7 +241,7 @@ impl Registry {
     }
 
     /// The `tools` array sent upstream, element by element.
-    pub fn plan(&self) -> &[Step] {
+    pub fn plan(&self) -> &[ToolsPlanItem] {
         &self.0.plan
     }
 
@@ -250,7 +251,7 @@ impl Registry {
     }
 }
 
-struct Build<'b> {
+struct RegistryBuilder<'b> {
     inner: Inner,
     violations: Vec<Violation>,
     checks: &'b Checks,
@@ -262,7 +263,7 @@ struct Build<'b> {
     pattern_bytes: u64,
 }
 
-impl Build<'_> {
+impl RegistryBuilder<'_> {
     fn take(&mut self, place: usize, tool: &RequestTool<'_>, policy: Option<&ToolSource>, tools: &Tools) {
         if let Some(source) = policy {
             self.drift(tool, source);
@@ -273,7 +274,7 @@ impl Build<'_> {
                 return;
             }
             if first.declared && *first.raw == *tool.raw {
-                self.inner.plan.push(Step::Keep(place));
+                self.inner.plan.push(ToolsPlanItem::Keep(place));
                 return;
             }
             let message = format!("two tools are named `{}`; the later one is left out", tool.name);
@@ -282,23 +283,23 @@ impl Build<'_> {
         }
         match (tools.inject, policy) {
             (Inject::Merge | Inject::Replace, Some(source)) => {
-                let put = self.add(&source.as_request(), Origin::Policy, true);
-                self.inner.plan.push(Step::Put(put));
+                let put = self.add(&source.as_request(), ToolOrigin::Policy, true);
+                self.inner.plan.push(ToolsPlanItem::Put(put));
             }
             (Inject::Off, Some(_)) => self.keep(place, tool),
             (Inject::Merge | Inject::Off, None) if tools.undeclared == Undeclared::Allow => self.keep(place, tool),
             (Inject::Merge | Inject::Off | Inject::Replace, None) => {
-                self.add(tool, Origin::Request, false);
+                self.add(tool, ToolOrigin::Request, false);
             }
         }
     }
 
     fn keep(&mut self, place: usize, tool: &RequestTool<'_>) {
-        self.add(tool, Origin::Request, true);
-        self.inner.plan.push(Step::Keep(place));
+        self.add(tool, ToolOrigin::Request, true);
+        self.inner.plan.push(ToolsPlanItem::Keep(place));
     }
 
-    fn add(&mut self, tool: &RequestTool<'_>, origin: Origin, declared: bool) -> usize {
+    fn add(&mut self, tool: &RequestTool<'_>, origin: ToolOrigin, declared: bool) -> usize {
         let schema = self.compile(tool.parameters_raw.unwrap_or("null"), origin);
         if declared
             && tool.kind == ToolKind::Function
@@ -314,13 +315,13 @@ impl Build<'_> {
     }
 
     /// Compiles a schema; one of the request's only within the request's budget.
-    fn compile(&mut self, raw: &str, origin: Origin) -> Compiled {
-        if origin == Origin::Policy {
+    fn compile(&mut self, raw: &str, origin: ToolOrigin) -> Compiled {
+        if origin == ToolOrigin::Policy {
             return self.cache.compile(raw, self.formats);
         }
         self.bytes = self.bytes.saturating_add(raw.len());
         if self.bytes > REQUEST_BYTES_MAX || self.pattern_bytes > REQUEST_PATTERN_BYTES_MAX {
-            return Arc::new(Err(SchemaFault::Request));
+            return Arc::new(Err(SchemaError::Request));
         }
         let schema = self.cache.compile(raw, self.formats);
         self.pattern_bytes = self.pattern_bytes.saturating_add(schema.as_ref().as_ref().map_or(0, Schema::pattern_bytes));
@@ -382,12 +383,12 @@ fn same(a: &Value, b: &Value) -> bool {
 }
 
 type Key = ([u8; 32], bool);
-type Compiled = Arc<Result<Schema, SchemaFault>>;
+type Compiled = Arc<Result<Schema, SchemaError>>;
 
 #[derive(Clone, Copy, Debug)]
-struct Weight;
+struct SchemaWeighter;
 
-impl quick_cache::Weighter<Key, (Compiled, u64)> for Weight {
+impl quick_cache::Weighter<Key, (Compiled, u64)> for SchemaWeighter {
     fn weight(&self, _: &Key, (_, bytes): &(Compiled, u64)) -> u64 {
         *bytes
     }
@@ -395,17 +396,17 @@ impl quick_cache::Weighter<Key, (Compiled, u64)> for Weight {
 
 /// Compiled schemas, shared by all exchanges and threads; bounded.
 #[derive(Debug)]
-pub struct SchemaCache(quick_cache::sync::Cache<Key, (Compiled, u64), Weight>);
+pub struct SchemaCache(quick_cache::sync::Cache<Key, (Compiled, u64), SchemaWeighter>);
 
 impl Default for SchemaCache {
     fn default() -> Self {
-        Self(quick_cache::sync::Cache::with_weighter(4096, CACHE_BYTES_MAX, Weight))
+        Self(quick_cache::sync::Cache::with_weighter(4096, CACHE_BYTES_MAX, SchemaWeighter))
     }
 }
 
 impl SchemaCache {
     /// Compiles this schema, or returns it from the cache. Faults are cached too.
-    pub fn compile(&self, raw: &str, formats: bool) -> Arc<Result<Schema, SchemaFault>> {
+    pub fn compile(&self, raw: &str, formats: bool) -> Arc<Result<Schema, SchemaError>> {
         let key = (*blake3::hash(raw.as_bytes()).as_bytes(), formats);
         let compile = || {
             let schema = Schema::compile(raw, formats);

@@ -41,11 +41,16 @@ fn joining() {
     let tools = [request("c", "{}"), request("a", WEATHER)];
     let rules = |inject, undeclared| Tools { inject, undeclared, ..Tools::default() };
     for (inject, undeclared, names, plan) in [
-        (Inject::Merge, Undeclared::Allow, &["c", "a", "b"][..], &[Step::Keep(0), Step::Put(1), Step::Put(2)][..]),
-        (Inject::Merge, Undeclared::Reject, &["a", "b"], &[Step::Put(1), Step::Put(2)]),
-        (Inject::Replace, Undeclared::Allow, &["a", "b"], &[Step::Put(1), Step::Put(2)]),
-        (Inject::Off, Undeclared::Allow, &["c", "a"], &[Step::Keep(0), Step::Keep(1)]),
-        (Inject::Off, Undeclared::Reject, &["a"], &[Step::Keep(1)]),
+        (
+            Inject::Merge,
+            Undeclared::Allow,
+            &["c", "a", "b"][..],
+            &[ToolsPlanItem::Keep(0), ToolsPlanItem::Put(1), ToolsPlanItem::Put(2)][..],
+        ),
+        (Inject::Merge, Undeclared::Reject, &["a", "b"], &[ToolsPlanItem::Put(1), ToolsPlanItem::Put(2)]),
+        (Inject::Replace, Undeclared::Allow, &["a", "b"], &[ToolsPlanItem::Put(1), ToolsPlanItem::Put(2)]),
+        (Inject::Off, Undeclared::Allow, &["c", "a"], &[ToolsPlanItem::Keep(0), ToolsPlanItem::Keep(1)]),
+        (Inject::Off, Undeclared::Reject, &["a"], &[ToolsPlanItem::Keep(1)]),
     ] {
         let (registry, codes) = check(&policy, &tools, &rules(inject, undeclared));
         assert_eq!(registry.names().collect::<Vec<_>>(), names, "{inject:?} {undeclared:?}");
@@ -65,7 +70,7 @@ fn drift() {
     for (parameters, codes) in [(WEATHER, &[][..]), (spelled, &[]), (other, &["schema_drift"]), ("{", &["schema_drift"])] {
         let (registry, found) = check(&[source("a", WEATHER)], &[request("a", parameters)], &Tools::default());
         assert_eq!(found, codes, "{parameters}");
-        assert_eq!(registry.tool("a").map(|tool| tool.origin), Some(Origin::Policy));
+        assert_eq!(registry.tool("a").map(|tool| tool.origin), Some(ToolOrigin::Policy));
     }
     let described = RequestTool { description: Some("other"), ..request("a", WEATHER) };
     assert_eq!(check(&[source("a", WEATHER)], &[described], &Tools::default()).1, ["schema_drift"]);
@@ -82,7 +87,7 @@ fn faults() {
     assert!(registry.tool("a").is_some_and(|tool| tool.declared && tool.schema.is_err()));
     let (registry, codes) = check(&[], &[request("a", "{}"), request("a", WEATHER), request("a", "{}")], &Tools::default());
     assert_eq!(codes, ["invalid_tool_schema"], "two that differ; the third is the first again");
-    assert_eq!(registry.plan(), [Step::Keep(0), Step::Keep(2)]);
+    assert_eq!(registry.plan(), [ToolsPlanItem::Keep(0), ToolsPlanItem::Keep(2)]);
     assert!(!registry.unchanged());
     let rules = Tools { expect: vec!["a".into(), "b".into()], ..Tools::default() };
     let (registry, violations) = Registry::build(&[], &[request("a", "{}")], &rules, true, &Checks::default(), &SchemaCache::default());
@@ -110,7 +115,7 @@ fn the_schemas_of_a_request_share_a_budget() {
     let tools: Vec<RequestTool<'_>> = schemas.iter().map(|(name, schema)| request(name, schema)).collect();
     let (registry, codes) = check(&[], &tools, &Tools::default());
     assert!(registry.tools().first().is_some_and(|tool| tool.schema.is_ok()));
-    assert!(registry.tools().last().is_some_and(|tool| matches!(*tool.schema, Err(SchemaFault::Request))));
+    assert!(registry.tools().last().is_some_and(|tool| matches!(*tool.schema, Err(SchemaError::Request))));
     assert!(codes.contains(&"invalid_tool_schema"));
     let long = format!(r#"{{"description":"{}"}}"#, "x".repeat(200 << 10));
     let names: Vec<String> = (0..30).map(|tool| format!("t{tool}")).collect();

@@ -8,7 +8,7 @@ use crate::{
         answer_error::Fault,
     },
     translate::answer::stream::StreamTranslator,
-    wire::sse::{Event, EventTooLong, Parser},
+    wire::sse::{EventTooLong, SseEvent, SseParser},
 };
 
 /// Error of a stream that can't be read.
@@ -21,7 +21,7 @@ pub enum Unread {
 
 /// Parser, optional translator, and end of one attempt's stream.
 pub struct Reader {
-    parser: Parser,
+    parser: SseParser,
     translator: Option<StreamTranslator>,
     done: bool,
 }
@@ -29,7 +29,7 @@ pub struct Reader {
 impl Reader {
     /// Reader of a stream. `translator`: for chat completions that are read as the Responses API.
     pub fn new(translator: Option<StreamTranslator>) -> Self {
-        Self { parser: Parser::default(), translator, done: false }
+        Self { parser: SseParser::default(), translator, done: false }
     }
 
     /// True if the answer is complete.
@@ -77,7 +77,7 @@ impl Reader {
 fn take<S: AnswerStream>(
     judge: &mut S,
     translator: &mut Option<StreamTranslator>,
-    event: Event,
+    event: SseEvent,
     out: &mut BytesMut,
 ) -> Result<Flow, Fault> {
     let Some(translator) = translator else { return judge.handle(event, out) };
@@ -89,7 +89,7 @@ fn take<S: AnswerStream>(
     translated.and(flow)
 }
 
-fn pass<S: AnswerStream>(judge: &mut S, event: Event, out: &mut BytesMut, flow: &mut Result<Flow, Fault>) {
+fn pass<S: AnswerStream>(judge: &mut S, event: SseEvent, out: &mut BytesMut, flow: &mut Result<Flow, Fault>) {
     if matches!(flow, Ok(Flow::More)) {
         *flow = judge.handle(event, out);
     }

@@ -32,7 +32,7 @@ const BUCKET_MS: u64 = WINDOW_MS / BUCKETS as u64;
 
 /// Outcome of a request to an upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// The upstream answered, even with an error that was the request's fault.
     Answered,
     /// The upstream failed.
@@ -54,7 +54,7 @@ pub enum Admission {
 
 /// State of the breaker as it is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Condition {
+pub enum BreakerState {
     /// All requests are allowed.
     Closed,
     /// No request is allowed.
@@ -63,7 +63,7 @@ pub enum Condition {
     HalfOpen,
 }
 
-impl Condition {
+impl BreakerState {
     /// Name of the condition.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -82,7 +82,7 @@ enum State {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Bucket {
+struct OutcomeWindow {
     number: u64,
     answered: u32,
     failed: u32,
@@ -92,7 +92,7 @@ struct Bucket {
 #[derive(Clone, Debug)]
 pub struct Breaker {
     state: State,
-    buckets: [Bucket; BUCKETS],
+    buckets: [OutcomeWindow; BUCKETS],
     /// Number of times it opened without a calm period in between.
     relapses: u32,
     closed_since_ms: u64,
@@ -125,23 +125,23 @@ impl Breaker {
     }
 
     /// Records the outcome of a request. Returns whether the condition changed.
-    pub fn report(&mut self, trial: bool, outcome: Outcome, now_ms: u64) -> bool {
+    pub fn report(&mut self, trial: bool, outcome: RequestOutcome, now_ms: u64) -> bool {
         let before = self.condition(now_ms);
         match (self.state, outcome) {
-            (State::HalfOpen { succeeded, .. }, Outcome::Abandoned) if trial => {
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Abandoned) if trial => {
                 self.state = State::HalfOpen { succeeded, trial_since_ms: None };
             }
-            (_, Outcome::Abandoned) => {}
-            (State::HalfOpen { succeeded, .. }, Outcome::Answered) if trial && succeeded + 1 >= TRIALS => self.close(now_ms),
-            (State::HalfOpen { succeeded, .. }, Outcome::Answered) if trial => {
+            (_, RequestOutcome::Abandoned) => {}
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if trial && succeeded + 1 >= TRIALS => self.close(now_ms),
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if trial => {
                 self.state = State::HalfOpen { succeeded: succeeded + 1, trial_since_ms: None };
             }
-            (State::HalfOpen { .. }, Outcome::Failed) if trial => self.open(now_ms),
+            (State::HalfOpen { .. }, RequestOutcome::Failed) if trial => self.open(now_ms),
             // Requests from before it opened say nothing about the present state.
             (State::HalfOpen { .. } | State::Open { .. }, _) => {}
-            (State::Closed, Outcome::Answered) => self.count(now_ms, Outcome::Answered),
-            (State::Closed, Outcome::Failed) => {
-                self.count(now_ms, Outcome::Failed);
+            (State::Closed, RequestOutcome::Answered) => self.count(now_ms, RequestOutcome::Answered),
+            (State::Closed, RequestOutcome::Failed) => {
+                self.count(now_ms, RequestOutcome::Failed);
                 let (answered, failed) = self.recent(now_ms);
                 if failed >= FAILURES_MIN && failed.saturating_mul(SHARE) >= answered.saturating_add(failed) {
                     self.open(now_ms);
@@ -152,11 +152,11 @@ impl Breaker {
     }
 
     /// The condition at this time.
-    pub fn condition(&self, now_ms: u64) -> Condition {
+    pub fn condition(&self, now_ms: u64) -> BreakerState {
         match self.state {
-            State::Closed => Condition::Closed,
-            State::Open { until_ms } if now_ms < until_ms => Condition::Open,
-            State::Open { .. } | State::HalfOpen { .. } => Condition::HalfOpen,
+            State::Closed => BreakerState::Closed,
+            State::Open { until_ms } if now_ms < until_ms => BreakerState::Open,
+            State::Open { .. } | State::HalfOpen { .. } => BreakerState::HalfOpen,
         }
     }
 
@@ -180,20 +180,20 @@ impl Breaker {
         self.closed_since_ms = now_ms;
     }
 
-    fn count(&mut self, now_ms: u64, outcome: Outcome) {
+    fn count(&mut self, now_ms: u64, outcome: RequestOutcome) {
         let number = now_ms / BUCKET_MS;
         let Some(bucket) = self.buckets.get_mut((number % BUCKETS as u64) as usize) else { return };
         if bucket.number != number {
-            *bucket = Bucket { number, ..Bucket::default() };
+            *bucket = OutcomeWindow { number, ..OutcomeWindow::default() };
         }
         match outcome {
-            Outcome::Answered => bucket.answered = bucket.answered.saturating_add(1),
-            Outcome::Failed => bucket.failed = bucket.failed.saturating_add(1),
-            Outcome::Abandoned => {}
+            RequestOutcome::Answered => bucket.answered = bucket.answered.saturating_add(1),
+            RequestOutcome::Failed => bucket.failed = bucket.failed.saturating_add(1),
+            RequestOutcome::Abandoned => {}
         }
         let oldest = number.saturating_sub(BUCKETS as u64 - 1);
         for bucket in self.buckets.iter_mut().filter(|bucket| bucket.number < oldest) {
-            *bucket = Bucket::default();
+            *bucket = OutcomeWindow::default();
         }
     }
 

@@ -12,7 +12,7 @@ fn send(breaker: &mut Breaker, now_ms: u64, up: bool) -> Option<bool> {
         Admission::Pass => false,
         Admission::Trial => true,
     };
-    breaker.report(trial, if up { Outcome::Answered } else { Outcome::Failed }, now_ms);
+    breaker.report(trial, if up { RequestOutcome::Answered } else { RequestOutcome::Failed }, now_ms);
     Some(up)
 }
 
@@ -20,19 +20,19 @@ fn send(breaker: &mut Breaker, now_ms: u64, up: bool) -> Option<bool> {
 fn it_opens_tries_and_closes() {
     let mut breaker = Breaker::default();
     for number in 0..FAILURES_MIN {
-        assert_eq!((breaker.condition(10), send(&mut breaker, 10, false)), (Condition::Closed, Some(false)), "{number}");
+        assert_eq!((breaker.condition(10), send(&mut breaker, 10, false)), (BreakerState::Closed, Some(false)), "{number}");
     }
-    assert_eq!((breaker.condition(10), breaker.admit(10)), (Condition::Open, Admission::Refuse(PAUSE_MS_MIN)));
+    assert_eq!((breaker.condition(10), breaker.admit(10)), (BreakerState::Open, Admission::Refuse(PAUSE_MS_MIN)));
     let back = 10 + PAUSE_MS_MIN;
     assert_eq!(breaker.admit(back), Admission::Trial);
     assert!(matches!(breaker.admit(back), Admission::Refuse(_)), "one trial at a time");
     // What was sent before it opened comes back now, and counts for nothing.
-    assert!(!breaker.report(false, Outcome::Answered, back) && breaker.condition(back) == Condition::HalfOpen);
-    assert!(!breaker.report(true, Outcome::Answered, back));
+    assert!(!breaker.report(false, RequestOutcome::Answered, back) && breaker.condition(back) == BreakerState::HalfOpen);
+    assert!(!breaker.report(true, RequestOutcome::Answered, back));
     for number in 1..TRIALS {
-        assert_eq!((breaker.condition(back), send(&mut breaker, back, true)), (Condition::HalfOpen, Some(true)), "{number}");
+        assert_eq!((breaker.condition(back), send(&mut breaker, back, true)), (BreakerState::HalfOpen, Some(true)), "{number}");
     }
-    assert_eq!(breaker.condition(back), Condition::Closed);
+    assert_eq!(breaker.condition(back), BreakerState::Closed);
     assert!(breaker.is_untroubled());
 }
 
@@ -55,7 +55,7 @@ fn trials_that_nobody_waits_for_block_nobody() {
     let mut breaker = Breaker::default();
     (0..FAILURES_MIN).for_each(|_| assert!(send(&mut breaker, 0, false).is_some()));
     assert_eq!(breaker.admit(PAUSE_MS_MIN), Admission::Trial);
-    breaker.report(true, Outcome::Abandoned, PAUSE_MS_MIN);
+    breaker.report(true, RequestOutcome::Abandoned, PAUSE_MS_MIN);
     assert_eq!(breaker.admit(PAUSE_MS_MIN), Admission::Trial);
     // One that is never reported at all.
     assert_eq!(breaker.admit(PAUSE_MS_MIN + TRIAL_MS_MAX), Admission::Trial);
@@ -73,7 +73,7 @@ fn few_failures_among_many_answers_open_nothing() {
     for number in 0..FAILURES_MIN - 1 {
         assert_eq!(send(&mut breaker, 1_000_000 + u64::from(number) * WINDOW_MS, false), Some(false));
     }
-    assert_eq!(breaker.condition(2_000_000), Condition::Closed);
+    assert_eq!(breaker.condition(2_000_000), BreakerState::Closed);
 }
 
 /// Ten requests a second for ten minutes; the upstream is up for `up_ms`, down for `down_ms`, and again. Where it is not

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{
     openai::error::Reported,
-    upstreams::quirks::learn::{Lesson, lesson},
+    upstreams::quirks::learn::{LearnedQuirk, lesson},
     wire::json::{
         Document, Value,
         string::{cut, quote},
@@ -26,7 +26,7 @@ pub const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Tool calling of a model, as far as known.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Calls {
+pub enum ToolCalling {
     /// Not known, or no longer.
     #[default]
     Unknown,
@@ -38,7 +38,7 @@ pub enum Calls {
     TextLeak,
 }
 
-impl Calls {
+impl ToolCalling {
     /// Name in `/readyz` and in the log.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -52,9 +52,9 @@ impl Calls {
 
 /// Result of one probe request.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Finding {
+pub enum ProbeResult {
     /// Tool calling is known; if it doesn't work, with the reason.
-    Known(Calls, String),
+    Known(ToolCalling, String),
     /// The upstream refuses this parameter: the probe is repeated without it.
     Refuses(&'static str),
     /// The answer reached the token limit without a call: nothing is known, because the limit may be too low.
@@ -79,51 +79,51 @@ pub fn question(model: &str, refused: &[&str]) -> String {
 }
 
 /// Reads the answer to a probe. `status`: HTTP status of the response.
-pub fn finding(status: u16, body: &[u8]) -> Finding {
+pub fn finding(status: u16, body: &[u8]) -> ProbeResult {
     if !(200..300).contains(&status) {
         return of_error(status, body);
     }
     let Ok(document) = Document::parse(bytes::Bytes::copy_from_slice(body)) else {
-        return Finding::Open("its answer is no JSON".into());
+        return ProbeResult::Open("its answer is no JSON".into());
     };
     let root = document.root();
     let Some(choices) = root.get("choices").filter(|choices| choices.is_array()) else {
         // An error with status 200, as OpenRouter sends them.
         let inner = Reported::read(body).filter(|_| root.get_some("error").is_some()).and_then(|error| error.status);
-        return inner.map_or_else(|| Finding::Open("its answer has no choices".into()), |status| of_error(status, body));
+        return inner.map_or_else(|| ProbeResult::Open("its answer has no choices".into()), |status| of_error(status, body));
     };
     let Some(message) = choices.items().next().and_then(|choice| choice.get("message")) else {
-        return Finding::Open("its answer has no message".into());
+        return ProbeResult::Open("its answer has no message".into());
     };
     let calls = message.get("tool_calls").into_iter().flat_map(Value::items);
     let names: Vec<_> = calls.filter_map(|call| call.get("function").unwrap_or(call).get("name")?.text()).collect();
     if names.iter().any(|name| name == TOOL) {
-        return Finding::Known(Calls::Yes, String::new());
+        return ProbeResult::Known(ToolCalling::Yes, String::new());
     }
     if !names.is_empty() {
-        return Finding::Known(Calls::No, "it calls a tool that doesn't exist".into());
+        return ProbeResult::Known(ToolCalling::No, "it calls a tool that doesn't exist".into());
     }
     let says = |name: &str| message.get(name).is_some_and(|text| text.raw_str().contains(TOOL));
     let cut = choices.items().next().and_then(|choice| choice.get("finish_reason")).is_some_and(|reason| reason.is_text("length"));
     match () {
         // Reasoning isn't an answer: only the content is checked for a leaked call.
-        () if says("content") => Finding::Known(Calls::TextLeak, "it writes the call as text".into()),
-        () if cut => Finding::Cut(format!("it wrote {TOKENS_MAX} tokens and no call: it may think for longer")),
-        () => Finding::Known(Calls::No, "it answers in words, though a call was required".into()),
+        () if says("content") => ProbeResult::Known(ToolCalling::TextLeak, "it writes the call as text".into()),
+        () if cut => ProbeResult::Cut(format!("it wrote {TOKENS_MAX} tokens and no call: it may think for longer")),
+        () => ProbeResult::Known(ToolCalling::No, "it answers in words, though a call was required".into()),
     }
 }
 
-fn of_error(status: u16, body: &[u8]) -> Finding {
+fn of_error(status: u16, body: &[u8]) -> ProbeResult {
     let error = Reported::read(body).unwrap_or_default();
     match lesson(status, &error) {
-        Some(Lesson::NoTools) => Finding::Known(Calls::No, "tools are refused".into()),
-        Some(Lesson::Refuses(path)) => Finding::Refuses(path),
+        Some(LearnedQuirk::NoTools) => ProbeResult::Known(ToolCalling::No, "tools are refused".into()),
+        Some(LearnedQuirk::Refuses(path)) => ProbeResult::Refuses(path),
         // Not learnt for callers' requests, which keep their own limit.
         None if matches!(status, 400 | 422) && refused_limit(&error).is_some() => {
-            Finding::Refuses(refused_limit(&error).unwrap_or("max_tokens"))
+            ProbeResult::Refuses(refused_limit(&error).unwrap_or("max_tokens"))
         }
-        None if error.message.trim().is_empty() => Finding::Open(format!("status {status}")),
-        None => Finding::Open(format!("status {status}: {}", cut(error.message.trim(), SAID_BYTES_MAX))),
+        None if error.message.trim().is_empty() => ProbeResult::Open(format!("status {status}")),
+        None => ProbeResult::Open(format!("status {status}: {}", cut(error.message.trim(), SAID_BYTES_MAX))),
     }
 }
 
@@ -138,7 +138,7 @@ pub const LIMITS: [&str; 2] = ["max_tokens", "max_completion_tokens"];
 
 /// `[[upstreams]] probe`
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Schedule {
+pub enum ProbeSchedule {
     /// No probes.
     #[default]
     Off,
@@ -148,7 +148,7 @@ pub enum Schedule {
     Every(Duration),
 }
 
-impl Schedule {
+impl ProbeSchedule {
     /// Returns whether probes are sent at all.
     pub fn asks(self) -> bool {
         self != Self::Off
@@ -177,42 +177,42 @@ mod tests {
 
     #[test]
     fn findings() {
-        let yes = || Finding::Known(Calls::Yes, String::new());
-        let known = |calls, why: &str| Finding::Known(calls, why.into());
+        let yes = || ProbeResult::Known(ToolCalling::Yes, String::new());
+        let known = |calls, why: &str| ProbeResult::Known(calls, why.into());
         let message = |message: &str| format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":"stop"}}]}}"#);
         for (status, body, expected) in [
             (200, message(r#"{"tool_calls":[{"id":"","type":"function","function":{"name":"toolmark_probe","arguments":"{}"}}]}"#), yes()),
             (200, message(r#"{"content":null,"tool_calls":[{"name":"toolmark_probe","arguments":{}}]}"#), yes()),
-            (200, message(r#"{"content":"I am ready."}"#), known(Calls::No, "it answers in words, though a call was required")),
+            (200, message(r#"{"content":"I am ready."}"#), known(ToolCalling::No, "it answers in words, though a call was required")),
             (
                 200,
                 message(r#"{"content":"<tool_call>{\"name\":\"toolmark_probe\"}</tool_call>"}"#),
-                known(Calls::TextLeak, "it writes the call as text"),
+                known(ToolCalling::TextLeak, "it writes the call as text"),
             ),
             (
                 200,
                 message(r#"{"content":"","reasoning":"I should call toolmark_probe"}"#),
-                known(Calls::No, "it answers in words, though a call was required"),
+                known(ToolCalling::No, "it answers in words, though a call was required"),
             ),
-            (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), known(Calls::No, "it calls a tool that doesn't exist")),
-            (200, "<html>".into(), Finding::Open("its answer is no JSON".into())),
-            (200, "{}".into(), Finding::Open("its answer has no choices".into())),
-            (200, r#"{"error":{"message":"busy","code":503}}"#.into(), Finding::Open("status 503: busy".into())),
-            (401, r#"{"error":{"message":"bad key"}}"#.into(), Finding::Open("status 401: bad key".into())),
+            (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), known(ToolCalling::No, "it calls a tool that doesn't exist")),
+            (200, "<html>".into(), ProbeResult::Open("its answer is no JSON".into())),
+            (200, "{}".into(), ProbeResult::Open("its answer has no choices".into())),
+            (200, r#"{"error":{"message":"busy","code":503}}"#.into(), ProbeResult::Open("status 503: busy".into())),
+            (401, r#"{"error":{"message":"bad key"}}"#.into(), ProbeResult::Open("status 401: bad key".into())),
             (
                 200,
                 r#"{"choices":[{"message":{"content":"","reasoning":"Let me"},"finish_reason":"length"}]}"#.into(),
-                Finding::Cut("it wrote 512 tokens and no call: it may think for longer".into()),
+                ProbeResult::Cut("it wrote 512 tokens and no call: it may think for longer".into()),
             ),
             (
                 400,
                 r#"{"error":{"message":"Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.","param":"max_tokens"}}"#.into(),
-                Finding::Refuses("max_tokens"),
+                ProbeResult::Refuses("max_tokens"),
             ),
-            (400, r#"{"error":{"message":"max_completion_tokens: unknown field"}}"#.into(), Finding::Refuses("max_completion_tokens")),
-            (429, String::new(), Finding::Open("status 429".into())),
-            (400, r#"{"message":"tool_choice required is not supported"}"#.into(), Finding::Refuses("tool_choice")),
-            (400, r#"{"error":{"message":"m does not support tools"}}"#.into(), known(Calls::No, "tools are refused")),
+            (400, r#"{"error":{"message":"max_completion_tokens: unknown field"}}"#.into(), ProbeResult::Refuses("max_completion_tokens")),
+            (429, String::new(), ProbeResult::Open("status 429".into())),
+            (400, r#"{"message":"tool_choice required is not supported"}"#.into(), ProbeResult::Refuses("tool_choice")),
+            (400, r#"{"error":{"message":"m does not support tools"}}"#.into(), known(ToolCalling::No, "tools are refused")),
         ] {
             assert_eq!(finding(status, body.as_bytes()), expected, "{body}");
         }

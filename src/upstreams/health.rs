@@ -8,16 +8,16 @@ use std::sync::{
 };
 
 use super::{
-    breaker::{Admission, Breaker, Condition, Outcome},
-    retry::Budget,
+    breaker::{Admission, Breaker, BreakerState, RequestOutcome},
+    retry::RetryBudget,
 };
 
 /// Health of one upstream.
-pub struct Gauge {
+pub struct UpstreamHealth {
     /// There were recent failures: the breaker must be consulted.
     troubled: AtomicBool,
     breaker: Mutex<Breaker>,
-    /// Last kind of failure: a [`Trouble`].
+    /// Last kind of failure: a [`FailureKind`].
     last: AtomicU8,
     budget: AtomicU32,
     paused_until_ms: AtomicU64,
@@ -25,7 +25,7 @@ pub struct Gauge {
 
 /// Kind of failure of an upstream.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Trouble {
+pub enum FailureKind {
     /// It couldn't be reached.
     #[default]
     Unreachable,
@@ -35,19 +35,19 @@ pub enum Trouble {
     Errors,
 }
 
-impl Default for Gauge {
+impl Default for UpstreamHealth {
     fn default() -> Self {
         Self {
             troubled: AtomicBool::new(false),
             breaker: Mutex::default(),
             last: AtomicU8::new(0),
-            budget: AtomicU32::new(Budget::default().units()),
+            budget: AtomicU32::new(RetryBudget::default().units()),
             paused_until_ms: AtomicU64::new(0),
         }
     }
 }
 
-impl Gauge {
+impl UpstreamHealth {
     fn breaker<T>(&self, ask: impl FnOnce(&mut Breaker) -> T) -> T {
         // Locked for a few instructions, and only after failures.
         ask(&mut self.breaker.lock().unwrap_or_else(PoisonError::into_inner))
@@ -62,10 +62,10 @@ impl Gauge {
     }
 
     /// Records the outcome of an allowed request. Returns the breaker's new condition if it changed.
-    pub fn report(&self, trial: bool, outcome: Outcome, now_ms: u64) -> Option<Condition> {
+    pub fn report(&self, trial: bool, outcome: RequestOutcome, now_ms: u64) -> Option<BreakerState> {
         let troubled = self.troubled.load(Ordering::Relaxed);
-        if outcome == Outcome::Answered {
-            let budget = Budget::of_units(self.budget.load(Ordering::Relaxed));
+        if outcome == RequestOutcome::Answered {
+            let budget = RetryBudget::of_units(self.budget.load(Ordering::Relaxed));
             let earned = budget.earn();
             if earned != budget {
                 // A lost update costs a fraction of a retry.
@@ -75,7 +75,7 @@ impl Gauge {
                 return None;
             }
         }
-        if outcome == Outcome::Failed {
+        if outcome == RequestOutcome::Failed {
             self.troubled.store(true, Ordering::Relaxed);
         }
         self.breaker(|breaker| {
@@ -88,22 +88,22 @@ impl Gauge {
     }
 
     /// Records the kind of a failure.
-    pub fn fail(&self, trouble: Trouble) {
+    pub fn fail(&self, trouble: FailureKind) {
         self.last.store(trouble as u8, Ordering::Relaxed);
     }
 
     /// Kind of the last failure.
-    pub fn trouble(&self) -> Trouble {
+    pub fn trouble(&self) -> FailureKind {
         match self.last.load(Ordering::Relaxed) {
-            1 => Trouble::Silent,
-            2 => Trouble::Errors,
-            _ => Trouble::Unreachable,
+            1 => FailureKind::Silent,
+            2 => FailureKind::Errors,
+            _ => FailureKind::Unreachable,
         }
     }
 
     /// Pays for a retry from the budget; false if the budget is used up.
     pub fn spend(&self) -> bool {
-        let spend = |units| Budget::of_units(units).spend().map(Budget::units);
+        let spend = |units| RetryBudget::of_units(units).spend().map(RetryBudget::units);
         self.budget.fetch_update(Ordering::Relaxed, Ordering::Relaxed, spend).is_ok()
     }
 
@@ -118,9 +118,9 @@ impl Gauge {
     }
 
     /// Condition of its breaker.
-    pub fn condition(&self, now_ms: u64) -> Condition {
+    pub fn condition(&self, now_ms: u64) -> BreakerState {
         if !self.troubled.load(Ordering::Relaxed) {
-            return Condition::Closed;
+            return BreakerState::Closed;
         }
         self.breaker(|breaker| breaker.condition(now_ms))
     }
@@ -136,26 +136,26 @@ mod tests {
 
     #[test]
     fn trouble_is_noticed_and_forgotten() {
-        let gauge = Gauge::default();
-        assert_eq!((gauge.admit(0), gauge.report(false, Outcome::Answered, 0)), (Admission::Pass, None));
-        let opened = (0..FAILURES_MIN).filter_map(|_| gauge.report(false, Outcome::Failed, 1)).collect::<Vec<_>>();
-        assert_eq!((opened, gauge.condition(1)), (vec![Condition::Open], Condition::Open));
+        let gauge = UpstreamHealth::default();
+        assert_eq!((gauge.admit(0), gauge.report(false, RequestOutcome::Answered, 0)), (Admission::Pass, None));
+        let opened = (0..FAILURES_MIN).filter_map(|_| gauge.report(false, RequestOutcome::Failed, 1)).collect::<Vec<_>>();
+        assert_eq!((opened, gauge.condition(1)), (vec![BreakerState::Open], BreakerState::Open));
         assert!(matches!(gauge.admit(1), Admission::Refuse(_)));
         let back = 1 + PAUSE_MS_MIN;
         for _ in 0..TRIALS {
             assert_eq!(gauge.admit(back), Admission::Trial);
-            gauge.report(true, Outcome::Answered, back);
+            gauge.report(true, RequestOutcome::Answered, back);
         }
-        assert_eq!((gauge.condition(back), gauge.admit(back)), (Condition::Closed, Admission::Pass));
-        gauge.report(false, Outcome::Failed, back);
+        assert_eq!((gauge.condition(back), gauge.admit(back)), (BreakerState::Closed, Admission::Pass));
+        gauge.report(false, RequestOutcome::Failed, back);
         assert!(gauge.troubled.load(Ordering::Relaxed));
-        gauge.report(false, Outcome::Answered, back + 2 * WINDOW_MS);
+        gauge.report(false, RequestOutcome::Answered, back + 2 * WINDOW_MS);
         assert!(!gauge.troubled.load(Ordering::Relaxed));
     }
 
     #[test]
     fn retries_and_pauses() {
-        let gauge = Gauge::default();
+        let gauge = UpstreamHealth::default();
         assert_eq!((0..BUDGET_MAX + 5).filter(|_| gauge.spend()).count(), BUDGET_MAX as usize);
         gauge.pause(1_000);
         gauge.pause(500);

@@ -15,7 +15,7 @@ pub const RETRY_AFTER_MAX: Duration = Duration::from_secs(10);
 
 /// Failure of an attempt.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Failed {
+pub enum AttemptFailure {
     /// No connection: nothing was sent.
     Unreachable,
     /// The connection ended before an answer began.
@@ -32,7 +32,7 @@ pub enum Failed {
     NoTools,
 }
 
-impl Failed {
+impl AttemptFailure {
     /// Returns whether a retry may succeed.
     pub fn passes(self) -> bool {
         match self {
@@ -74,7 +74,7 @@ pub fn is_passing(status: u16) -> bool {
 
 /// Remaining limits of an exchange.
 #[derive(Clone, Copy, Debug)]
-pub struct Left {
+pub struct RetryLimits {
     /// Requests sent to this upstream since the last answer.
     pub tries: u32,
     /// Upstream requests that the exchange may still send.
@@ -87,7 +87,7 @@ pub struct Left {
 
 /// Decision about a failure.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Next {
+pub enum RetryDecision {
     /// Retry with the same upstream, after this pause.
     Again(Duration),
     /// Try another upstream at once, if there is one.
@@ -97,38 +97,41 @@ pub enum Next {
 }
 
 /// Decides about a failure. `elsewhere`: there is another upstream. `chance`: a random number from 0 to 1. The caller checks the shared
-/// budget, and only for [`Next::Again`].
-pub fn next(failed: Failed, left: Left, elsewhere: bool, chance: f64) -> Next {
+/// budget, and only for [`RetryDecision::Again`].
+pub fn next(failed: AttemptFailure, left: RetryLimits, elsewhere: bool, chance: f64) -> RetryDecision {
     // Rejected before it was processed.
-    let unsent = matches!(failed, Failed::Unreachable | Failed::Refused | Failed::NoTools | Failed::Status(429 | 498 | 503, _));
+    let unsent = matches!(
+        failed,
+        AttemptFailure::Unreachable | AttemptFailure::Refused | AttemptFailure::NoTools | AttemptFailure::Status(429 | 498 | 503, _)
+    );
     if left.attempts == 0 || left.time.is_zero() || !(left.repeatable || unsent) {
-        return Next::Stop;
+        return RetryDecision::Stop;
     }
-    if failed == Failed::Refused {
-        return Next::Again(Duration::ZERO);
+    if failed == AttemptFailure::Refused {
+        return RetryDecision::Again(Duration::ZERO);
     }
-    let other = if elsewhere { Next::Elsewhere } else { Next::Stop };
+    let other = if elsewhere { RetryDecision::Elsewhere } else { RetryDecision::Stop };
     // An upstream that can't be reached stays so for a moment, while another one could answer now.
-    let hopeless = elsewhere && matches!(failed, Failed::Unreachable | Failed::Timeout);
+    let hopeless = elsewhere && matches!(failed, AttemptFailure::Unreachable | AttemptFailure::Timeout);
     if !failed.passes() || left.tries >= TRIES || hopeless {
         return other;
     }
     let pause = pause(failed, left.tries, chance);
     match pause {
-        Some(pause) if pause < left.time => Next::Again(pause),
+        Some(pause) if pause < left.time => RetryDecision::Again(pause),
         _ => other,
     }
 }
 
 /// Pause until the next try: at least the `retry-after`, else a growing pause. Half of the pause is random, so that requests that failed
 /// together aren't retried together. `None`: the wait would be too long.
-fn pause(failed: Failed, tries: u32, chance: f64) -> Option<Duration> {
+fn pause(failed: AttemptFailure, tries: u32, chance: f64) -> Option<Duration> {
     let grown = PAUSE_MAX.saturating_mul(1 << tries.saturating_sub(1).min(8));
     let chance = if chance.is_finite() { chance.clamp(0.0, 1.0) } else { 1.0 };
     let own = grown.mul_f64(0.5 + 0.5 * chance);
     match failed {
-        Failed::Status(_, Some(asked)) if asked > RETRY_AFTER_MAX => None,
-        Failed::Status(_, Some(asked)) => Some(asked + own.mul_f64(0.5)),
+        AttemptFailure::Status(_, Some(asked)) if asked > RETRY_AFTER_MAX => None,
+        AttemptFailure::Status(_, Some(asked)) => Some(asked + own.mul_f64(0.5)),
         _ => Some(own),
     }
 }
@@ -145,20 +148,20 @@ pub fn retry_after(milliseconds: Option<&str>, seconds: Option<&str>) -> Option<
 /// Retry budget of an upstream: one retry for every [`PER_RETRY`] answered requests, and at most [`BUDGET_MAX`] at a time. Counted in
 /// requests; a retry costs [`PER_RETRY`] of them.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Budget(u32);
+pub struct RetryBudget(u32);
 
 /// Answered requests that pay for one retry.
 pub const PER_RETRY: u32 = 5;
 /// Retries in the budget at the start, and at most.
 pub const BUDGET_MAX: u32 = 20;
 
-impl Default for Budget {
+impl Default for RetryBudget {
     fn default() -> Self {
         Self(BUDGET_MAX * PER_RETRY)
     }
 }
 
-impl Budget {
+impl RetryBudget {
     /// Adds an answered request.
     #[must_use]
     pub fn earn(self) -> Self {
@@ -185,39 +188,44 @@ impl Budget {
 mod tests {
     use super::*;
 
-    const LEFT: Left = Left { tries: 1, attempts: 5, time: Duration::from_secs(30), repeatable: true };
+    const LEFT: RetryLimits = RetryLimits { tries: 1, attempts: 5, time: Duration::from_secs(30), repeatable: true };
 
     #[test]
     fn what_is_tried_again() {
-        let again = |ms| Next::Again(Duration::from_millis(ms));
+        let again = |ms| RetryDecision::Again(Duration::from_millis(ms));
         for (failed, left, elsewhere, expected) in [
-            (Failed::Unreachable, LEFT, false, again(250)),
-            (Failed::Unreachable, LEFT, true, Next::Elsewhere),
-            (Failed::Timeout, LEFT, true, Next::Elsewhere),
-            (Failed::BrokenOff, LEFT, true, again(250)),
-            (Failed::Status(503, None), Left { tries: 2, ..LEFT }, true, again(500)),
-            (Failed::Status(503, None), Left { tries: 3, ..LEFT }, true, Next::Elsewhere),
-            (Failed::Status(503, None), Left { tries: 3, ..LEFT }, false, Next::Stop),
-            (Failed::Status(500, None), Left { attempts: 0, ..LEFT }, true, Next::Stop),
-            (Failed::Status(500, None), Left { time: Duration::ZERO, ..LEFT }, true, Next::Stop),
-            (Failed::Status(400, None), LEFT, false, Next::Stop),
-            (Failed::Status(429, Some(Duration::from_secs(2))), LEFT, false, again(2_125)),
-            (Failed::Status(429, Some(Duration::from_secs(60))), LEFT, true, Next::Elsewhere),
-            (Failed::Status(429, Some(Duration::from_secs(60))), LEFT, false, Next::Stop),
-            (Failed::Status(429, Some(Duration::from_secs(2))), Left { time: Duration::from_secs(2), ..LEFT }, false, Next::Stop),
-            (Failed::Nonsense, LEFT, true, Next::Elsewhere),
-            (Failed::Refused, Left { tries: 3, ..LEFT }, true, again(0)),
-            (Failed::NoTools, LEFT, true, Next::Elsewhere),
-            (Failed::NoTools, LEFT, false, Next::Stop),
+            (AttemptFailure::Unreachable, LEFT, false, again(250)),
+            (AttemptFailure::Unreachable, LEFT, true, RetryDecision::Elsewhere),
+            (AttemptFailure::Timeout, LEFT, true, RetryDecision::Elsewhere),
+            (AttemptFailure::BrokenOff, LEFT, true, again(250)),
+            (AttemptFailure::Status(503, None), RetryLimits { tries: 2, ..LEFT }, true, again(500)),
+            (AttemptFailure::Status(503, None), RetryLimits { tries: 3, ..LEFT }, true, RetryDecision::Elsewhere),
+            (AttemptFailure::Status(503, None), RetryLimits { tries: 3, ..LEFT }, false, RetryDecision::Stop),
+            (AttemptFailure::Status(500, None), RetryLimits { attempts: 0, ..LEFT }, true, RetryDecision::Stop),
+            (AttemptFailure::Status(500, None), RetryLimits { time: Duration::ZERO, ..LEFT }, true, RetryDecision::Stop),
+            (AttemptFailure::Status(400, None), LEFT, false, RetryDecision::Stop),
+            (AttemptFailure::Status(429, Some(Duration::from_secs(2))), LEFT, false, again(2_125)),
+            (AttemptFailure::Status(429, Some(Duration::from_secs(60))), LEFT, true, RetryDecision::Elsewhere),
+            (AttemptFailure::Status(429, Some(Duration::from_secs(60))), LEFT, false, RetryDecision::Stop),
+            (
+                AttemptFailure::Status(429, Some(Duration::from_secs(2))),
+                RetryLimits { time: Duration::from_secs(2), ..LEFT },
+                false,
+                RetryDecision::Stop,
+            ),
+            (AttemptFailure::Nonsense, LEFT, true, RetryDecision::Elsewhere),
+            (AttemptFailure::Refused, RetryLimits { tries: 3, ..LEFT }, true, again(0)),
+            (AttemptFailure::NoTools, LEFT, true, RetryDecision::Elsewhere),
+            (AttemptFailure::NoTools, LEFT, false, RetryDecision::Stop),
             // What an upstream may have begun isn't begun twice; what it turned away is.
-            (Failed::BrokenOff, Left { repeatable: false, ..LEFT }, true, Next::Stop),
-            (Failed::Status(500, None), Left { repeatable: false, ..LEFT }, true, Next::Stop),
-            (Failed::Status(429, None), Left { repeatable: false, ..LEFT }, false, again(250)),
-            (Failed::Unreachable, Left { repeatable: false, ..LEFT }, false, again(250)),
+            (AttemptFailure::BrokenOff, RetryLimits { repeatable: false, ..LEFT }, true, RetryDecision::Stop),
+            (AttemptFailure::Status(500, None), RetryLimits { repeatable: false, ..LEFT }, true, RetryDecision::Stop),
+            (AttemptFailure::Status(429, None), RetryLimits { repeatable: false, ..LEFT }, false, again(250)),
+            (AttemptFailure::Unreachable, RetryLimits { repeatable: false, ..LEFT }, false, again(250)),
         ] {
             assert_eq!(next(failed, left, elsewhere, 1.0), expected, "{failed:?} {left:?}");
         }
-        assert_eq!(next(Failed::BrokenOff, LEFT, false, 0.0), again(125));
+        assert_eq!(next(AttemptFailure::BrokenOff, LEFT, false, 0.0), again(125));
     }
 
     #[test]
@@ -231,7 +239,7 @@ mod tests {
 
     #[test]
     fn retries_are_paid_for() {
-        let mut budget = Budget::default();
+        let mut budget = RetryBudget::default();
         for _ in 0..BUDGET_MAX {
             budget = budget.spend().unwrap();
         }
@@ -240,6 +248,6 @@ mod tests {
             assert_eq!(budget.spend(), None);
             budget = budget.earn();
         }
-        assert_eq!(budget.spend(), Some(Budget::of_units(0)));
+        assert_eq!(budget.spend(), Some(RetryBudget::of_units(0)));
     }
 }

@@ -1,7 +1,7 @@
 //! Server-sent events as bytes: an incremental parser that keeps each event's original bytes.
 //!
 //! Source: WHATWG HTML, "Server-sent events", 9.2.6: lines end in LF, CR or CRLF; a BOM at the start is skipped; comments start with a
-//! colon. One deliberate deviation: an event at the end of the stream without its blank line is returned by [`Parser::finish`], because
+//! colon. One deliberate deviation: an event at the end of the stream without its blank line is returned by [`SseParser::finish`], because
 //! some providers omit that line. Sans-IO; bounded by [`EVENT_BYTES_MAX`].
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ pub struct EventTooLong;
 
 /// One event.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Event {
+pub struct SseEvent {
     /// Original bytes, including the blank line at the end.
     pub raw: Bytes,
     /// The `data` lines joined by LF; `None` if there are only comments or other fields.
@@ -33,7 +33,7 @@ pub struct Event {
 /// at non-standard characters would read events in them.
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
-impl Event {
+impl SseEvent {
     /// Bytes of memory that the event takes.
     pub fn held_bytes(&self) -> usize {
         // Its data is a part of its raw bytes, unless it was joined from several lines.
@@ -101,19 +101,19 @@ pub fn splits(line: &[u8]) -> bool {
 
 /// Incremental parser that splits bytes into events.
 #[derive(Debug, Default)]
-pub struct Parser {
+pub struct SseParser {
     pending: BytesMut,
     /// Length of the start of `pending` that contains no end of an event.
     searched: usize,
     started: bool,
 }
 
-impl Parser {
+impl SseParser {
     /// Adds bytes, and passes each event that they complete to `each`.
     ///
     /// # Errors
     /// [`EventTooLong`]; the stream must then be given up.
-    pub fn handle(&mut self, bytes: Bytes, mut each: impl FnMut(Event)) -> Result<(), EventTooLong> {
+    pub fn handle(&mut self, bytes: Bytes, mut each: impl FnMut(SseEvent)) -> Result<(), EventTooLong> {
         let mut bytes = bytes;
         if !self.pending.is_empty() {
             self.pending.extend_from_slice(&bytes);
@@ -145,10 +145,10 @@ impl Parser {
     }
 
     /// Ends the stream: returns the last event if it lacks its blank line.
-    pub fn finish(self) -> Option<Event> {
+    pub fn finish(self) -> Option<SseEvent> {
         let raw = self.pending.freeze();
         let event = parse(raw);
-        (event.data.is_some()).then_some(Event { plain: false, ..event })
+        (event.data.is_some()).then_some(SseEvent { plain: false, ..event })
     }
 }
 
@@ -181,8 +181,8 @@ fn event_end(bytes: &[u8], from: usize) -> Option<usize> {
     }
 }
 
-fn parse(raw: Bytes) -> Event {
-    let mut event = Event { raw: Bytes::new(), data: None, name: None, plain: true };
+fn parse(raw: Bytes) -> SseEvent {
+    let mut event = SseEvent { raw: Bytes::new(), data: None, name: None, plain: true };
     let (mut at, mut joined) = (0, Vec::new());
     while at < raw.len() {
         let end = memchr::memchr2(b'\n', b'\r', &raw[at..]).map_or(raw.len(), |found| at + found);
@@ -200,7 +200,7 @@ fn parse(raw: Bytes) -> Event {
 }
 
 /// Reads one line. `joined`: the data so far, if it has several lines.
-fn field(raw: &Bytes, start: usize, end: usize, event: &mut Event, joined: &mut Vec<u8>) {
+fn field(raw: &Bytes, start: usize, end: usize, event: &mut SseEvent, joined: &mut Vec<u8>) {
     let line = &raw[start..end];
     if line.is_empty() {
         return;
@@ -243,8 +243,8 @@ mod tests {
 
     use super::*;
 
-    fn events(pieces: &[&[u8]]) -> Vec<Event> {
-        let mut parser = Parser::default();
+    fn events(pieces: &[&[u8]]) -> Vec<SseEvent> {
+        let mut parser = SseParser::default();
         let mut out = Vec::new();
         for piece in pieces {
             parser.handle(Bytes::copy_from_slice(piece), |event| out.push(event)).unwrap();
@@ -254,7 +254,7 @@ mod tests {
     }
 
     fn datas(pieces: &[&[u8]]) -> Vec<String> {
-        let text = |event: Event| event.data.map(|data| String::from_utf8_lossy(&data).into_owned());
+        let text = |event: SseEvent| event.data.map(|data| String::from_utf8_lossy(&data).into_owned());
         events(pieces).into_iter().filter_map(text).collect()
     }
 
@@ -297,7 +297,7 @@ mod tests {
 
     #[test]
     fn too_long() {
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let piece = Bytes::from(vec![b'x'; 1 << 20]);
         let fed = (0..20).try_for_each(|_| parser.handle(piece.clone(), |_| {}));
         assert_eq!(fed, Err(EventTooLong));
@@ -305,7 +305,7 @@ mod tests {
 
     #[test]
     fn cr_only_streams_do_not_wait() {
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         let mut seen = 0;
         parser.handle(Bytes::from_static(b"data: a\r\r"), |_| seen += 1).unwrap();
         assert_eq!(seen, 1);
@@ -327,7 +327,7 @@ mod tests {
 
         #[test]
         fn nothing_is_lost(bytes in prop::collection::vec(prop::sample::select(b"da:t \n\r".to_vec()), 0..60)) {
-            let mut parser = Parser::default();
+            let mut parser = SseParser::default();
             let mut raw = Vec::new();
             parser.handle(Bytes::from(bytes.clone()), |event| raw.extend_from_slice(&event.raw)).unwrap();
             prop_assert!(bytes.starts_with(&raw));

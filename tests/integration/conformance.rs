@@ -25,7 +25,7 @@ mod texts;
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use toolmark::{policy::Mode, violation::Code};
+use toolmark::{policy::PolicyMode, violation::Code};
 
 use self::{
     codes::{Coverage, coverage},
@@ -112,9 +112,9 @@ fn check(case: &Case, form: &Form, answer: &Answer, received: &[Value]) -> Resul
 fn marked(case: &Case, seen: &Seen) -> Result<(), String> {
     let ids: BTreeSet<&str> = seen.calls.iter().map(|call| &*call.id).collect();
     let foreign = seen.calls.iter().find(|call| !world().knows(&call.id, &call.tool, &call.arguments));
-    match foreign.filter(|_| case.mode() == Mode::Enforce) {
+    match foreign.filter(|_| case.mode() == PolicyMode::Enforce) {
         Some(call) => Err(format!("{call:?} isn't marked")),
-        None if ids.len() < seen.calls.len() && case.mode() == Mode::Enforce => Err(format!("one id for two of {:?}", seen.calls)),
+        None if ids.len() < seen.calls.len() && case.mode() == PolicyMode::Enforce => Err(format!("one id for two of {:?}", seen.calls)),
         None => Ok(()),
     }
 }

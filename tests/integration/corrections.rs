@@ -19,8 +19,8 @@ use toolmark::{
         context::{Basis, Context, Upstream},
         decision::ChoiceOutcome,
     },
-    judge::loops::Beyond,
-    marks::{KeyRing, Moment, Scope},
+    judge::loops::ExternalCounts,
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
     wire::json::Document,
@@ -68,7 +68,7 @@ impl Bench {
             upstream: Upstream::default(),
             protocol: None,
             held_bytes_max: 1 << 20,
-            beyond: Beyond::default(),
+            beyond: ExternalCounts::default(),
         };
         request::begin(&document, &head, basis).unwrap().context
     }
@@ -82,7 +82,7 @@ impl Bench {
         let judged = answer.judge(context, context.first_attempt()).pop().unwrap();
         let codes = judged.violations().map(|violation| violation.code.as_str()).collect();
         let calls = judged.turn.into_calls().ok()?;
-        let moment = |at: usize| Moment { time_ms: 1_763_760_000_000, counter: at as u16 };
+        let moment = |at: usize| MarkTime { time_ms: 1_763_760_000_000, counter: at as u16 };
         let calls = calls.into_iter().enumerate().map(|(at, call)| (call, moment(at))).collect();
         let written = answer.write(vec![ChoiceOutcome::Accept(calls)], context, None, None);
         let left: Value = serde_json::from_slice(&written.body).unwrap();

@@ -13,9 +13,9 @@ use toolmark::{
     exchange::context::{AnswerNature, Basis, Begun, Upstream},
     judge::{
         call::{Arguments, Call, CallKind},
-        loops::Beyond,
+        loops::ExternalCounts,
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     testing::ScriptedReply,
     tools::registry::SchemaCache,
@@ -202,8 +202,8 @@ impl Replay {
         Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
     }
 
-    fn moment(turn: usize, at: usize) -> Moment {
-        Moment { time_ms: 1_763_760_000_000 + turn as u64 * TURN_MS, counter: at as u16 }
+    fn moment(turn: usize, at: usize) -> MarkTime {
+        MarkTime { time_ms: 1_763_760_000_000 + turn as u64 * TURN_MS, counter: at as u16 }
     }
 
     /// The messages with ids of toolmark's own; the number of turns with calls.
@@ -248,7 +248,7 @@ impl Replay {
             upstream: Upstream::default(),
             protocol: None,
             held_bytes_max: 1 << 20,
-            beyond: Beyond::default(),
+            beyond: ExternalCounts::default(),
         };
         let Begun { context, .. } = request::begin(&document, &head, basis).unwrap();
         let judged = context.judge_choice(calls, &[], AnswerNature::default(), context.first_attempt());

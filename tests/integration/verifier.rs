@@ -10,7 +10,7 @@ use regex::Regex;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
-    cassette::scripted_answer::Saying,
+    cassette::scripted_answer::ScriptedAnswer,
     openai::Api,
     testing::{BodyPart, Proxy, Received, ScriptedReply, ScriptedUpstream},
 };
@@ -60,10 +60,10 @@ fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> ScriptedRepl
         let body = String::from_utf8_lossy(&received.body).into_owned();
         let id = Regex::new(r"get_players_\d{13}_[0-9a-f]{16}").unwrap().find(&body).map(|found| found.as_str().to_owned());
         let saying = match id {
-            None => Saying { text: None, calls: vec![("call_1".into(), "get_players".into(), "{}".into())] },
+            None => ScriptedAnswer { text: None, calls: vec![("call_1".into(), "get_players".into(), "{}".into())] },
             Some(id) => {
                 let at = said.fetch_add(1, Ordering::Relaxed).min(answers.len() - 1);
-                Saying { text: Some(answers[at].replace("ID", &id)), calls: vec![] }
+                ScriptedAnswer { text: Some(answers[at].replace("ID", &id)), calls: vec![] }
             }
         };
         let stream = received.json()["stream"] == true;

@@ -3,13 +3,13 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cassette::format::Exchange;
+use crate::cassette::format::RecordedExchange;
 
 /// Levels of objects that are compared member by member; deeper values are set as a whole.
 const DEPTH: usize = 3;
 
 /// The patch that turns `from` into `to`; `None` if they are equal.
-pub fn between(from: &Exchange, to: &Exchange) -> Option<Value> {
+pub fn between(from: &RecordedExchange, to: &RecordedExchange) -> Option<Value> {
     if from == to {
         return None;
     }
@@ -23,7 +23,7 @@ pub fn between(from: &Exchange, to: &Exchange) -> Option<Value> {
 ///
 /// # Errors
 /// A message if the patch names a place that doesn't exist, or if the result isn't an exchange.
-pub fn applied(from: &Exchange, patch: &Value) -> Result<Exchange, String> {
+pub fn applied(from: &RecordedExchange, patch: &Value) -> Result<RecordedExchange, String> {
     let mut value = serde_json::to_value(from).map_err(|error| error.to_string())?;
     for pointer in patch.get("unset").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         if let Some((parent, name)) = pointer.rsplit_once('/')
@@ -41,7 +41,7 @@ pub fn applied(from: &Exchange, patch: &Value) -> Result<Exchange, String> {
             _ => return Err(format!("its `toolmark` member sets `{pointer}`, which isn't there")),
         }
     }
-    Exchange::parse(&value.to_string()).map_err(|error| error.to_string())
+    RecordedExchange::parse(&value.to_string()).map_err(|error| error.to_string())
 }
 
 // INVARIANT: the recursion ends at `depth` 0. The members' names are ours, and need no escapes.

@@ -5,14 +5,14 @@ use serde_json::{Map, Value, json};
 
 use super::{absolute, read_back, sides};
 use crate::cassette::{
-    body::Body,
+    body::RecordedBody,
     export::extension,
-    format::{Exchange, Header, header},
+    format::{Header, RecordedExchange, header},
     import,
 };
 
 /// The cassette as a HAR archive.
-pub fn write(exchanges: &[Exchange]) -> String {
+pub fn write(exchanges: &[RecordedExchange]) -> String {
     let entries: Vec<Value> = exchanges.iter().map(entry).collect();
     let creator = json!({ "name": "toolmark", "version": env!("CARGO_PKG_VERSION") });
     let mut text =
@@ -21,7 +21,7 @@ pub fn write(exchanges: &[Exchange]) -> String {
     text
 }
 
-fn entry(exchange: &Exchange) -> Value {
+fn entry(exchange: &RecordedExchange) -> Value {
     let plain = plain(exchange);
     // Read back without the archive's other members, which the import adds to the first entry.
     let archive = json!({ "log": { "entries": [plain] } }).to_string();
@@ -34,7 +34,7 @@ fn entry(exchange: &Exchange) -> Value {
     entry
 }
 
-fn plain(exchange: &Exchange) -> Value {
+fn plain(exchange: &RecordedExchange) -> Value {
     let (request, response) = sides(exchange);
     let at = std::time::UNIX_EPOCH + std::time::Duration::from_millis(exchange.at_ms.unwrap_or(0));
     let url = absolute(&request.url);
@@ -68,7 +68,7 @@ fn plain(exchange: &Exchange) -> Value {
 }
 
 /// The response; status 0 if there was none, as browsers write it.
-fn received(response: Option<&crate::cassette::format::Response>) -> Value {
+fn received(response: Option<&crate::cassette::format::RecordedResponse>) -> Value {
     let status = response.map_or(0, |response| response.status);
     let reason = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
     let body = response.and_then(|response| response.body.as_ref());
@@ -90,14 +90,14 @@ fn received(response: Option<&crate::cassette::format::Response>) -> Value {
     })
 }
 
-fn content(body: &Body, kind: Option<&str>) -> Map<String, Value> {
+fn content(body: &RecordedBody, kind: Option<&str>) -> Map<String, Value> {
     let mut content = Map::from_iter([("mimeType".to_owned(), Value::from(kind.unwrap_or_default()))]);
     match body {
-        Body::Binary(bytes) => {
+        RecordedBody::Binary(bytes) => {
             content.insert("text".into(), STANDARD.encode(bytes).into());
             content.insert("encoding".into(), "base64".into());
         }
-        Body::Text(_) | Body::Events(_) => {
+        RecordedBody::Text(_) | RecordedBody::Events(_) => {
             content.insert("text".into(), body.text().unwrap_or_default().into());
         }
     }

@@ -6,13 +6,13 @@ pub mod har;
 pub mod vcr;
 
 use super::import::ImportError;
-use crate::cassette::format::{Exchange, Request, Response};
+use crate::cassette::format::{RecordedExchange, RecordedRequest, RecordedResponse};
 
 /// Base URL for requests recorded without a host: toolmark's default address.
 const BASE: &str = "http://127.0.0.1:8787";
 
 /// Request and response of an exchange as the application saw them. For imported traffic, the response is the upstream's.
-fn sides(exchange: &Exchange) -> (&Request, Option<&Response>) {
+fn sides(exchange: &RecordedExchange) -> (&RecordedRequest, Option<&RecordedResponse>) {
     let upstream = || exchange.attempts.first().and_then(|attempt| attempt.response.as_ref());
     (&exchange.downstream.request, exchange.downstream.response.as_ref().or_else(upstream))
 }
@@ -22,6 +22,6 @@ fn absolute(url: &str) -> String {
 }
 
 /// The single exchange read back from an export that has no member of toolmark's own.
-fn read_back(read: Result<Vec<Exchange>, ImportError>) -> Option<Exchange> {
+fn read_back(read: Result<Vec<RecordedExchange>, ImportError>) -> Option<RecordedExchange> {
     read.ok()?.into_iter().next()
 }

@@ -7,16 +7,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use super::{absolute, read_back, sides};
 use crate::{
     cassette::{
-        body::Body,
+        body::RecordedBody,
         export::extension,
-        format::{Exchange, Header},
+        format::{Header, RecordedExchange},
         import,
     },
     wire::json::string::quote,
 };
 
 /// The cassette in vcrpy's format.
-pub fn write(exchanges: &[Exchange]) -> String {
+pub fn write(exchanges: &[RecordedExchange]) -> String {
     let mut out = String::from("interactions:");
     if exchanges.is_empty() {
         out.push_str(" []");
@@ -34,7 +34,7 @@ pub fn write(exchanges: &[Exchange]) -> String {
     out
 }
 
-fn interaction(exchange: &Exchange) -> String {
+fn interaction(exchange: &RecordedExchange) -> String {
     let (request, response) = sides(exchange);
     let mut out = String::from("- request:\n");
     line(&mut out, 4, "body", &request.body.as_ref().map_or_else(|| "null".to_owned(), bytes));
@@ -75,11 +75,11 @@ fn line(out: &mut String, indent: usize, name: &str, value: &str) {
     let _ = writeln!(out, "{:indent$}{name}: {value}", "");
 }
 
-fn bytes(body: &Body) -> String {
+fn bytes(body: &RecordedBody) -> String {
     match body {
-        Body::Binary(bytes) => format!("!!binary \"{}\"", STANDARD.encode(bytes)),
-        Body::Text(text) => scalar(text),
-        Body::Events(events) => scalar(&events.iter().map(|(_, text)| text.as_str()).collect::<String>()),
+        RecordedBody::Binary(bytes) => format!("!!binary \"{}\"", STANDARD.encode(bytes)),
+        RecordedBody::Text(text) => scalar(text),
+        RecordedBody::Events(events) => scalar(&events.iter().map(|(_, text)| text.as_str()).collect::<String>()),
     }
 }
 

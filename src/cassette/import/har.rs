@@ -5,15 +5,15 @@ use serde_json::{Map, Value};
 
 use super::{ImportError, Imported, of_text, unpacked};
 use crate::cassette::{
-    body::Body,
-    format::{Exchange, Header, Request, Response, header},
+    body::RecordedBody,
+    format::{Header, RecordedExchange, RecordedRequest, RecordedResponse, header},
 };
 
 /// Reads an archive.
 ///
 /// # Errors
 /// [`ImportError`], with the place.
-pub fn read(text: &str) -> Result<Vec<Exchange>, ImportError> {
+pub fn read(text: &str) -> Result<Vec<RecordedExchange>, ImportError> {
     // Some tools put a byte order mark before it.
     let mut file: Value =
         serde_json::from_str(text.trim_start_matches('\u{feff}')).map_err(|error| ImportError(format!("no JSON: {error}")))?;
@@ -47,7 +47,7 @@ fn entry_of(entry: Value, beside: Option<Map<String, Value>>) -> Result<Imported
     Ok(Imported { format: "har", at_ms, request, response, rest: entry.into(), own })
 }
 
-fn request_of(request: &mut Map<String, Value>) -> Result<Request, String> {
+fn request_of(request: &mut Map<String, Value>) -> Result<RecordedRequest, String> {
     let method = text(request, "method").ok_or("its request has no `method`")?;
     let url = text(request, "url").ok_or("its request has no `url`")?;
     let headers = headers_of(request);
@@ -55,10 +55,10 @@ fn request_of(request: &mut Map<String, Value>) -> Result<Request, String> {
         Some(data) => content(data, header(&headers, "content-encoding")),
         None => (None, None),
     };
-    Ok(Request { method, url, headers, body, encoded })
+    Ok(RecordedRequest { method, url, headers, body, encoded })
 }
 
-fn response_of(response: &mut Map<String, Value>) -> Result<Response, String> {
+fn response_of(response: &mut Map<String, Value>) -> Result<RecordedResponse, String> {
     let status = response.get("status").and_then(Value::as_u64).and_then(|status| u16::try_from(status).ok());
     let status = status.ok_or("its response has no `status`")?;
     if status != 0 {
@@ -69,11 +69,11 @@ fn response_of(response: &mut Map<String, Value>) -> Result<Response, String> {
         Some(data) => content(data, header(&headers, "content-encoding")),
         None => (None, None),
     };
-    Ok(Response { status, headers, body, encoded, ..Response::default() })
+    Ok(RecordedResponse { status, headers, body, encoded, ..RecordedResponse::default() })
 }
 
 /// The `text` of a body, decoded if the entry marks it as base64. That marker stays in the entry.
-fn content(data: &mut Map<String, Value>, encoding: Option<&str>) -> (Option<Body>, Option<String>) {
+fn content(data: &mut Map<String, Value>, encoding: Option<&str>) -> (Option<RecordedBody>, Option<String>) {
     let base64 = data.get("encoding").and_then(Value::as_str) == Some("base64");
     let Some(Value::String(text)) = data.get("text") else { return (None, None) };
     if !base64 {

@@ -7,8 +7,8 @@ use serde_json::Value as Json;
 use super::{ImportError, Imported};
 use crate::{
     cassette::{
-        body::Body,
-        format::{Exchange, Header, Request, Response},
+        body::RecordedBody,
+        format::{Header, RecordedExchange, RecordedRequest, RecordedResponse},
     },
     wire::json::{Document, Value},
 };
@@ -19,7 +19,7 @@ const TAKEN: [&str; 8] = ["method", "url", "request_headers", "request_body", "s
 ///
 /// # Errors
 /// [`ImportError`], with the place.
-pub fn read(text: &str) -> Result<Vec<Exchange>, ImportError> {
+pub fn read(text: &str) -> Result<Vec<RecordedExchange>, ImportError> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines.map(|(place, line)| exchange(line, place)).collect()
 }
@@ -28,7 +28,7 @@ pub fn read(text: &str) -> Result<Vec<Exchange>, ImportError> {
 ///
 /// # Errors
 /// [`ImportError`], with the place.
-pub fn exchange(line: &str, place: usize) -> Result<Exchange, ImportError> {
+pub fn exchange(line: &str, place: usize) -> Result<RecordedExchange, ImportError> {
     let wrong = |why: String| ImportError(format!("line {}: {why}", place + 1));
     let document = Document::parse(Bytes::copy_from_slice(line.as_bytes())).map_err(|error| wrong(error.to_string()))?;
     imported(document.root()).map_err(|error| wrong(error.to_owned()))?.exchange(place)
@@ -37,7 +37,7 @@ pub fn exchange(line: &str, place: usize) -> Result<Exchange, ImportError> {
 fn imported(root: Value<'_>) -> Result<Imported, &'static str> {
     let text = |name: &str| root.get(name).and_then(Value::text).map(std::borrow::Cow::into_owned);
     let url = text("url").ok_or("it has no `url`")?;
-    let request = Request {
+    let request = RecordedRequest {
         method: text("method").unwrap_or_else(|| "POST".to_owned()),
         url,
         headers: headers(root.get_some("request_headers")),
@@ -45,11 +45,11 @@ fn imported(root: Value<'_>) -> Result<Imported, &'static str> {
         encoded: None,
     };
     let status = root.get("status").and_then(Value::integer).and_then(|status| u16::try_from(status).ok());
-    let response = status.map(|status| Response {
+    let response = status.map(|status| RecordedResponse {
         status,
         headers: headers(root.get_some("response_headers")),
         body: body(root.get_some("response_body")),
-        ..Response::default()
+        ..RecordedResponse::default()
     });
     let beside = root.members().filter(|member| !TAKEN.contains(&&*member.name()));
     let rest = beside.map(|member| (member.name().into_owned(), json(member.value))).collect::<serde_json::Map<_, _>>();
@@ -61,9 +61,9 @@ fn json(value: Value<'_>) -> Json {
 }
 
 /// The text of a string; any other value as its JSON, byte for byte.
-fn body(value: Option<Value<'_>>) -> Option<Body> {
+fn body(value: Option<Value<'_>>) -> Option<RecordedBody> {
     let value = value?;
-    Some(Body::Text(value.text().map_or_else(|| value.raw_str().to_owned(), std::borrow::Cow::into_owned)))
+    Some(RecordedBody::Text(value.text().map_or_else(|| value.raw_str().to_owned(), std::borrow::Cow::into_owned)))
 }
 
 fn headers(value: Option<Value<'_>>) -> Vec<Header> {

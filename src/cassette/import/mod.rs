@@ -10,10 +10,10 @@ use std::io::Read as _;
 use bytes::Bytes;
 use serde_json::Value;
 
-use super::body::Body;
+use super::body::RecordedBody;
 use crate::cassette::{
     export::extension,
-    format::{Attempt, Downstream, Exchange, Origin, Request, Response, VERSION},
+    format::{ImportSource, RecordedAttempt, RecordedDownstream, RecordedExchange, RecordedRequest, RecordedResponse, VERSION},
 };
 
 /// A body that unpacks to more bytes stays packed.
@@ -39,7 +39,7 @@ pub enum Format {
 ///
 /// # Errors
 /// [`ImportError`], with the place.
-pub fn read(format: Format, text: &str) -> Result<Vec<Exchange>, ImportError> {
+pub fn read(format: Format, text: &str) -> Result<Vec<RecordedExchange>, ImportError> {
     match format {
         Format::Vcr => vcr::read(text),
         Format::Har => har::read(text),
@@ -51,8 +51,8 @@ pub fn read(format: Format, text: &str) -> Result<Vec<Exchange>, ImportError> {
 struct Imported {
     format: &'static str,
     at_ms: Option<u64>,
-    request: Request,
-    response: Option<Response>,
+    request: RecordedRequest,
+    response: Option<RecordedResponse>,
     /// Data of the source that has no place in an exchange.
     rest: Value,
     /// The patch written by toolmark's own export.
@@ -61,23 +61,24 @@ struct Imported {
 
 impl Imported {
     /// Builds the exchange. `place`: its position in the source, from 0.
-    fn exchange(self, place: usize) -> Result<Exchange, ImportError> {
+    fn exchange(self, place: usize) -> Result<RecordedExchange, ImportError> {
         let Self { format, at_ms, request, response, rest, own } = self;
         let rest = if rest.as_object().is_some_and(serde_json::Map::is_empty) { Value::Null } else { rest };
-        let attempts = response.map(|response| Attempt { response: Some(response), ..Attempt::default() }).into_iter().collect();
-        let mut exchange = Exchange {
+        let attempts =
+            response.map(|response| RecordedAttempt { response: Some(response), ..RecordedAttempt::default() }).into_iter().collect();
+        let mut exchange = RecordedExchange {
             cassette: VERSION,
             id: String::new(),
             at_ms,
             scope: None,
             policy: None,
-            downstream: Downstream { request, response: None },
+            downstream: RecordedDownstream { request, response: None },
             attempts,
             verdict: None,
             moments: Vec::new(),
             mcp: None,
             redactions: 0,
-            origin: Some(Origin { format: format.to_owned(), rest }),
+            origin: Some(ImportSource { format: format.to_owned(), rest }),
         };
         if let Some(own) = own {
             return extension::applied(&exchange, &own).map_err(|error| ImportError(format!("exchange {}: {error}", place + 1)));
@@ -88,7 +89,7 @@ impl Imported {
 }
 
 /// An id derived from content and position, so that a repeated import gives the same one.
-fn id_of(exchange: &Exchange, place: usize) -> String {
+fn id_of(exchange: &RecordedExchange, place: usize) -> String {
     let mut hasher = blake3::Hasher::new();
     hasher.update(&(place as u64).to_le_bytes()).update(exchange.line().as_bytes());
     let mut bytes = [0; 16];
@@ -97,7 +98,7 @@ fn id_of(exchange: &Exchange, place: usize) -> String {
 }
 
 /// The body, unpacked by its content encoding, and the encoding that was removed, if any.
-fn unpacked(bytes: Vec<u8>, encoding: Option<&str>) -> (Body, Option<String>) {
+fn unpacked(bytes: Vec<u8>, encoding: Option<&str>) -> (RecordedBody, Option<String>) {
     let encoding = encoding.map(|encoding| encoding.trim().to_ascii_lowercase());
     let unpacked = match encoding.as_deref() {
         Some("gzip" | "x-gzip") if bytes.starts_with(&[0x1f, 0x8b]) => inflate(flate2::read::MultiGzDecoder::new(&bytes[..])),
@@ -107,8 +108,8 @@ fn unpacked(bytes: Vec<u8>, encoding: Option<&str>) -> (Body, Option<String>) {
         _ => None,
     };
     match unpacked {
-        Some(plain) => (Body::of_bytes(plain.into()), encoding),
-        None => (Body::of_bytes(bytes.into()), None),
+        Some(plain) => (RecordedBody::of_bytes(plain.into()), encoding),
+        None => (RecordedBody::of_bytes(bytes.into()), None),
     }
 }
 
@@ -119,8 +120,8 @@ fn inflate(reader: impl std::io::Read) -> Option<Vec<u8>> {
 }
 
 /// A text as a body; `None` if it is empty.
-fn of_text(text: String) -> Option<Body> {
-    (!text.is_empty()).then(|| Body::of_bytes(Bytes::from(text)))
+fn of_text(text: String) -> Option<RecordedBody> {
+    (!text.is_empty()).then(|| RecordedBody::of_bytes(Bytes::from(text)))
 }
 
 /// Unix milliseconds of an RFC 3339 time with any offset.

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cassette::{
     export,
-    format::{Failed, Found, PolicyUsed, Ran, Recorded, Servers},
+    format::{RecordedFailure, RecordedMcp, RecordedPolicy, RecordedToolRun, RecordedVerdict, RecordedViolation},
 };
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -17,7 +17,7 @@ fn gzip(text: &str) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn body_text(exchange: &Exchange) -> String {
+fn body_text(exchange: &RecordedExchange) -> String {
     exchange.attempts[0].response.as_ref().unwrap().body.as_ref().unwrap().text().unwrap()
 }
 
@@ -38,7 +38,7 @@ fn vcr() {
     assert_eq!((response.encoded.as_deref(), response.header("Content-Encoding")), (Some("gzip"), Some("gzip")));
     assert_eq!(read[0].downstream.request.headers.len(), 3);
     assert_eq!(read[0].at_ms, Some(1_714_972_089_000));
-    assert_eq!(read[1].downstream.request.body, Some(Body::Text(r#"{"model":"m","n":1}"#.into())));
+    assert_eq!(read[1].downstream.request.body, Some(RecordedBody::Text(r#"{"model":"m","n":1}"#.into())));
     assert_eq!(body_text(&read[1]), r#"{"choices":[{"index":0}]}"#);
     assert_eq!(read[1].origin.as_ref().unwrap().rest.pointer("/response/status/message"), Some(&"Too Many".into()));
     assert_eq!((body_text(&read[2]), &read[2].downstream.request.body), ("hi".into(), &None));
@@ -90,13 +90,13 @@ fn what_is_none_says_why() {
     }
 }
 
-fn body() -> impl Strategy<Value = Option<Body>> {
+fn body() -> impl Strategy<Value = Option<RecordedBody>> {
     let text = prop_oneof!["[ -~]{0,20}", ".{0,12}", "[\\x00-\\x20\\x7f-\\xa0\u{2028}\u{feff}\u{ffff}é😀:#'\"\\\\-]{0,12}"];
     prop_oneof![
         Just(None),
-        text.clone().prop_map(|text| Some(Body::Text(text))),
-        prop::collection::vec(any::<u8>(), 0..12).prop_map(|bytes| Some(Body::of_bytes(bytes.into()))),
-        prop::collection::vec((0u64..900, text), 0..4).prop_map(|events| Some(Body::Events(events))),
+        text.clone().prop_map(|text| Some(RecordedBody::Text(text))),
+        prop::collection::vec(any::<u8>(), 0..12).prop_map(|bytes| Some(RecordedBody::of_bytes(bytes.into()))),
+        prop::collection::vec((0u64..900, text), 0..4).prop_map(|events| Some(RecordedBody::Events(events))),
     ]
 }
 
@@ -107,12 +107,12 @@ fn headers() -> impl Strategy<Value = Vec<(String, String)>> {
 
 prop_compose! {
     fn response()(status in 100u16..600, head_ms in prop::option::of(0u64..999), headers in headers(), body in body(), cut in any::<bool>(), encoded in prop::option::of(Just("gzip".to_owned())))
-        -> Response { Response { status, head_ms, headers, body, encoded, cut } }
+        -> RecordedResponse { RecordedResponse { status, head_ms, headers, body, encoded, cut } }
 }
 
 prop_compose! {
     fn request()(method in "[A-Z]{1,4}", url in prop::sample::select(vec!["/v1/chat/completions", "https://h/v1/x?a=b&c", "/"]), headers in headers(), body in body(), encoded in prop::option::of(Just("deflate".to_owned())))
-        -> Request { Request { method, url: url.to_owned(), headers, body, encoded } }
+        -> RecordedRequest { RecordedRequest { method, url: url.to_owned(), headers, body, encoded } }
 }
 
 prop_compose! {
@@ -120,21 +120,21 @@ prop_compose! {
         id in "[a-z0-9-]{0,8}", at_ms in prop::option::of(0u64..2_000_000_000_000), request in request(), downstream in prop::option::of(response()),
         attempts in prop::collection::vec((prop::option::of(request()), prop::option::of(response()), any::<bool>()), 0..3),
         judged in any::<bool>(), redactions in 0u32..2, origin in prop::option::of(prop::sample::select(vec!["vcr", "har"])),
-    ) -> Exchange {
-        let failed = Failed { status: 502, code: "x".into(), message: "é".into() };
-        let attempt = |(request, response, fails): (Option<Request>, Option<Response>, bool)| Attempt {
+    ) -> RecordedExchange {
+        let failed = RecordedFailure { status: 502, code: "x".into(), message: "é".into() };
+        let attempt = |(request, response, fails): (Option<RecordedRequest>, Option<RecordedResponse>, bool)| RecordedAttempt {
             upstream: Some("up".into()), after_ms: Some(1), request, response, failure: fails.then(|| failed.clone()), fault: None,
         };
-        let found = Found { code: "unknown_tool".into(), severity: "block".into(), tool: Some("x".into()), message: "m".into() };
-        let ran = Ran { call: "call_1".into(), tool: "t__x".into(), arguments: "{}".into(), result: "é".into(), failed: false };
-        Exchange {
+        let found = RecordedViolation { code: "unknown_tool".into(), severity: "block".into(), tool: Some("x".into()), message: "m".into() };
+        let ran = RecordedToolRun { call: "call_1".into(), tool: "t__x".into(), arguments: "{}".into(), result: "é".into(), failed: false };
+        RecordedExchange {
             cassette: VERSION, id, at_ms, scope: judged.then(|| "anonymous".into()),
-            policy: judged.then(|| PolicyUsed { source: "default".into(), mode: "enforce".into(), digest: "00".into() }),
-            downstream: Downstream { request, response: downstream }, attempts: attempts.into_iter().map(attempt).collect(),
-            verdict: judged.then(|| Recorded { verdict: "warn".into(), repairs: 1, violations: vec![found], citations: vec!["a".into()] }),
+            policy: judged.then(|| RecordedPolicy { source: "default".into(), mode: "enforce".into(), digest: "00".into() }),
+            downstream: RecordedDownstream { request, response: downstream }, attempts: attempts.into_iter().map(attempt).collect(),
+            verdict: judged.then(|| RecordedVerdict { verdict: "warn".into(), repairs: 1, violations: vec![found], citations: vec!["a".into()] }),
             moments: if judged { vec![(1, 2)] } else { Vec::new() }, redactions,
-            mcp: judged.then(|| Servers { tools: vec!["t__x".into()], ran: vec![ran] }),
-            origin: origin.map(|format| Origin { format: format.to_owned(), rest: serde_json::json!({"a/b": {"~": [1, null]}}) }),
+            mcp: judged.then(|| RecordedMcp { tools: vec!["t__x".into()], ran: vec![ran] }),
+            origin: origin.map(|format| ImportSource { format: format.to_owned(), rest: serde_json::json!({"a/b": {"~": [1, null]}}) }),
         }
     }
 }
@@ -145,7 +145,7 @@ proptest! {
     fn exported_and_imported_is_the_same(exchanges in prop::collection::vec(exchange(), 0..3)) {
         prop_assert_eq!(&vcr::read(&export::vcr::write(&exchanges)).unwrap(), &exchanges);
         prop_assert_eq!(&har::read(&export::har::write(&exchanges)).unwrap(), &exchanges);
-        let lines: Vec<Exchange> = exchanges.iter().map(|exchange| Exchange::parse(&exchange.line()).unwrap()).collect();
+        let lines: Vec<RecordedExchange> = exchanges.iter().map(|exchange| RecordedExchange::parse(&exchange.line()).unwrap()).collect();
         prop_assert_eq!(&lines, &exchanges);
     }
 }

@@ -15,18 +15,18 @@ const REPEATED_BYTES_MAX: usize = 64 << 20;
 
 /// A YAML value.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum YamlNode {
     /// A null, boolean, number or string.
     Plain(Value),
     /// `!!binary`
     Binary(Vec<u8>),
     /// A sequence.
-    List(Vec<Node>),
+    List(Vec<YamlNode>),
     /// A mapping, in order.
-    Map(Vec<(String, Node)>),
+    Map(Vec<(String, YamlNode)>),
 }
 
-impl Node {
+impl YamlNode {
     /// A member of a mapping.
     pub fn get(&self, name: &str) -> Option<&Self> {
         match self {
@@ -66,17 +66,17 @@ impl Node {
 ///
 /// # Errors
 /// A message about the first error, with its place.
-pub fn read(text: &str) -> Result<Node, String> {
+pub fn read(text: &str) -> Result<YamlNode, String> {
     let mut loader = Loader {
         parser: Parser::new_from_str(text),
         anchors: HashMap::new(),
-        weight: Weight::default(),
+        weight: NodeWeight::default(),
         bytes_max: text.len().saturating_mul(4).saturating_add(REPEATED_BYTES_MAX),
     };
     loop {
         match loader.event()? {
             Event::StreamStart | Event::DocumentStart(_) | Event::Nothing => {}
-            Event::StreamEnd | Event::DocumentEnd => return Ok(Node::Plain(Value::Null)),
+            Event::StreamEnd | Event::DocumentEnd => return Ok(YamlNode::Plain(Value::Null)),
             event => return loader.node(event, 0),
         }
     }
@@ -84,14 +84,14 @@ pub fn read(text: &str) -> Result<Node, String> {
 
 struct Loader<'t> {
     parser: Parser<'t, saphyr_parser::StrInput<'t>>,
-    anchors: HashMap<usize, (Node, Weight)>,
-    weight: Weight,
+    anchors: HashMap<usize, (YamlNode, NodeWeight)>,
+    weight: NodeWeight,
     bytes_max: usize,
 }
 
 /// The cost of a value, counted against the limits.
 #[derive(Clone, Copy, Debug, Default)]
-struct Weight {
+struct NodeWeight {
     nodes: usize,
     bytes: usize,
 }
@@ -105,25 +105,25 @@ impl<'t> Loader<'t> {
         }
     }
 
-    fn count(&mut self, more: Weight) -> Result<(), String> {
+    fn count(&mut self, more: NodeWeight) -> Result<(), String> {
         self.weight.nodes += more.nodes;
         self.weight.bytes = self.weight.bytes.saturating_add(more.bytes);
         match self.weight {
-            Weight { nodes, .. } if nodes > NODES_MAX => Err(format!("more than {NODES_MAX} values")),
-            Weight { bytes, .. } if bytes > self.bytes_max => {
+            NodeWeight { nodes, .. } if nodes > NODES_MAX => Err(format!("more than {NODES_MAX} values")),
+            NodeWeight { bytes, .. } if bytes > self.bytes_max => {
                 Err(format!("more than {} MiB of text, aliases written out", self.bytes_max >> 20))
             }
-            Weight { .. } => Ok(()),
+            NodeWeight { .. } => Ok(()),
         }
     }
 
     // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
-    fn node(&mut self, event: Event<'t>, depth: usize) -> Result<Node, String> {
+    fn node(&mut self, event: Event<'t>, depth: usize) -> Result<YamlNode, String> {
         if depth > DEPTH_MAX {
             return Err(format!("nested deeper than {DEPTH_MAX} levels"));
         }
         let before = self.weight;
-        self.count(Weight { nodes: 1, bytes: 0 })?;
+        self.count(NodeWeight { nodes: 1, bytes: 0 })?;
         let (anchor, node) = match event {
             Event::Alias(anchor) => {
                 let weight = self.anchors.get(&anchor).ok_or("an alias without its anchor")?.1;
@@ -132,7 +132,7 @@ impl<'t> Loader<'t> {
                 return self.anchors.get(&anchor).map(|(node, _)| node.clone()).ok_or_else(|| "an alias without its anchor".to_owned());
             }
             Event::Scalar(text, style, anchor, tag) => {
-                self.count(Weight { nodes: 0, bytes: text.len() })?;
+                self.count(NodeWeight { nodes: 0, bytes: text.len() })?;
                 let kind = tag.as_ref().map(|tag| tag.suffix.as_str());
                 (anchor, scalar(text.into_owned(), style, kind)?)
             }
@@ -144,7 +144,7 @@ impl<'t> Loader<'t> {
                         event => items.push(self.node(event, depth + 1)?),
                     }
                 }
-                (anchor, Node::List(items))
+                (anchor, YamlNode::List(items))
             }
             Event::MappingStart(anchor, _) => {
                 let mut members = Vec::new();
@@ -157,7 +157,7 @@ impl<'t> Loader<'t> {
                     let event = self.event()?;
                     members.push((name, self.node(event, depth + 1)?));
                 }
-                (anchor, Node::Map(members))
+                (anchor, YamlNode::Map(members))
             }
             Event::Nothing
             | Event::StreamStart
@@ -168,7 +168,7 @@ impl<'t> Loader<'t> {
             | Event::MappingEnd => return Err("it ends in the middle".to_owned()),
         };
         if anchor > 0 {
-            let weight = Weight { nodes: self.weight.nodes - before.nodes, bytes: self.weight.bytes - before.bytes };
+            let weight = NodeWeight { nodes: self.weight.nodes - before.nodes, bytes: self.weight.bytes - before.bytes };
             // The copy that aliases are made from.
             self.count(weight)?;
             self.anchors.insert(anchor, (node.clone(), weight));
@@ -177,18 +177,18 @@ impl<'t> Loader<'t> {
     }
 }
 
-fn scalar(text: String, style: ScalarStyle, tag: Option<&str>) -> Result<Node, String> {
+fn scalar(text: String, style: ScalarStyle, tag: Option<&str>) -> Result<YamlNode, String> {
     match tag {
         Some("binary") => {
             let plain: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-            return STANDARD.decode(plain).map(Node::Binary).map_err(|error| format!("!!binary: {error}"));
+            return STANDARD.decode(plain).map(YamlNode::Binary).map_err(|error| format!("!!binary: {error}"));
         }
         // As `!!python/unicode`, from long ago.
-        Some(kind) if kind == "str" || kind.starts_with("python/") => return Ok(Node::Plain(text.into())),
+        Some(kind) if kind == "str" || kind.starts_with("python/") => return Ok(YamlNode::Plain(text.into())),
         _ => {}
     }
     if style != ScalarStyle::Plain {
-        return Ok(Node::Plain(text.into()));
+        return Ok(YamlNode::Plain(text.into()));
     }
     let value = match text.as_str() {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -196,7 +196,7 @@ fn scalar(text: String, style: ScalarStyle, tag: Option<&str>) -> Result<Node, S
         "false" | "False" | "FALSE" | "no" | "No" | "NO" | "off" | "Off" | "OFF" => false.into(),
         other => number(other).map_or_else(|| other.into(), Value::Number),
     };
-    Ok(Node::Plain(value))
+    Ok(YamlNode::Plain(value))
 }
 
 /// Parses a number as PyYAML does, except for octal, hexadecimal and sexagesimal numbers, which it never writes.
@@ -228,7 +228,7 @@ mod tests {
                     \x20   bytes: !!binary |\n      H4sIAAAA\n      /w==\n    empty: ''\n  again: *id001\n- - a\n  - \"\\u00e9\\ud83d\"\n";
         let text = text.replace("\\ud83d", "\\U0001F600");
         let node = read(&text).unwrap();
-        let Node::List(items) = node.get("interactions").unwrap() else { panic!("{node:?}") };
+        let YamlNode::List(items) = node.get("interactions").unwrap() else { panic!("{node:?}") };
         let request = items[0].get("request").unwrap();
         let expected = json!({
             "body": "{\"a\":\n1}", "n": 1.0e-5, "true": "yes", "big": 12_345_678_901_234_567_890_u64, "none": null, "false": false,
@@ -257,6 +257,6 @@ mod tests {
         // Few values, each long.
         let long = format!("a: &a {}\nl: [{}]\n", "x".repeat(1 << 20), vec!["*a"; 90].join(","));
         assert!(read(&long).unwrap_err().contains("of text"));
-        assert_eq!(read("").unwrap(), Node::Plain(Value::Null));
+        assert_eq!(read("").unwrap(), YamlNode::Plain(Value::Null));
     }
 }

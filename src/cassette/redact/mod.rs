@@ -10,11 +10,11 @@ pub mod text;
 
 use std::borrow::Cow;
 
-pub use text::{Credentials, REDACTED, Rules, pointer};
+pub use text::{Credentials, REDACTED, RedactionRules, pointer};
 
-use super::body::Body;
+use super::body::RecordedBody;
 use crate::{
-    cassette::format::{Exchange, Header, Request, Response},
+    cassette::format::{Header, RecordedExchange, RecordedRequest, RecordedResponse},
     wire::sse::is_event_stream,
 };
 
@@ -44,12 +44,12 @@ impl Redactor {
         more
     }
 
-    fn rules(&self) -> Rules<'_> {
-        Rules { literals: &self.literals, pointers: &self.pointers, credentials: self.credentials }
+    fn rules(&self) -> RedactionRules<'_> {
+        RedactionRules { literals: &self.literals, pointers: &self.pointers, credentials: self.credentials }
     }
 
     /// Removes the secrets of an exchange. The credentials in its own headers count as known.
-    pub fn exchange(&self, mut exchange: Exchange) -> Exchange {
+    pub fn exchange(&self, mut exchange: RecordedExchange) -> RecordedExchange {
         let own = match self.credentials {
             Credentials::Redact => self.knowing(credentials(&exchange).iter().map(String::as_str)),
             Credentials::Keep => self.clone(),
@@ -77,13 +77,13 @@ impl Redactor {
         exchange
     }
 
-    fn request(&self, request: &mut Request, count: &mut u32) {
+    fn request(&self, request: &mut RecordedRequest, count: &mut u32) {
         self.url(&mut request.url, count);
         self.headers(&mut request.headers, count);
         self.body(&mut request.body, count);
     }
 
-    fn response(&self, response: &mut Response, count: &mut u32) {
+    fn response(&self, response: &mut RecordedResponse, count: &mut u32) {
         self.headers(&mut response.headers, count);
         self.body(&mut response.body, count);
     }
@@ -102,7 +102,7 @@ impl Redactor {
     }
 
     fn words(&self, text: &mut String, count: &mut u32) {
-        let rules = Rules { pointers: &[], ..self.rules() };
+        let rules = RedactionRules { pointers: &[], ..self.rules() };
         if let Some((redacted, places)) = text::redact(text, &rules) {
             *text = redacted;
             *count += places;
@@ -110,16 +110,24 @@ impl Redactor {
     }
 
     /// Removes the secrets of a body.
-    fn body(&self, body: &mut Option<Body>, count: &mut u32) {
+    fn body(&self, body: &mut Option<RecordedBody>, count: &mut u32) {
         let redacted = match body {
-            None | Some(Body::Binary(_)) => None,
+            None | Some(RecordedBody::Binary(_)) => None,
             // A stream without times: a secret may be split over several events here too.
-            Some(Body::Text(text)) if is_event_stream(text.as_bytes()) => match Body::of_stream(&[(0, text.clone().into())]) {
-                Body::Events(events) => stream::redact(&events, &self.rules()).map(|(events, places)| (Body::Text(joined(events)), places)),
-                Body::Text(_) | Body::Binary(_) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
-            },
-            Some(Body::Text(text)) => text::redact(text, &self.rules()).map(|(text, places)| (Body::Text(text), places)),
-            Some(Body::Events(events)) => stream::redact(events, &self.rules()).map(|(events, places)| (Body::Events(events), places)),
+            Some(RecordedBody::Text(text)) if is_event_stream(text.as_bytes()) => {
+                match RecordedBody::of_stream(&[(0, text.clone().into())]) {
+                    RecordedBody::Events(events) => {
+                        stream::redact(&events, &self.rules()).map(|(events, places)| (RecordedBody::Text(joined(events)), places))
+                    }
+                    RecordedBody::Text(_) | RecordedBody::Binary(_) => {
+                        text::redact(text, &self.rules()).map(|(text, places)| (RecordedBody::Text(text), places))
+                    }
+                }
+            }
+            Some(RecordedBody::Text(text)) => text::redact(text, &self.rules()).map(|(text, places)| (RecordedBody::Text(text), places)),
+            Some(RecordedBody::Events(events)) => {
+                stream::redact(events, &self.rules()).map(|(events, places)| (RecordedBody::Events(events), places))
+            }
         };
         if let Some((redacted, places)) = redacted {
             *body = Some(redacted);
@@ -136,7 +144,7 @@ impl Redactor {
         if value.is_null() {
             return;
         }
-        let rules = Rules { pointers: &[], ..self.rules() };
+        let rules = RedactionRules { pointers: &[], ..self.rules() };
         let redacted = text::redact(&value.to_string(), &rules);
         if let Some((json, (_, places))) = redacted.and_then(|redacted| Some((serde_json::from_str(&redacted.0).ok()?, redacted))) {
             *value = json;
@@ -169,7 +177,7 @@ fn bare(value: &str) -> &str {
 }
 
 /// The credentials in the headers and URLs of an exchange.
-fn credentials(exchange: &Exchange) -> Vec<String> {
+fn credentials(exchange: &RecordedExchange) -> Vec<String> {
     let requests = exchange.attempts.iter().filter_map(|attempt| attempt.request.as_ref()).chain([&exchange.downstream.request]);
     let mut found = Vec::new();
     for request in requests {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::text::{self, Rules, Splice, applied, splices, whole};
+use super::text::{self, RedactionRules, Splice, applied, splices, whole};
 use crate::{
     cassette::body::Event,
     wire::json::{Document, Kind, Value, string::quote},
@@ -16,7 +16,7 @@ const DISCRIMINATORS: [&str; 6] = ["type", "index", "output_index", "content_ind
 const DEPTH: usize = 127;
 
 /// A string in an event: number of the event, position in it, and text.
-struct Leaf {
+struct TextLeaf {
     event: usize,
     at: usize,
     end: usize,
@@ -24,9 +24,9 @@ struct Leaf {
 }
 
 /// The events without their secrets, and the number of secrets; `None` if there are none.
-pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> {
+pub fn redact(events: &[Event], rules: &RedactionRules<'_>) -> Option<(Vec<Event>, u32)> {
     let mut changes: Vec<Vec<Splice>> = vec![Vec::new(); events.len()];
-    let mut texts: BTreeMap<String, Vec<Leaf>> = BTreeMap::new();
+    let mut texts: BTreeMap<String, Vec<TextLeaf>> = BTreeMap::new();
     for (number, (_, event)) in events.iter().enumerate() {
         let Some((start, payload)) = payload(event) else {
             changes[number] = splices(event, rules, &[], 0);
@@ -42,7 +42,7 @@ pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> 
             leaves(document.root(), String::new(), &mut |key, value: Value<'_>| {
                 let text = value.text().unwrap_or_default().into_owned();
                 let (at, end) = (value.span().start + start, value.span().end + start);
-                texts.entry(key).or_default().push(Leaf { event: number, at, end, text });
+                texts.entry(key).or_default().push(TextLeaf { event: number, at, end, text });
             });
         }
     }
@@ -61,7 +61,7 @@ pub fn redact(events: &[Event], rules: &Rules<'_>) -> Option<(Vec<Event>, u32)> 
 }
 
 /// Removes secrets from a text that is split over several events.
-fn joined(leaves: &[Leaf], rules: &Rules<'_>, changes: &mut [Vec<Splice>]) {
+fn joined(leaves: &[TextLeaf], rules: &RedactionRules<'_>, changes: &mut [Vec<Splice>]) {
     let all: String = leaves.iter().map(|leaf| leaf.text.as_str()).collect();
     let found = splices(&all, rules, &[], 0);
     if found.is_empty() {
@@ -138,7 +138,7 @@ mod tests {
 
     fn check(data: &[&str]) -> (Vec<String>, u32) {
         let events: Vec<Event> = data.iter().map(|data| (1, format!("data: {data}\n\n"))).collect();
-        let (events, count) = redact(&events, &Rules::default()).unwrap_or((events, 0));
+        let (events, count) = redact(&events, &RedactionRules::default()).unwrap_or((events, 0));
         (events.into_iter().map(|(_, text)| text.trim_end().trim_start_matches("data: ").to_owned()).collect(), count)
     }
 

@@ -1,57 +1,59 @@
 //! Whole exchanges: whatever the secret looks like, no byte of it is written.
 
 use super::*;
-use crate::cassette::format::{Attempt, Downstream, Failed, Found, Origin, Recorded, VERSION};
+use crate::cassette::format::{
+    ImportSource, RecordedAttempt, RecordedDownstream, RecordedFailure, RecordedVerdict, RecordedViolation, VERSION,
+};
 
 const CALLER: &str = "no-known-shape-9000";
 const UPSTREAM: &str = "another.one/of=ours";
 const SHAPED: &str = "sk-proj-abcdefghijklmnop0123";
 
-fn exchange() -> Exchange {
-    let body = |text: String| Some(Body::Text(text));
+fn exchange() -> RecordedExchange {
+    let body = |text: String| Some(RecordedBody::Text(text));
     let headers = |pairs: &[(&str, &str)]| pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<Vec<_>>();
-    let request = Request {
+    let request = RecordedRequest {
         method: "POST".into(),
         url: format!("/v1/chat/completions?api-version=1&key={CALLER}&sig=0123"),
         headers: headers(&[("authorization", &format!("Bearer {CALLER}")), ("x-company-auth", "tiny"), ("user-agent", "x")]),
         body: body(format!(
             r#"{{"messages":[{{"role":"tool","content":"{{\"config\":{{\"db_password\":\"p\\u0077d1\"}},\"env\":\"TOKEN={SHAPED}\"}}"}}],"user":"bob"}}"#
         )),
-        ..Request::default()
+        ..RecordedRequest::default()
     };
-    let upstream = Request {
+    let upstream = RecordedRequest {
         url: "https://user:hunter2@up.example/v1/chat/completions".into(),
         headers: headers(&[("authorization", &format!("Bearer {UPSTREAM}"))]),
         ..request.clone()
     };
     let deltas = ["s", "k-pro", "j-abcdefghijklmnop", "0123"].map(|text| (1, format!("data: {{\"delta\":\"{text}\"}}\n\n")));
-    let error = Response {
+    let error = RecordedResponse {
         status: 401,
         headers: headers(&[("set-cookie", "id=1"), ("content-type", "application/json")]),
         body: body(format!(r#"{{"error":{{"message":"wrong key {UPSTREAM}, or {CALLER}"}}}}"#)),
-        ..Response::default()
+        ..RecordedResponse::default()
     };
-    let streamed = Response { status: 200, body: Some(Body::Events(deltas.to_vec())), ..Response::default() };
-    let failed = Failed { status: 502, code: "x".into(), message: format!("no {UPSTREAM}") };
-    Exchange {
+    let streamed = RecordedResponse { status: 200, body: Some(RecordedBody::Events(deltas.to_vec())), ..RecordedResponse::default() };
+    let failed = RecordedFailure { status: 502, code: "x".into(), message: format!("no {UPSTREAM}") };
+    RecordedExchange {
         cassette: VERSION,
         id: "1".into(),
         at_ms: None,
         scope: None,
         policy: None,
-        downstream: Downstream { request, response: Some(error.clone()) },
+        downstream: RecordedDownstream { request, response: Some(error.clone()) },
         attempts: vec![
-            Attempt { request: Some(upstream), response: Some(error), failure: Some(failed), ..Attempt::default() },
-            Attempt { response: Some(streamed), ..Attempt::default() },
+            RecordedAttempt { request: Some(upstream), response: Some(error), failure: Some(failed), ..RecordedAttempt::default() },
+            RecordedAttempt { response: Some(streamed), ..RecordedAttempt::default() },
         ],
-        verdict: Some(Recorded {
-            violations: vec![Found { code: "x".into(), message: format!("`{SHAPED}`"), ..Found::default() }],
-            ..Recorded::default()
+        verdict: Some(RecordedVerdict {
+            violations: vec![RecordedViolation { code: "x".into(), message: format!("`{SHAPED}`"), ..RecordedViolation::default() }],
+            ..RecordedVerdict::default()
         }),
         moments: Vec::new(),
         mcp: None,
         redactions: 0,
-        origin: Some(Origin { format: "har".into(), rest: serde_json::json!({"cookies": [{"name": "a", "value": CALLER}]}) }),
+        origin: Some(ImportSource { format: "har".into(), rest: serde_json::json!({"cookies": [{"name": "a", "value": CALLER}]}) }),
     }
 }
 

@@ -22,7 +22,7 @@ pub type Splice = (Range<usize>, String);
 
 /// Redaction rules for one text.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Rules<'r> {
+pub struct RedactionRules<'r> {
     /// Known secrets, removed word for word.
     pub literals: &'r [String],
     /// JSON pointers of values that are always removed; `*` is any member or element. A pointer may continue into JSON in a
@@ -43,7 +43,7 @@ pub enum Credentials {
 }
 
 /// The text without its secrets, and the number of secrets; `None` if there are none.
-pub fn redact(text: &str, rules: &Rules<'_>) -> Option<(String, u32)> {
+pub fn redact(text: &str, rules: &RedactionRules<'_>) -> Option<(String, u32)> {
     let splices = splices(text, rules, &whole(rules.pointers), 0);
     (!splices.is_empty()).then(|| (applied(text, &splices), splices.len() as u32))
 }
@@ -68,10 +68,10 @@ pub fn applied(text: &str, splices: &[Splice]) -> String {
 
 /// The splices that remove a text's secrets, in order. `pointers`: the remaining steps at this place; `depth`: number of
 /// strings around the text.
-pub fn splices(text: &str, rules: &Rules<'_>, pointers: &[&[String]], depth: usize) -> Vec<Splice> {
+pub fn splices(text: &str, rules: &RedactionRules<'_>, pointers: &[&[String]], depth: usize) -> Vec<Splice> {
     let structured = depth < NESTED_MAX && matches!(text.trim_start().as_bytes().first(), Some(b'{' | b'['));
     if structured && let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH, &[]) {
-        let mut walk = Walk { rules, depth, out: Vec::new() };
+        let mut walk = JsonRedactor { rules, depth, out: Vec::new() };
         walk.value(document.root(), pointers, "");
         return walk.out;
     }
@@ -84,7 +84,7 @@ pub fn plain_is_clean(text: &str) -> bool {
 }
 
 /// The splices for a text that isn't JSON.
-fn plain(text: &str, rules: &Rules<'_>) -> Vec<Splice> {
+fn plain(text: &str, rules: &RedactionRules<'_>) -> Vec<Splice> {
     let mut found = match rules.credentials {
         Credentials::Redact => patterns::secrets(text),
         Credentials::Keep => Vec::new(),
@@ -96,13 +96,13 @@ fn plain(text: &str, rules: &Rules<'_>) -> Vec<Splice> {
     patterns::merged(found).into_iter().map(|range| (range, REDACTED.to_owned())).collect()
 }
 
-struct Walk<'w> {
-    rules: &'w Rules<'w>,
+struct JsonRedactor<'w> {
+    rules: &'w RedactionRules<'w>,
     depth: usize,
     out: Vec<Splice>,
 }
 
-impl Walk<'_> {
+impl JsonRedactor<'_> {
     // INVARIANT: a document is at most `DEPTH` deep, so the recursion is bounded.
     fn value(&mut self, value: Value<'_>, pointers: &[&[String]], name: &str) {
         if pointers.iter().any(|pointer| pointer.is_empty()) && !value.is_text(REDACTED) {
@@ -185,7 +185,7 @@ mod tests {
     fn check(text: &str, pointers: &[&str], literals: &[&str]) -> String {
         let pointers: Vec<Vec<String>> = pointers.iter().map(|text| pointer(text).unwrap()).collect();
         let literals: Vec<String> = literals.iter().map(|text| (*text).to_owned()).collect();
-        let rules = Rules { literals: &literals, pointers: &pointers, credentials: Credentials::Redact };
+        let rules = RedactionRules { literals: &literals, pointers: &pointers, credentials: Credentials::Redact };
         redact(text, &rules).map_or_else(|| text.to_owned(), |(text, _)| text)
     }
 
@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn kept_where_asked() {
-        let rules = Rules { credentials: Credentials::Keep, ..Rules::default() };
+        let rules = RedactionRules { credentials: Credentials::Keep, ..RedactionRules::default() };
         assert!(redact(r#"{"password":"x","a":"sk-abcdefghijklmnop"}"#, &rules).is_none());
     }
 }

@@ -6,10 +6,10 @@ use bytes::Bytes;
 
 use crate::{
     exchange::text::place::is_nothing,
-    judge::call::turn::Ending,
+    judge::call::turn::FinishReason,
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::{self, Event, one_line},
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::{self, SseEvent, one_line},
     },
 };
 
@@ -18,19 +18,19 @@ pub const TEXTS: [&str; 3] = ["content", "refusal", "audio"];
 
 /// Identity of the completion, as raw JSON values. The first attempt's is used in all events.
 #[derive(Clone, Debug, Default)]
-pub struct Identity {
+pub struct CompletionIdentity {
     members: [Option<String>; 3],
 }
 
 const IDENTITY: [&str; 3] = ["id", "created", "model"];
 
-impl Identity {
+impl CompletionIdentity {
     /// Reads the identity of an event.
     pub fn read(root: Value<'_>) -> Self {
         Self { members: IDENTITY.map(|name| root.get_some(name).map(|value| value.raw_str().to_owned())) }
     }
 
-    fn write(&self, edits: &mut Edits, root: Value<'_>) {
+    fn write(&self, edits: &mut Splices, root: Value<'_>) {
         for (name, value) in IDENTITY.iter().zip(&self.members) {
             if let (Some(old), Some(value)) = (root.get(name), value)
                 && old.raw_str() != value
@@ -56,7 +56,7 @@ pub struct TextSpan {
 
 /// Treatment of the `role` in an event.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Role {
+pub enum RoleEdit {
     /// Unchanged.
     #[default]
     Keep,
@@ -68,9 +68,9 @@ pub enum Role {
 
 /// Changes to an event.
 #[derive(Debug, Default)]
-pub struct Changes<'c> {
+pub struct ChunkEdit<'c> {
     /// Identity of the first attempt.
-    pub identity: Option<&'c Identity>,
+    pub identity: Option<&'c CompletionIdentity>,
     /// Changed texts, by kind.
     pub texts: Vec<(usize, String)>,
     /// Removes the calls, which are held.
@@ -78,7 +78,7 @@ pub struct Changes<'c> {
     /// Removes the `logprobs`: they belong to nothing in the event.
     pub drop_logprobs: bool,
     /// Treatment of the role.
-    pub role: Role,
+    pub role: RoleEdit,
     /// New `finish_reason`, JSON.
     pub finish: Option<String>,
     /// New delta, JSON.
@@ -89,10 +89,10 @@ pub struct Changes<'c> {
     pub drop_usage: bool,
 }
 
-impl Changes<'_> {
+impl ChunkEdit<'_> {
     /// True if the event is unchanged.
     pub fn is_nothing(&self) -> bool {
-        let kept = self.identity.is_none() && self.texts.is_empty() && self.role == Role::Keep;
+        let kept = self.identity.is_none() && self.texts.is_empty() && self.role == RoleEdit::Keep;
         let dropped = self.drop_calls || self.drop_logprobs || self.drop_usage;
         kept && !dropped && self.finish.is_none() && self.delta.is_none() && self.usage.is_none()
     }
@@ -100,7 +100,7 @@ impl Changes<'_> {
 
 /// Members of an event, found in one pass.
 #[derive(Default)]
-pub struct Parts<'d> {
+pub struct ChunkFields<'d> {
     /// `error`, also where it is `null`.
     pub error: Option<Value<'d>>,
     /// `x_groq`, unless it is `null`.
@@ -111,7 +111,7 @@ pub struct Parts<'d> {
     pub choices: Option<Value<'d>>,
 }
 
-impl<'d> Parts<'d> {
+impl<'d> ChunkFields<'d> {
     /// Reads an event.
     pub fn of(root: Value<'d>) -> Self {
         let mut parts = Self::default();
@@ -159,11 +159,11 @@ pub fn finish_of(choice: Value<'_>) -> Option<String> {
         named.or(reason).filter(|text| !text.is_empty())
     };
     let plain = detail.is_some();
-    match Ending::of_finish(&detail.or_else(other)?) {
-        Ending::Length => Some("length".to_owned()),
-        Ending::ContentFilter => Some("content_filter".to_owned()),
-        Ending::Broken => Some("error".to_owned()),
-        Ending::Complete | Ending::Refusal => plain.then(|| "stop".to_owned()),
+    match FinishReason::of_finish(&detail.or_else(other)?) {
+        FinishReason::Length => Some("length".to_owned()),
+        FinishReason::ContentFilter => Some("content_filter".to_owned()),
+        FinishReason::Broken => Some("error".to_owned()),
+        FinishReason::Complete | FinishReason::Refusal => plain.then(|| "stop".to_owned()),
     }
 }
 
@@ -174,14 +174,14 @@ pub fn is_disguise(name: &str) -> bool {
 }
 
 /// Writes an event; the original bytes if nothing changes.
-pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes {
+pub fn write(event: &SseEvent, document: &Document, changes: &ChunkEdit<'_>) -> Bytes {
     let root = document.root();
     // Nearly every event of nearly every stream.
     let renamed = || choice_of(document).is_some_and(|choice| choice.get("message").is_some());
     if event.plain && changes.is_nothing() && root.get("toolmark").is_none() && !renamed() {
         return event.raw.clone();
     }
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if let Some(identity) = changes.identity {
         identity.write(&mut edits, root);
     }
@@ -203,7 +203,7 @@ pub fn write(event: &Event, document: &Document, changes: &Changes<'_>) -> Bytes
     frame(&edits.apply(document.bytes()))
 }
 
-fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
+fn write_choice(edits: &mut Splices, choice: Value<'_>, changes: &ChunkEdit<'_>) {
     if let (Some(finish), Some(old)) = (&changes.finish, choice.get("finish_reason")) {
         edits.replace(old.span(), finish.as_str());
     } else if let Some(finish) = &changes.finish {
@@ -221,7 +221,7 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
         (None, _) => {}
     }
     let Some(delta) = delta_of(choice) else {
-        let bare = if changes.role == Role::Add { "{\"role\":\"assistant\"}" } else { "{}" };
+        let bare = if changes.role == RoleEdit::Add { "{\"role\":\"assistant\"}" } else { "{}" };
         // Clients look for one in every choice.
         edits.set_member(choice, "delta", changes.delta.as_deref().unwrap_or(bare));
         return;
@@ -234,12 +234,12 @@ fn write_choice(edits: &mut Edits, choice: Value<'_>, changes: &Changes<'_>) {
         return;
     }
     let gone = |name: &str| {
-        (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == Role::Drop && name == "role")
+        (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == RoleEdit::Drop && name == "role")
     };
     edits.remove_members(delta, gone);
-    if let (Role::Add, Some(role)) = (changes.role, delta.get("role")) {
+    if let (RoleEdit::Add, Some(role)) = (changes.role, delta.get("role")) {
         edits.replace(role.span(), "\"assistant\"");
-    } else if changes.role == Role::Add {
+    } else if changes.role == RoleEdit::Add {
         let stays = delta.members().any(|member| !gone(&member.name()));
         let at = if stays { delta.span().start + 1 } else { delta.span().end - 1 };
         edits.insert(at, if stays { "\"role\":\"assistant\"," } else { "\"role\":\"assistant\"" });
@@ -282,7 +282,7 @@ pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Optio
 
 /// Parsed data of a one-line event.
 pub fn data_of(event: &Bytes) -> Option<Document> {
-    let mut parser = sse::Parser::default();
+    let mut parser = sse::SseParser::default();
     let mut data = None;
     parser.handle(event.clone(), |event| data = event.data).ok()?;
     Document::parse(data?).ok()
@@ -291,7 +291,7 @@ pub fn data_of(event: &Bytes) -> Option<Document> {
 /// A one-line event with `usage` set.
 pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
     let Some(document) = data_of(event) else { return event.clone() };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.set_member(document.root(), "usage", usage);
     frame(&edits.apply(document.bytes()))
 }
@@ -299,7 +299,7 @@ pub fn with_usage(event: &Bytes, usage: &str) -> Bytes {
 /// A one-line event with the verdict as a member.
 pub fn with_member(event: Bytes, verdict: &str) -> Bytes {
     let Some(document) = data_of(&event) else { return event };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edits.set_member(document.root(), "toolmark", verdict);
     frame(&edits.apply(document.bytes()))
 }

@@ -9,21 +9,21 @@ use crate::{
     exchange::text::{place::is_nothing, places::is_token},
     wire::{
         json::{Document, Value, leading_string},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 /// Common part of such events: pieces of JSON, with a string between each two.
-pub struct Pattern {
+pub struct DeltaTemplate {
     pieces: Vec<Bytes>,
     /// Index of the string that is the text.
     text: usize,
     index: u64,
 }
 
-impl Pattern {
+impl DeltaTemplate {
     /// Template of a judged event; `None` if the event has more than text of one choice.
-    pub fn of(event: &Event, document: &Document) -> Option<Self> {
+    pub fn of(event: &SseEvent, document: &Document) -> Option<Self> {
         if !is_simple(event) {
             return None;
         }
@@ -62,7 +62,7 @@ impl Pattern {
     }
 
     /// Text of an event that matches; `None` if the event doesn't match, or has no text.
-    pub fn text<'e>(&self, event: &'e Event) -> Option<Cow<'e, str>> {
+    pub fn text<'e>(&self, event: &'e SseEvent) -> Option<Cow<'e, str>> {
         let data = event.data.as_deref().filter(|_| is_simple(event))?;
         // Most often it is here that they differ.
         let last = self.pieces.last().filter(|last| data.ends_with(last))?;
@@ -82,7 +82,7 @@ impl Pattern {
     }
 }
 
-fn is_simple(event: &Event) -> bool {
+fn is_simple(event: &SseEvent) -> bool {
     event.plain && event.name.is_none()
 }
 
@@ -111,17 +111,17 @@ fn text_of(choice: Value<'_>) -> Option<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::sse::Parser;
+    use crate::wire::sse::SseParser;
 
-    fn event(data: &str) -> Event {
+    fn event(data: &str) -> SseEvent {
         let mut found = Vec::new();
-        Parser::default().handle(format!("data: {data}\n\n").into(), |event| found.push(event)).unwrap();
+        SseParser::default().handle(format!("data: {data}\n\n").into(), |event| found.push(event)).unwrap();
         found.remove(0)
     }
 
-    fn pattern(data: &str) -> Option<Pattern> {
+    fn pattern(data: &str) -> Option<DeltaTemplate> {
         let event = event(data);
-        Pattern::of(&event, &Document::parse(event.data.clone().unwrap()).unwrap())
+        DeltaTemplate::of(&event, &Document::parse(event.data.clone().unwrap()).unwrap())
     }
 
     #[test]

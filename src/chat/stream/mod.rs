@@ -15,7 +15,7 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    chat::promotion::Promoter,
+    chat::promotion::ChatPromoter,
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
         answer_error::Fault,
@@ -28,25 +28,25 @@ use crate::{
     },
     openai::usage,
     wire::{
-        json::{Document, Value, splice::Edits, string::quote},
-        sse::{Event, keep_alive},
+        json::{Document, Value, splice::Splices, string::quote},
+        sse::{SseEvent, keep_alive},
     },
 };
 use choice::ChoiceStream;
-use chunk::{Changes, Identity, data_of, frame, with_member, with_usage};
-use delta_template::Pattern;
+use chunk::{ChunkEdit, CompletionIdentity, data_of, frame, with_member, with_usage};
+use delta_template::DeltaTemplate;
 
 /// Limit for the choices of one answer; OpenAI allows 128.
 const CHOICES_MAX: u64 = 128;
 
 /// Judge of one attempt's chat stream.
-pub struct StreamJudge {
+pub struct ChatStream {
     context: Arc<Context>,
     choices: Vec<ChoiceStream>,
     /// Trailing events: usage.
-    tail: Vec<(Event, Document)>,
+    tail: Vec<(SseEvent, Document)>,
     /// Identity of the first attempt, once known.
-    identity: Option<Identity>,
+    identity: Option<CompletionIdentity>,
     /// The identity is an earlier attempt's, and is written into the events.
     rewrite: bool,
     /// An earlier attempt sent the role of choice 0.
@@ -61,20 +61,20 @@ pub struct StreamJudge {
     unjudged: bool,
     /// Text outside the answer was left out.
     stray: bool,
-    promoter: Promoter,
+    promoter: ChatPromoter,
     /// Template of the previous event.
-    pattern: Option<Pattern>,
+    pattern: Option<DeltaTemplate>,
     scratch: BytesMut,
 }
 
-impl AnswerStream for StreamJudge {
-    fn new(context: Arc<Context>, earlier: Option<&StreamJudge>) -> Self {
+impl AnswerStream for ChatStream {
+    fn new(context: Arc<Context>, earlier: Option<&ChatStream>) -> Self {
         let identity = earlier.and_then(|judge| judge.identity.clone());
         let role_said = earlier.is_some_and(|judge| judge.role_said || judge.choices.iter().any(ChoiceStream::started));
         let rewrite = identity.is_some();
         let follows = earlier.is_some_and(|judge| judge.follows || judge.released());
         Self {
-            promoter: Promoter::new(&context),
+            promoter: ChatPromoter::new(&context),
             context,
             choices: Vec::new(),
             tail: Vec::new(),
@@ -92,7 +92,7 @@ impl AnswerStream for StreamJudge {
         }
     }
 
-    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         if !self.context.observes() {
             return self.judge(event, out);
         }
@@ -182,7 +182,7 @@ impl AnswerStream for StreamJudge {
         }
         for (event, document) in &self.tail {
             let usage = document.root().get_some("usage").and_then(sum);
-            let changes = Changes { identity, usage, ..Changes::default() };
+            let changes = ChunkEdit { identity, usage, ..ChunkEdit::default() };
             last.push(chunk::write(event, document, &changes));
         }
         // An event that said it may have left before others that don't: clients keep what the last one says.
@@ -210,7 +210,7 @@ impl AnswerStream for StreamJudge {
             r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#
         );
         let mut last = Self::new(self.context.clone(), Some(self));
-        let event = Event { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
+        let event = SseEvent { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
         // INVARIANT: it is an event like any other, and its choice is held as it has ended.
         let _more = last.handle(event, out);
         last.end(
@@ -224,8 +224,8 @@ impl AnswerStream for StreamJudge {
     }
 }
 
-impl StreamJudge {
-    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+impl ChatStream {
+    fn judge(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive; anything else upsets clients.
             if event.is_comment() {
@@ -258,7 +258,7 @@ impl StreamJudge {
         Ok(Flow::More)
     }
 
-    fn document(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn document(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let root = document.root();
         if root.is_array() && root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
@@ -266,7 +266,7 @@ impl StreamJudge {
         if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("no object, or two members of one name"));
         }
-        let parts = chunk::Parts::of(root);
+        let parts = chunk::ChunkFields::of(root);
         let named_error = event.name.as_deref() == Some(b"error");
         if parts.error.is_some_and(|error| !error.is_null() && !error.is_text("")) || named_error {
             return Err(Fault::Reported(document.root().raw_str().to_owned()));
@@ -284,9 +284,9 @@ impl StreamJudge {
         let mut event = event;
         if document.bytes().as_ptr() != came {
             // What came isn't what leaves.
-            event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+            event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
         }
-        let parts = chunk::Parts::of(document.root());
+        let parts = chunk::ChunkFields::of(document.root());
         self.note_usage(&parts);
         let choices: Vec<Value<'_>> = parts.choices.into_iter().flat_map(Value::items).collect();
         match choices.len() {
@@ -303,8 +303,8 @@ impl StreamJudge {
     }
 
     /// Handles one choice of an event with several, as an event of its own; the last one keeps the usage.
-    fn split(&mut self, event: &Event, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
-        let mut edits = Edits::default();
+    fn split(&mut self, event: &SseEvent, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
+        let mut edits = Splices::default();
         if let Some(choices) = document.root().get("choices") {
             edits.replace(choices.span(), format!("[{choice}]"));
         }
@@ -312,11 +312,11 @@ impl StreamJudge {
             edits.replace(usage.span(), "null");
         }
         let data = edits.apply(document.bytes());
-        let event = Event { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
+        let event = SseEvent { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
         self.single(event, Document::parse(data)?, out)
     }
 
-    fn note_usage(&mut self, parts: &chunk::Parts<'_>) {
+    fn note_usage(&mut self, parts: &chunk::ChunkFields<'_>) {
         let of_root = parts.usage.filter(|usage| !usage.is_null());
         if let Some(usage) = of_root {
             self.root_usage = Some(usage.raw_str().to_owned());
@@ -326,7 +326,7 @@ impl StreamJudge {
         }
     }
 
-    fn choiceless(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn choiceless(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let root = document.root();
         match root.get("choices") {
             Some(choices) if choices.is_array() || choices.is_null() => {}
@@ -341,7 +341,7 @@ impl StreamJudge {
             return Ok(());
         }
         self.first_identity(root);
-        let changes = Changes { identity: self.identity_to_write(), ..Changes::default() };
+        let changes = ChunkEdit { identity: self.identity_to_write(), ..ChunkEdit::default() };
         out.extend_from_slice(&chunk::write(&event, &document, &changes));
         Ok(())
     }
@@ -349,15 +349,15 @@ impl StreamJudge {
     fn first_identity(&mut self, root: Value<'_>) {
         // Azure's first event has an empty id.
         if self.identity.is_none() && root.get_some("id").is_none_or(|id| !id.is_text("")) {
-            self.identity = Some(Identity::read(root));
+            self.identity = Some(CompletionIdentity::read(root));
         }
     }
 
-    fn identity_to_write(&self) -> Option<&Identity> {
+    fn identity_to_write(&self) -> Option<&CompletionIdentity> {
         self.identity.as_ref().filter(|_| self.rewrite)
     }
 
-    fn single(&mut self, event: Event, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
+    fn single(&mut self, event: SseEvent, document: Document, out: &mut BytesMut) -> Result<(), Fault> {
         let Some(choice) = chunk::choice_of(&document) else { return Ok(()) };
         if !choice.is_object() || is_ambiguous(choice) {
             return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
@@ -378,7 +378,7 @@ impl StreamJudge {
         };
         // While calls may be made of text, and where events are written anew, each is read.
         let plain = !self.rewrite && !self.promoter.held.is_open();
-        self.pattern = if plain { Pattern::of(&event, &document) } else { None };
+        self.pattern = if plain { DeltaTemplate::of(&event, &document) } else { None };
         if let Some(stream) = self.choices.get_mut(at) {
             stream.take(event, document, &self.context)?;
         }
@@ -387,7 +387,7 @@ impl StreamJudge {
     }
 
     /// Handles an event that continues the text of the previous one.
-    fn repeated(&mut self, index: u64, event: Event, text: String, out: &mut BytesMut) -> Flow {
+    fn repeated(&mut self, index: u64, event: SseEvent, text: String, out: &mut BytesMut) -> Flow {
         if let Some((at, stream)) = self.choices.iter_mut().enumerate().find(|(_, stream)| stream.index() == index) {
             stream.take_repeated(event, text, &self.context);
             self.pump(at, out);

@@ -21,10 +21,10 @@ use crate::{
         request_error::Refusal,
         turn::Said,
     },
-    judge::call::{Arguments, Outcome},
+    judge::call::{Arguments, CallVerdict},
     marks::{KeyRing, Scope},
     openai::Api,
-    policy::Mode,
+    policy::PolicyMode,
     replay::offline::{Bench, HELD_BYTES_MAX, Unheard, When, hear},
     responses::request::Recalled,
     settings::{self, Environment, Flags, KeySource, OfflineSettings},
@@ -150,7 +150,7 @@ fn judge_exchange(offline: &OfflineSettings, request: Bytes, response: Bytes) ->
     let policy = &bench.standard.rules.policy;
     let mut report = JudgeReport {
         policy: bench.standard.rules.source.to_string(),
-        enforced: policy.mode == Mode::Enforce,
+        enforced: policy.mode == PolicyMode::Enforce,
         repairs: if context.choices <= 1 { policy.calls.max_repairs } else { 0 },
         marks,
         tools: context.tools.registry.names().map(str::to_owned).collect(),
@@ -215,7 +215,7 @@ fn to_choice(said: Said, judged: JudgedChoice) -> ChoiceReport {
             Arguments::Absent => "(absent)".to_owned(),
             Arguments::Null => "null".to_owned(),
         };
-        let accepted = matches!(judged.outcome, Outcome::Accept(_));
+        let accepted = matches!(judged.outcome, CallVerdict::Accept(_));
         report::CallReport { name: call.name, arguments, accepted, violations: judged.violations }
     });
     let calls = calls.collect();

@@ -14,7 +14,7 @@ use clap::Args;
 
 use super::{Error, judge};
 use crate::{
-    cassette::{format::Exchange, issued_marks, reader::Lines},
+    cassette::{format::RecordedExchange, issued_marks, reader::CassetteLines},
     exchange::active_policy::Standard,
     marks::{KeyRing, RecordedMarks},
     policy::load::PolicySource,
@@ -70,7 +70,7 @@ pub fn run(replay: &ReplayArgs, flags: Flags) -> Result<ExitCode, Error> {
     if let judge::MarkVerification::Unknown(why) = &marks {
         report.notices.push(format!("marks are judged by what the cassette shows of them: {why}"));
     }
-    let lines = Lines::open(&replay.cassette).map_err(failed)?;
+    let lines = CassetteLines::open(&replay.cassette).map_err(failed)?;
     parallel::each(lines, |line| benches.judge(line), |case| report.add(case)).map_err(failed)?;
     if let Some(path) = &replay.junit {
         let xml = junit::write(&report).map_err(failed)?;
@@ -92,7 +92,7 @@ fn bench(policy: &PolicySource, ring: &Arc<KeyRing>) -> Result<Bench, Error> {
 /// A key ring that accepts the marks found in the cassette, for use without the key.
 fn recorded_ring(ring: &KeyRing, cassette: &Path) -> Result<Arc<KeyRing>, Error> {
     let mut marks = RecordedMarks::default();
-    for line in Lines::open(cassette).map_err(failed)? {
+    for line in CassetteLines::open(cassette).map_err(failed)? {
         if let Some(exchange) = line.map_err(failed)?.exchange().map_err(failed)? {
             issued_marks::collect(&exchange, &mut marks);
         }
@@ -117,7 +117,7 @@ pub(super) struct ReplayCase {
     /// The model named in the request.
     model: String,
     /// The recorded verdict, or the one under the first policy.
-    before: Option<crate::cassette::format::Recorded>,
+    before: Option<crate::cassette::format::RecordedVerdict>,
     /// The result under the policy, or under the second one.
     after: Judgement,
     difference: Difference,
@@ -132,7 +132,7 @@ impl OfflineJudges {
         }
     }
 
-    fn judge(&self, line: &crate::cassette::reader::Line) -> Result<ReplayCase, crate::cassette::reader::ReadError> {
+    fn judge(&self, line: &crate::cassette::reader::CassetteLine) -> Result<ReplayCase, crate::cassette::reader::ReadError> {
         let place = format!("{}:{}", line.path.display(), line.number);
         let Some(exchange) = line.exchange()? else {
             let after = Judgement { not_judged: Some("the line is cut off, as a crash leaves it".into()), ..Judgement::default() };
@@ -153,7 +153,7 @@ impl OfflineJudges {
     }
 
     /// True if the scope of the exchange's marks can be read with this key.
-    fn opens(&self, exchange: &Exchange) -> bool {
+    fn opens(&self, exchange: &RecordedExchange) -> bool {
         exchange.scope.as_deref().is_some_and(|sealed| crate::marks::Scope::opened(sealed, &self.first.ring).is_some())
     }
 }

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, mpsc},
 };
 
-use crate::cassette::reader::{Line, Lines, ReadError};
+use crate::cassette::reader::{CassetteLine, CassetteLines, ReadError};
 
 /// Lines in one batch.
 const BATCH: usize = 64;
@@ -19,12 +19,12 @@ type Batch<T> = (usize, Vec<T>);
 /// # Errors
 /// The first error of the reader or of `work`, in order.
 pub fn each<T: Send>(
-    mut lines: Lines,
-    work: impl Fn(&Line) -> Result<T, ReadError> + Sync,
+    mut lines: CassetteLines,
+    work: impl Fn(&CassetteLine) -> Result<T, ReadError> + Sync,
     mut take: impl FnMut(T),
 ) -> Result<(), ReadError> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let (send, receive) = mpsc::sync_channel::<Batch<Line>>(cores * AHEAD);
+    let (send, receive) = mpsc::sync_channel::<Batch<CassetteLine>>(cores * AHEAD);
     let (done, results) = mpsc::sync_channel::<Batch<Result<T, ReadError>>>(cores * AHEAD);
     let receive = Arc::new(Mutex::new(receive));
     std::thread::scope(|scope| {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt::Write as _};
 use serde_json::{Value, json};
 
 use super::ReplayCase;
-use crate::{cassette::format::Recorded, replay::rejudge::Difference};
+use crate::{cassette::format::RecordedVerdict, replay::rejudge::Difference};
 
 /// Differences that the text lists; JSON and JUnit list all.
 const SHOWN_MAX: usize = 40;
@@ -182,13 +182,13 @@ fn count<K: Ord>(map: &mut BTreeMap<K, [usize; 2]>, key: K, side: usize) {
 }
 
 /// The findings of one exchange, without duplicates.
-fn findings<'f>(found: &'f Recorded, model: &'f str) -> impl Iterator<Item = FindingKey> {
+fn findings<'f>(found: &'f RecordedVerdict, model: &'f str) -> impl Iterator<Item = FindingKey> {
     let of = found.violations.iter().map(|found| (found.code.clone(), found.tool.clone().unwrap_or_default(), model.to_owned()));
     of.collect::<std::collections::BTreeSet<_>>().into_iter()
 }
 
 /// The codes of the violations, without duplicates.
-pub fn codes(found: &Recorded) -> String {
+pub fn codes(found: &RecordedVerdict) -> String {
     let codes: std::collections::BTreeSet<&str> = found.violations.iter().map(|found| found.code.as_str()).collect();
     codes.into_iter().collect::<Vec<_>>().join(", ")
 }

@@ -9,10 +9,10 @@ use crate::{
     },
     judge::{
         claims::evidence::{
-            Grounds, Source,
-            tool_capabilities::{Abilities, Effect, Ran},
+            EvidenceIndex, ToolResult,
+            tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
         },
-        history::{Answered, Execution},
+        history::{AnsweredCall, Execution},
     },
     wire::json::Document,
 };
@@ -33,20 +33,20 @@ pub struct Words {
 }
 
 /// Extracts the texts of a request; the results are the given ones, in their order.
-pub type WordsOf = fn(&Document, &[Answered]) -> Words;
+pub type WordsOf = fn(&Document, &[AnsweredCall]) -> Words;
 
 /// The results of a history, with the evidence derived from them on demand.
 #[derive(Debug, Default)]
 pub struct Material {
-    answered: Vec<Answered>,
+    answered: Vec<AnsweredCall>,
     words_of: Option<WordsOf>,
-    grounds: OnceLock<Grounds>,
-    abilities: OnceLock<Abilities>,
+    grounds: OnceLock<EvidenceIndex>,
+    abilities: OnceLock<ToolCapabilities>,
 }
 
 impl Material {
     /// Evidence from these results.
-    pub fn new(answered: Vec<Answered>, words_of: WordsOf) -> Self {
+    pub fn new(answered: Vec<AnsweredCall>, words_of: WordsOf) -> Self {
         Self { answered, words_of: Some(words_of), ..Self::default() }
     }
 
@@ -57,21 +57,21 @@ impl Material {
 }
 
 /// Evidence index that an answer's claims are compared with.
-pub fn grounds(context: &Context) -> &Grounds {
+pub fn grounds(context: &Context) -> &EvidenceIndex {
     let material = &context.evidence;
     material.grounds.get_or_init(|| {
         let words = material.words_of.map(|read| read(context.request(), &material.answered)).unwrap_or_default();
         let earlier = context.hidden.earlier.as_deref();
-        let source = |(answered, (arguments, text)): (&Answered, (String, String))| {
+        let source = |(answered, (arguments, text)): (&AnsweredCall, (String, String))| {
             let id = answered.execution.and_then(|at| own(context).nth(at)).map(|execution| execution.id.clone());
-            let Answered { tool, failed, recent, .. } = answered;
-            let mut source = Source::new(tool.clone(), arguments, text);
+            let AnsweredCall { tool, failed, recent, .. } = answered;
+            let mut source = ToolResult::new(tool.clone(), arguments, text);
             (source.failed, source.recent, source.execution_id) = (*failed, *recent, id);
             source
         };
         let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
         let kept = kept.map(|(thread, (at, result))| {
-            let mut source = Source::new(result.tool.to_string(), result.arguments.to_string(), result.text.to_string());
+            let mut source = ToolResult::new(result.tool.to_string(), result.arguments.to_string(), result.text.to_string());
             (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
             source.execution_id = result.execution_id.as_deref().map(str::to_owned);
             source
@@ -83,7 +83,7 @@ pub fn grounds(context: &Context) -> &Grounds {
             Some(thread) if !context.hidden.spoke => thread.asked.to_string(),
             _ => words.asked,
         };
-        let mut grounds = Grounds::new(results, said, asked);
+        let mut grounds = EvidenceIndex::new(results, said, asked);
         grounds.definitions = words.definitions;
         grounds.answers = words.answers;
         grounds
@@ -102,7 +102,7 @@ pub fn prove(context: &Context, thread: &mut Thread) -> bool {
     let earlier = context.hidden.earlier.as_ref().map_or(0, |thread| thread.results.len());
     let grounds = grounds(context);
     let own = grounds.results.get(earlier..).unwrap_or_default();
-    let known = |source: &Source| KnownResult {
+    let known = |source: &ToolResult| KnownResult {
         tool: source.tool.as_str().into(),
         arguments: source.arguments.as_str().into(),
         text: source.text.as_str().into(),
@@ -120,23 +120,23 @@ fn own(context: &Context) -> impl Iterator<Item = &Execution> {
 }
 
 /// Capabilities of the exchange's tools, and which of the tools ran.
-pub fn abilities(context: &Context) -> &Abilities {
+pub fn abilities(context: &Context) -> &ToolCapabilities {
     let material = &context.evidence;
     material.abilities.get_or_init(|| {
-        let mut ran: BTreeMap<String, Ran> = BTreeMap::new();
+        let mut ran: BTreeMap<String, ToolRunState> = BTreeMap::new();
         for tool in &context.succeeded {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
         for result in grounds(context).results.iter().filter(|result| result.fails()) {
             ran.entry(result.tool.clone()).or_default().failed = true;
         }
-        let mut recent: BTreeMap<String, Ran> = BTreeMap::new();
+        let mut recent: BTreeMap<String, ToolRunState> = BTreeMap::new();
         for result in grounds(context).results.iter().filter(|result| result.recent) {
             let ran = recent.entry(result.tool.clone()).or_default();
             let failed = result.fails();
             (ran.succeeded, ran.failed) = (ran.succeeded || !failed, ran.failed || failed);
         }
-        let mut abilities = Abilities {
+        let mut abilities = ToolCapabilities {
             tools: context.tools.abilities(),
             ran,
             recent,

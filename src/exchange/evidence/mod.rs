@@ -10,10 +10,10 @@ use super::context::Context;
 use crate::{
     exchange::text::asked_for_calls,
     judge::{
-        claims::evidence::{Grounds, tool_capabilities::Abilities},
-        text::{Evidence, Whereabouts},
-        textual_calls::Names,
-        word_index::Words,
+        claims::evidence::{EvidenceIndex, tool_capabilities::ToolCapabilities},
+        text::{Evidence, ExecutionOrigin},
+        textual_calls::ToolFilter,
+        word_index::WordForm,
     },
     marks::ExecutionId,
 };
@@ -22,19 +22,19 @@ use crate::{
 const COMPARED_MAX: usize = 1 << 18;
 
 impl Evidence for Context {
-    fn whereabouts(&self, execution_id: &str) -> Whereabouts {
+    fn whereabouts(&self, execution_id: &str) -> ExecutionOrigin {
         if let Some(execution) = self.execution(execution_id).filter(|execution| !self.inquiry.is_trimmed(&execution.id)) {
-            return Whereabouts::Here { expired: execution.expired };
+            return ExecutionOrigin::Here { expired: execution.expired };
         }
         let ours = ExecutionId::parse(execution_id).is_some_and(|id| self.ring.is_execution(&id, &self.scope));
-        if ours { Whereabouts::Elsewhere } else { Whereabouts::NotOurs }
+        if ours { ExecutionOrigin::Elsewhere } else { ExecutionOrigin::NotOurs }
     }
 
     fn is_quotation(&self, text: &str) -> bool {
         let (own, earlier) = (self.data(), self.hidden.earlier.as_ref());
         let earlier = |at: usize| earlier.and_then(|thread| thread.data.get(at)).map(|data| &**data);
         let data = |at: usize| own.get(at).map(String::as_str).or_else(|| earlier(at.checked_sub(own.len())?));
-        self.standing.has(&data, text, Words::Plain)
+        self.standing.has(&data, text, WordForm::Plain)
     }
 
     fn is_incomplete(&self) -> bool {
@@ -56,7 +56,7 @@ impl Evidence for Context {
         matches!(schema, Some(Ok(schema)) if schema.parameters().iter().any(|parameter| &*parameter.name == name))
     }
 
-    fn written_calls(&self) -> Option<Names> {
+    fn written_calls(&self) -> Option<ToolFilter> {
         asked_for_calls::names(self)
     }
 
@@ -68,11 +68,11 @@ impl Evidence for Context {
         self.evidence.has_results() || self.hidden.earlier.as_ref().is_some_and(|thread| !thread.results.is_empty())
     }
 
-    fn grounds(&self) -> Option<&Grounds> {
+    fn grounds(&self) -> Option<&EvidenceIndex> {
         Some(material::grounds(self))
     }
 
-    fn abilities(&self) -> Option<&Abilities> {
+    fn abilities(&self) -> Option<&ToolCapabilities> {
         Some(material::abilities(self))
     }
 }

@@ -5,18 +5,18 @@
 
 use std::ops::Range;
 
-use crate::wire::json::{Value, splice::Edits};
+use crate::wire::json::{Value, splice::Splices};
 
 /// Shifts the annotations of `message`, or of one of its parts, whose original text is `text` and lost `removals` (byte
 /// ranges of that text, in order).
-pub fn shift(edits: &mut Edits, message: Value<'_>, text: &str, removals: &[Range<usize>]) {
+pub fn shift(edits: &mut Splices, message: Value<'_>, text: &str, removals: &[Range<usize>]) {
     for annotation in message.get("annotations").into_iter().flat_map(Value::items) {
         shift_one(edits, annotation, text, removals);
     }
 }
 
 /// Shifts one annotation in the same way.
-pub fn shift_one(edits: &mut Edits, annotation: Value<'_>, text: &str, removals: &[Range<usize>]) {
+pub fn shift_one(edits: &mut Splices, annotation: Value<'_>, text: &str, removals: &[Range<usize>]) {
     if removals.is_empty() {
         return;
     }
@@ -50,7 +50,7 @@ mod tests {
             format!(r#"{{"annotations":[{},{}]}}"#, one("[x]"), one("[y]"))
         };
         let document = Document::parse(json(text).into()).unwrap();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         shift(&mut edits, document.root(), text, &removals);
         assert_eq!(edits.apply(document.bytes()), json("Ä said [x] and [y]."));
     }

@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 
 use crate::{
     exchange::context::Context,
-    judge::textual_calls::Names,
+    judge::textual_calls::ToolFilter,
     wire::json::{Document, Value},
 };
 
@@ -39,11 +39,11 @@ const TEXT: &str = r"(?x)
 const DATA: &str = r"(?x) \bjson | \byaml | \b(?:config\w*|code|script|snippet|template|manifest|payload|request\ body|objects?|records?|entit(?:y|ies)|extract\w*|classif\w*|pars(?:e|ing)|schemas?|fields?)\b";
 
 /// Tool names whose calls count as calls if they are written as text; `None` if the user asked for such text.
-pub fn names(context: &Context) -> Option<Names> {
+pub fn names(context: &Context) -> Option<ToolFilter> {
     *context.written.get_or_init(|| read(context))
 }
 
-fn read(context: &Context) -> Option<Names> {
+fn read(context: &Context) -> Option<ToolFilter> {
     if context.json_only {
         return None;
     }
@@ -55,7 +55,7 @@ fn read(context: &Context) -> Option<Names> {
     }
     let about_data =
         last.iter().any(|text| asks(text, data_pattern())) || instructions(context.request()).iter().any(|text| mentions_json(text));
-    Some(if about_data { Names::Wrapped } else { Names::Any })
+    Some(if about_data { ToolFilter::Wrapped } else { ToolFilter::Any })
 }
 
 /// The beginning and the end of a text, at most [`ASKED_BYTES_MAX`] each; for a short text that is all of it.

@@ -23,7 +23,7 @@ use crate::{
     },
     judge::text::TextGate,
     violation::{Code, Violation},
-    wire::json::{Document, JsonError, Kind, Member, Value, splice::Edits},
+    wire::json::{Document, JsonError, Kind, Member, Value, splice::Splices},
 };
 
 /// Maximum depth to which values are examined.
@@ -175,7 +175,7 @@ pub fn refuse_calls_beside(object: Value<'_>, own: &[&str], original: Option<Val
 /// Pass over one answer, or one event of it, that removes or judges everything in unknown places.
 pub struct Sweep<'c> {
     context: &'c Context,
-    edits: Edits,
+    edits: Splices,
     /// True if something was left out that isn't a copy of judged text.
     pub differs: bool,
     /// Number of strings judged so far.
@@ -185,7 +185,7 @@ pub struct Sweep<'c> {
 impl<'c> Sweep<'c> {
     /// Starts a pass; nothing is left out yet.
     pub fn new(context: &'c Context) -> Self {
-        Self { context, edits: Edits::default(), differs: false, judged: Cell::new(0) }
+        Self { context, edits: Splices::default(), differs: false, judged: Cell::new(0) }
     }
 
     /// Examines one level of an object. `own`: members that are read elsewhere; `original`: a value that another member

@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::example;
 use crate::{
     schema::{
-        IssueKind, Schema, SchemaFault, SchemaIssue,
+        IssueKind, Schema, SchemaError, SchemaIssue,
         errors::quoted,
-        strict_json::{ParseFault, brief},
+        strict_json::{JsonFault, brief},
         suggest,
     },
     tools::registry::{Registry, ToolKind},
@@ -30,7 +30,7 @@ const TEXT_CHARS_MAX: usize = 80;
 const ISSUES_MAX: usize = 20;
 
 /// Collects the issues of one call.
-pub(crate) struct Complaints<'c> {
+pub(crate) struct IssueCollector<'c> {
     checks: &'c Checks,
     tool: &'c str,
     violations: Vec<Violation>,
@@ -39,7 +39,7 @@ pub(crate) struct Complaints<'c> {
     pub(crate) about_values: usize,
 }
 
-impl<'c> Complaints<'c> {
+impl<'c> IssueCollector<'c> {
     pub(crate) fn new(checks: &'c Checks, tool: &'c str) -> Self {
         Self { checks, tool, violations: Vec::new(), unknown: Vec::new(), about_values: 0 }
     }
@@ -84,14 +84,14 @@ impl<'c> Complaints<'c> {
         self.say(Code::TruncatedCall, message, "call again with shorter arguments, or in several calls");
     }
 
-    pub(crate) fn malformed(&mut self, text: &str, fault: &ParseFault) {
+    pub(crate) fn malformed(&mut self, text: &str, fault: &JsonFault) {
         let shown = quote(&brief(text, TEXT_CHARS_MAX));
         let advice = match fault {
-            ParseFault::Duplicate(_) => "give every member of an object a name of its own",
-            ParseFault::Trailing(_) => "send exactly one JSON object and nothing else; use one call for each set of arguments",
-            ParseFault::Ends => "send the whole JSON object",
-            ParseFault::Syntax(_) if text.starts_with("```") => "send the JSON object without a code fence",
-            ParseFault::Syntax(_) => "send one JSON object: double quotes, no comments, no trailing commas, `true`, `false` and `null`",
+            JsonFault::Duplicate(_) => "give every member of an object a name of its own",
+            JsonFault::Trailing(_) => "send exactly one JSON object and nothing else; use one call for each set of arguments",
+            JsonFault::Ends => "send the whole JSON object",
+            JsonFault::Syntax(_) if text.starts_with("```") => "send the JSON object without a code fence",
+            JsonFault::Syntax(_) => "send one JSON object: double quotes, no comments, no trailing commas, `true`, `false` and `null`",
         };
         let message = if text.is_empty() {
             "there are no arguments".to_owned()
@@ -117,7 +117,7 @@ impl<'c> Complaints<'c> {
         self.say(Code::MalformedArguments, message, advice);
     }
 
-    pub(crate) fn unchecked(&mut self, fault: &SchemaFault) {
+    pub(crate) fn unchecked(&mut self, fault: &SchemaError) {
         let message = format!("the arguments couldn't be checked, since the tool's schema can't be used: {fault}");
         self.say(Code::InvalidToolSchema, message, "mend the tool's JSON Schema");
     }

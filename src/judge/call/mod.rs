@@ -13,17 +13,17 @@ use regex::{RegexSet, RegexSetBuilder};
 use serde_json::Value;
 
 use crate::{
-    policy::Calls,
+    policy::CallsPolicy,
     schema::{
         Schema,
-        strict_json::{ParseFault, Parsed, brief, parse_unique},
+        strict_json::{JsonFault, Parsed, brief, parse_unique},
     },
     tools::registry::{Registry, Tool, ToolKind},
     violation::{Checks, Code, Severity, Violation},
 };
-use corrections::{Allowed, ISSUES_MAX, Notes, rename};
+use corrections::{CorrectionLog, EnabledCorrections, ISSUES_MAX, rename};
 use example::Meant;
-use issues::{Complaints, quote};
+use issues::{IssueCollector, quote};
 
 /// Parameters of one call that are reported as unknown.
 const UNKNOWN_MAX: usize = 20;
@@ -111,7 +111,7 @@ impl ValidCall {
 
 /// Verdict on one call.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Outcome {
+pub enum CallVerdict {
     /// The call may be passed on.
     Accept(ValidCall),
     /// The call may not be passed on.
@@ -120,18 +120,18 @@ pub enum Outcome {
 
 /// Result of judging one call.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Judged {
+pub struct JudgedCall {
     /// All violations found in the call.
     pub violations: Vec<Violation>,
     /// Verdict on the call.
-    pub outcome: Outcome,
+    pub outcome: CallVerdict,
     /// Example of the correct call, for the repair prompt; only for a rejected call.
     pub example: Option<String>,
 }
 
 /// Position of a call relative to where the answer was cut off by its length limit or a content filter.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Cut {
+pub enum Truncation {
     /// The answer wasn't cut off.
     Whole,
     /// The answer was cut off after this call.
@@ -150,7 +150,7 @@ pub struct CallRules {
     pub(crate) calls_max: usize,
     placeholders: RegexSet,
     argument_chars_max: usize,
-    corrections: Allowed,
+    corrections: EnabledCorrections,
 }
 
 impl CallRules {
@@ -158,22 +158,22 @@ impl CallRules {
     ///
     /// # Errors
     /// A placeholder pattern that doesn't compile.
-    pub fn new(calls: &Calls, checks: &Checks) -> Result<Self, regex::Error> {
+    pub fn new(calls: &CallsPolicy, checks: &Checks) -> Result<Self, regex::Error> {
         let placeholders = RegexSetBuilder::new(&calls.placeholders).case_insensitive(true).size_limit(PLACEHOLDERS_BYTES_MAX).build()?;
         Ok(Self {
             checks: checks.clone(),
             calls_max: calls.max_per_turn as usize,
             placeholders,
             argument_chars_max: calls.long_argument as usize,
-            corrections: Allowed::of(&calls.corrections),
+            corrections: EnabledCorrections::of(&calls.corrections),
         })
     }
 }
 
 /// Judges one call.
-pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &IdCheck<'_>) -> Judged {
+pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, ids: &IdCheck<'_>) -> JudgedCall {
     let mut judged = judged(call, registry, rules, cut, ids);
-    if judged.outcome == Outcome::Reject && cut == Cut::Whole {
+    if judged.outcome == CallVerdict::Reject && cut == Truncation::Whole {
         judged.example = example_of(call, registry, &judged.violations);
     }
     judged
@@ -209,36 +209,36 @@ fn example_of(call: &Call, registry: &Registry, violations: &[Violation]) -> Opt
     example::of(meant.tool, parsed.as_ref().and_then(|parsed| parsed.value.as_object()), meant.value.as_ref())
 }
 
-fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Cut, ids: &IdCheck<'_>) -> Judged {
-    let judging = Judging { call, registry, rules, cut, ids };
+fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, ids: &IdCheck<'_>) -> JudgedCall {
+    let judging = CallJudge { call, registry, rules, cut, ids };
     if let Some(tool) = registry.tool(&call.name) {
-        return judging.as_call_of(tool, Notes::new());
+        return judging.as_call_of(tool, CorrectionLog::new());
     }
-    let guesses = rules.corrections.name && cut == Cut::Whole;
+    let guesses = rules.corrections.name && cut == Truncation::Whole;
     if let Some(tool) = guesses.then(|| rename::tool(&call.name, call.kind, registry)).flatten() {
         let judged = judging.as_call_of(tool, corrections::renamed(&call.name, &tool.name));
-        if matches!(judged.outcome, Outcome::Accept(_)) {
+        if matches!(judged.outcome, CallVerdict::Accept(_)) {
             return judged;
         }
     }
-    let mut complaints = Complaints::new(&rules.checks, &call.name);
+    let mut complaints = IssueCollector::new(&rules.checks, &call.name);
     complaints.unknown_tool(registry);
     reject(complaints)
 }
 
 /// One call with everything that it is judged by.
 #[derive(Clone, Copy)]
-struct Judging<'j> {
+struct CallJudge<'j> {
     call: &'j Call,
     registry: &'j Registry,
     rules: &'j CallRules,
-    cut: Cut,
+    cut: Truncation,
     ids: &'j IdCheck<'j>,
 }
 
-impl Judging<'_> {
+impl CallJudge<'_> {
     /// Judges the call as a call of `tool`. `notes`: corrections made so far.
-    fn as_call_of(self, tool: &Tool, notes: Notes) -> Judged {
+    fn as_call_of(self, tool: &Tool, notes: CorrectionLog) -> JudgedCall {
         let Self { call, cut, .. } = self;
         let mut complaints = self.complaints(&notes);
         if !tool.declared {
@@ -260,10 +260,10 @@ impl Judging<'_> {
             Arguments::Absent | Arguments::Null => "",
         };
         // What isn't there is an empty list of arguments, unless it may yet have come.
-        let nothing = (text.is_empty() || text == "null") && cut != Cut::Here && tool.schema.is_ok();
+        let nothing = (text.is_empty() || text == "null") && cut != Truncation::Here && tool.schema.is_ok();
         let parsed = match parse_unique(if nothing { "{}" } else { text }) {
             Ok(parsed) if parsed.value.is_object() => parsed,
-            Ok(parsed) if cut == Cut::Here => {
+            Ok(parsed) if cut == Truncation::Here => {
                 complaints.truncated(&parsed.value.to_string());
                 return reject(complaints);
             }
@@ -284,9 +284,9 @@ impl Judging<'_> {
     }
 
     /// Repairs arguments that aren't valid JSON and judges the result; `None` if that isn't allowed or the repaired call doesn't pass.
-    fn mended(self, tool: &Tool, text: &str, fault: &ParseFault, mut notes: Notes) -> Option<Judged> {
-        let broken = matches!(fault, ParseFault::Syntax(_) | ParseFault::Trailing(_));
-        if !(self.rules.corrections.syntax && self.cut == Cut::Whole && broken) {
+    fn mended(self, tool: &Tool, text: &str, fault: &JsonFault, mut notes: CorrectionLog) -> Option<JudgedCall> {
+        let broken = matches!(fault, JsonFault::Syntax(_) | JsonFault::Trailing(_));
+        if !(self.rules.corrections.syntax && self.cut == Truncation::Whole && broken) {
             return None;
         }
         let mended = corrections::mend(text)?;
@@ -295,18 +295,18 @@ impl Judging<'_> {
         let mut complaints = self.complaints(&notes);
         let corrected = self.fit(tool, &mended, parsed, true, &mut complaints).unwrap_or(mended);
         let judged = self.finish(tool, complaints, Some(corrected));
-        matches!(judged.outcome, Outcome::Accept(_)).then_some(judged)
+        matches!(judged.outcome, CallVerdict::Accept(_)).then_some(judged)
     }
 
-    fn complaints(&self, notes: &Notes) -> Complaints<'_> {
-        let mut complaints = Complaints::new(&self.rules.checks, &self.call.name);
+    fn complaints(&self, notes: &CorrectionLog) -> IssueCollector<'_> {
+        let mut complaints = IssueCollector::new(&self.rules.checks, &self.call.name);
         complaints.notes(notes);
         complaints
     }
 
     /// Checks arguments that are one object; returns their text if it was corrected. `guessed`: another part of the call was already
     /// corrected, so an unknown parameter counts as a schema violation.
-    fn fit(self, tool: &Tool, text: &str, parsed: Parsed, guessed: bool, complaints: &mut Complaints<'_>) -> Option<String> {
+    fn fit(self, tool: &Tool, text: &str, parsed: Parsed, guessed: bool, complaints: &mut IssueCollector<'_>) -> Option<String> {
         let (rules, mut corrected, mut parsed) = (self.rules, None, parsed);
         match tool.schema.as_ref() {
             Err(fault) => complaints.unchecked(fault),
@@ -333,10 +333,10 @@ impl Judging<'_> {
         corrected
     }
 
-    fn finish(self, tool: &Tool, complaints: Complaints<'_>, corrected: Option<String>) -> Judged {
+    fn finish(self, tool: &Tool, complaints: IssueCollector<'_>, corrected: Option<String>) -> JudgedCall {
         let violations = complaints.into_violations();
         if violations.iter().any(Violation::blocks) {
-            return Judged { violations, outcome: Outcome::Reject, example: None };
+            return JudgedCall { violations, outcome: CallVerdict::Reject, example: None };
         }
         let arguments = &self.call.arguments;
         let as_came = matches!(arguments, Arguments::Text(_)) && corrected.is_none();
@@ -345,24 +345,24 @@ impl Judging<'_> {
             Arguments::Absent | Arguments::Null => String::new(),
         });
         let renamed = *tool.name != *self.call.name;
-        Judged {
+        JudgedCall {
             violations,
-            outcome: Outcome::Accept(ValidCall { name: tool.name.to_string(), arguments, corrected: renamed || !as_came, renamed }),
+            outcome: CallVerdict::Accept(ValidCall { name: tool.name.to_string(), arguments, corrected: renamed || !as_came, renamed }),
             example: None,
         }
     }
 }
 
-fn reject(complaints: Complaints<'_>) -> Judged {
-    Judged { violations: complaints.into_violations(), outcome: Outcome::Reject, example: None }
+fn reject(complaints: IssueCollector<'_>) -> JudgedCall {
+    JudgedCall { violations: complaints.into_violations(), outcome: CallVerdict::Reject, example: None }
 }
 
-fn custom(call: &Call, cut: Cut, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) {
+fn custom(call: &Call, cut: Truncation, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
     match &call.arguments {
-        Arguments::Text(text) if cut == Cut::Here => complaints.truncated(text),
+        Arguments::Text(text) if cut == Truncation::Here => complaints.truncated(text),
         // Free text: no placeholder and no length is suspicious in it, but an id claims what it claims.
         Arguments::Text(text) => complaints.extend(ids(text)),
-        Arguments::Absent | Arguments::Null if cut == Cut::Here => complaints.truncated(""),
+        Arguments::Absent | Arguments::Null if cut == Truncation::Here => complaints.truncated(""),
         Arguments::Absent | Arguments::Null | Arguments::Object(_) | Arguments::Other(_) => {
             let code = Code::MalformedArguments;
             complaints.say(code, "the input of a custom tool must be a text", "call it again with its input as one text");
@@ -370,9 +370,9 @@ fn custom(call: &Call, cut: Cut, ids: &IdCheck<'_>, complaints: &mut Complaints<
     }
 }
 
-fn malformed(text: &str, fault: &ParseFault, cut: Cut, complaints: &mut Complaints<'_>) {
-    let ends = *fault == ParseFault::Ends;
-    if cut == Cut::Here || cut == Cut::Later && ends {
+fn malformed(text: &str, fault: &JsonFault, cut: Truncation, complaints: &mut IssueCollector<'_>) {
+    let ends = *fault == JsonFault::Ends;
+    if cut == Truncation::Here || cut == Truncation::Later && ends {
         complaints.truncated(text);
     } else {
         complaints.malformed(text, fault);
@@ -380,7 +380,7 @@ fn malformed(text: &str, fault: &ParseFault, cut: Cut, complaints: &mut Complain
 }
 
 /// Reports arguments that don't fit the schema: superfluous `null`s as such, everything else by its most specific code.
-fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut Complaints<'_>) {
+fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut IssueCollector<'_>) {
     let mut issues = schema.issues_of(parsed, ISSUES_MAX);
     let nulls = corrections::needless_nulls(schema, parsed, &issues);
     if !nulls.is_empty() {
@@ -392,7 +392,7 @@ fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut Complaints<'_>) {
 
 /// Checks every string inside `value`.
 // INVARIANT: the parser bounds nesting, so the recursion is bounded.
-fn values(name: &str, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut Complaints<'_>) {
+fn values(name: &str, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::Array(list) => list.iter().for_each(|inner| values(name, inner, rules, ids, complaints)),

@@ -24,8 +24,8 @@ fn registry(undeclared: Undeclared) -> Registry {
     Registry::build(&[], &tools, &rules, true, &Checks::default(), &SchemaCache::default()).0
 }
 
-fn judge(call: &Call, checks: &Checks, cut: Cut) -> Judged {
-    let rules = CallRules::new(&Calls::default(), checks).expect("patterns");
+fn judge(call: &Call, checks: &Checks, cut: Truncation) -> JudgedCall {
+    let rules = CallRules::new(&CallsPolicy::default(), checks).expect("patterns");
     judge_call(call, &registry(Undeclared::Allow), &rules, cut, &|_| None)
 }
 
@@ -39,11 +39,11 @@ fn text(name: &str, arguments: &str) -> Call {
 
 /// Codes in order, and the arguments if accepted.
 fn check(call: &Call) -> (String, Option<String>) {
-    let judged = judge(call, &Checks::default(), Cut::Whole);
+    let judged = judge(call, &Checks::default(), Truncation::Whole);
     let codes: Vec<&str> = judged.violations.iter().map(|violation| violation.code.as_str()).collect();
     let accepted = match judged.outcome {
-        Outcome::Accept(valid) => Some(valid.arguments().to_owned()),
-        Outcome::Reject => None,
+        CallVerdict::Accept(valid) => Some(valid.arguments().to_owned()),
+        CallVerdict::Reject => None,
     };
     (codes.join(","), accepted)
 }
@@ -129,35 +129,35 @@ fn acceptances() {
 fn cut_off() {
     let codes = |call: &Call, cut| {
         let judged = judge(call, &Checks::default(), cut);
-        (judged.violations.first().map(|violation| violation.code), judged.outcome == Outcome::Reject)
+        (judged.violations.first().map(|violation| violation.code), judged.outcome == CallVerdict::Reject)
     };
     let truncated = (Some(Code::TruncatedCall), true);
     for arguments in ["", "{", r#"{"city":"x"#, "nul", "null"] {
-        assert_eq!(codes(&text("now", arguments), Cut::Here), truncated, "{arguments:?}");
+        assert_eq!(codes(&text("now", arguments), Truncation::Here), truncated, "{arguments:?}");
     }
-    assert_eq!(codes(&text("get_weather", r#"{"city":"x"}"#), Cut::Here), (None, false));
-    assert_eq!(codes(&text("now", ""), Cut::Later), (None, false));
-    assert_eq!(codes(&text("now", "{"), Cut::Later), truncated);
-    assert_eq!(codes(&text("now", "{]"), Cut::Later), (Some(Code::MalformedArguments), true));
+    assert_eq!(codes(&text("get_weather", r#"{"city":"x"}"#), Truncation::Here), (None, false));
+    assert_eq!(codes(&text("now", ""), Truncation::Later), (None, false));
+    assert_eq!(codes(&text("now", "{"), Truncation::Later), truncated);
+    assert_eq!(codes(&text("now", "{]"), Truncation::Later), (Some(Code::MalformedArguments), true));
     let shell = Call { kind: CallKind::Custom, ..text("shell", "rm -rf /tmp") };
-    assert_eq!((codes(&shell, Cut::Here), codes(&shell, Cut::Later)), (truncated, (None, false)));
+    assert_eq!((codes(&shell, Truncation::Here), codes(&shell, Truncation::Later)), (truncated, (None, false)));
 }
 
 #[test]
 fn severities_are_the_policys() {
     let forbidden = text("closed", r#"{"b":1}"#);
     let checks = Checks::default().with(Code::SchemaViolation, Severity::Warn).with(Code::UnknownParameter, Severity::Block);
-    let judged = judge(&forbidden, &checks, Cut::Whole);
+    let judged = judge(&forbidden, &checks, Truncation::Whole);
     assert_eq!(judged.violations.iter().map(|v| (v.code, v.severity)).collect::<Vec<_>>(), [(Code::UnknownParameter, Severity::Warn)]);
     let broken = Checks::default().with(Code::InvalidToolSchema, Severity::Block);
-    assert_eq!(judge(&text("broken", "{}"), &broken, Cut::Whole).outcome, Outcome::Reject);
-    let rules = CallRules::new(&Calls { corrections: vec![], ..Calls::default() }, &Checks::default()).expect("patterns");
+    assert_eq!(judge(&text("broken", "{}"), &broken, Truncation::Whole).outcome, CallVerdict::Reject);
+    let rules = CallRules::new(&CallsPolicy { corrections: vec![], ..CallsPolicy::default() }, &Checks::default()).expect("patterns");
     let null = text("get_weather", r#"{"city":"x","days":null}"#);
-    let judged = judge_call(&null, &registry(Undeclared::Allow), &rules, Cut::Whole, &|_| None);
+    let judged = judge_call(&null, &registry(Undeclared::Allow), &rules, Truncation::Whole, &|_| None);
     assert_eq!((judged.violations.len(), judged.violations.first().map(|v| v.code)), (1, Some(Code::NullOptional)));
-    let undeclared = judge_call(&text("now", "{}"), &registry(Undeclared::Reject), &rules, Cut::Whole, &|_| None);
+    let undeclared = judge_call(&text("now", "{}"), &registry(Undeclared::Reject), &rules, Truncation::Whole, &|_| None);
     assert_eq!(undeclared.violations.first().map(|v| v.code), Some(Code::UndeclaredTool));
-    assert!(CallRules::new(&Calls { placeholders: vec!["(".into()], ..Calls::default() }, &Checks::default()).is_err());
+    assert!(CallRules::new(&CallsPolicy { placeholders: vec!["(".into()], ..CallsPolicy::default() }, &Checks::default()).is_err());
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn advice() {
         ("get_weather", r#"{"city":"x","unit":"K"}"#, r#"parameter "unit" should be one of ["c","f"], but is "K" [enum]|"#),
         ("get_weather", r#"{"city":"x","tags":[1]}"#, r#"/tags/0 should be string, but is 1 [type]|"#),
     ] {
-        let judged = judge(&text(name, arguments), &Checks::default(), Cut::Whole);
+        let judged = judge(&text(name, arguments), &Checks::default(), Truncation::Whole);
         let first = judged.violations.first().map(|v| format!("{}|{}", v.message, v.advice)).unwrap_or_default();
         assert!(first.starts_with(words), "{first}");
     }
@@ -177,13 +177,13 @@ fn advice() {
 
 #[test]
 fn ids_are_looked_at() {
-    let rules = CallRules::new(&Calls::default(), &Checks::default()).expect("patterns");
+    let rules = CallRules::new(&CallsPolicy::default(), &Checks::default()).expect("patterns");
     let ids = |text: &str| (text == "id").then(|| Checks::default().violation(Code::UnknownExecution, None, "no", ""))?;
     for (name, kind, arguments) in
         [("get_weather", CallKind::Function, r#"{"city":"x","tags":["\u0069d"]}"#), ("shell", CallKind::Custom, "id")]
     {
         let call = Call { kind, ..text(name, arguments) };
-        assert_eq!(judge_call(&call, &registry(Undeclared::Allow), &rules, Cut::Whole, &ids).outcome, Outcome::Reject);
+        assert_eq!(judge_call(&call, &registry(Undeclared::Allow), &rules, Truncation::Whole, &ids).outcome, CallVerdict::Reject);
     }
 }
 
@@ -191,8 +191,8 @@ proptest::proptest! {
     #[test]
     fn anything_is_judged(name in "(get_weather|closed|now|broken|.{0,9})", arguments in r#"(\{("(city|days|place|a)":(null|1|"x"|\{"x":null\}|\[null\]),?){0,3}\}?|.{0,40})"#, here in proptest::bool::ANY) {
         let call = text(&name, &arguments);
-        let judged = judge(&call, &Checks::default(), if here { Cut::Here } else { Cut::Whole });
-        if let Outcome::Accept(valid) = &judged.outcome {
+        let judged = judge(&call, &Checks::default(), if here { Truncation::Here } else { Truncation::Whole });
+        if let CallVerdict::Accept(valid) = &judged.outcome {
             proptest::prop_assert!(valid.corrected() || valid.arguments() == arguments);
             proptest::prop_assert!(serde_json::from_str::<serde_json::Map<String, Value>>(valid.arguments()).is_ok());
         } else {

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::{
     judge::call::{
-        Call, CallKind, CallRules, Cut, IdCheck, Judged, Outcome, ValidCall,
+        Call, CallKind, CallRules, CallVerdict, IdCheck, JudgedCall, Truncation, ValidCall,
         issues::{available, quote},
         judge_call,
     },
@@ -70,7 +70,7 @@ impl ToolChoice {
 
 /// Reason why a turn ended, from `finish_reason` or the response's status.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Ending {
+pub enum FinishReason {
     /// The model finished.
     #[default]
     Complete,
@@ -84,7 +84,7 @@ pub enum Ending {
     Refusal,
 }
 
-impl Ending {
+impl FinishReason {
     /// Maps the `finish_reason` of a chat answer. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`, OpenRouter's
     /// `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`.
     pub fn of_finish(reason: &str) -> Self {
@@ -117,14 +117,14 @@ pub struct TurnRules {
     /// The request's `parallel_tool_calls`.
     pub parallel_tool_calls: Option<bool>,
     /// Reason why the turn ended.
-    pub ending: Ending,
+    pub ending: FinishReason,
 }
 
 /// Result of judging one turn.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct TurnVerdict {
     /// Results of its calls, in order.
-    pub calls: Vec<Judged>,
+    pub calls: Vec<JudgedCall>,
     /// Violations of the turn as a whole.
     pub violations: Vec<Violation>,
 }
@@ -132,7 +132,7 @@ pub struct TurnVerdict {
 impl TurnVerdict {
     /// True if nothing of the turn may be passed on.
     pub fn blocks(&self) -> bool {
-        self.violations.iter().any(Violation::blocks) || self.calls.iter().any(|judged| judged.outcome == Outcome::Reject)
+        self.violations.iter().any(Violation::blocks) || self.calls.iter().any(|judged| judged.outcome == CallVerdict::Reject)
     }
 
     /// True if the turn had any calls.
@@ -149,8 +149,8 @@ impl TurnVerdict {
             return Err(self);
         }
         let accepted = self.calls.into_iter().filter_map(|judged| match judged.outcome {
-            Outcome::Accept(call) => Some(call),
-            Outcome::Reject => None,
+            CallVerdict::Accept(call) => Some(call),
+            CallVerdict::Reject => None,
         });
         Ok(accepted.collect())
     }
@@ -177,21 +177,21 @@ fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRul
     let judged_max = if too_many && rules.checks.severity(Code::TooManyCalls) == Severity::Block { rules.calls_max } else { calls.len() };
     let judge = |(place, call): (usize, &Call)| {
         if place >= judged_max {
-            return Judged { violations: Vec::new(), outcome: Outcome::Reject, example: None };
+            return JudgedCall { violations: Vec::new(), outcome: CallVerdict::Reject, example: None };
         }
         let cut = match turn.ending {
-            Ending::Length | Ending::ContentFilter | Ending::Broken if place + 1 == calls.len() => Cut::Here,
-            Ending::Length | Ending::ContentFilter | Ending::Broken => Cut::Later,
-            Ending::Complete | Ending::Refusal => Cut::Whole,
+            FinishReason::Length | FinishReason::ContentFilter | FinishReason::Broken if place + 1 == calls.len() => Truncation::Here,
+            FinishReason::Length | FinishReason::ContentFilter | FinishReason::Broken => Truncation::Later,
+            FinishReason::Complete | FinishReason::Refusal => Truncation::Whole,
         };
         let mut judged = judge_call(call, registry, rules, cut, ids);
         let called = match &judged.outcome {
-            Outcome::Accept(valid) => valid.name(),
-            Outcome::Reject => &call.name,
+            CallVerdict::Accept(valid) => valid.name(),
+            CallVerdict::Reject => &call.name,
         };
         if let Some(violation) = unasked(called, registry, rules, turn) {
             if violation.blocks() {
-                judged.outcome = Outcome::Reject;
+                judged.outcome = CallVerdict::Reject;
             }
             judged.violations.push(violation);
         }

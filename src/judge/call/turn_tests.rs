@@ -3,7 +3,7 @@
 use super::*;
 use crate::{
     judge::call::Arguments,
-    policy::{Calls, Tools},
+    policy::{CallsPolicy, Tools},
     tools::registry::{RequestTool, SchemaCache, ToolKind},
     violation::Checks,
 };
@@ -20,7 +20,7 @@ fn check(names: &[&str], turn: &TurnRules, checks: &Checks) -> TurnVerdict {
             id: Some("call_0".into()),
         })
         .collect();
-    let rules = CallRules::new(&Calls { max_per_turn: 3, ..Calls::default() }, checks).expect("patterns");
+    let rules = CallRules::new(&CallsPolicy { max_per_turn: 3, ..CallsPolicy::default() }, checks).expect("patterns");
     judge_turn(&calls, &registry, &rules, turn, &|_| None)
 }
 
@@ -51,7 +51,7 @@ fn tool_choice() {
         assert_eq!(ignored, blocks);
         assert_eq!(verdict.into_calls().is_err(), blocks);
     }
-    for ending in [Ending::Length, Ending::ContentFilter, Ending::Refusal] {
+    for ending in [FinishReason::Length, FinishReason::ContentFilter, FinishReason::Refusal] {
         let turn = TurnRules { tool_choice: ToolChoice::Required, ending, ..TurnRules::default() };
         assert!(!check(&[], &turn, &Checks::default()).blocks(), "{ending:?}");
     }
@@ -65,7 +65,7 @@ fn numbers() {
     let turn = TurnRules::default();
     assert!(!check(&["a"; 3], &turn, &Checks::default()).blocks());
     let verdict = check(&["a"; 5], &turn, &Checks::default());
-    assert_eq!(verdict.calls.iter().filter(|judged| judged.outcome == Outcome::Reject).count(), 2);
+    assert_eq!(verdict.calls.iter().filter(|judged| judged.outcome == CallVerdict::Reject).count(), 2);
     assert!(verdict.into_calls().is_err());
     let verdict = check(&["a"; 5], &turn, &Checks::default().with(Code::TooManyCalls, Severity::Warn));
     assert_eq!(verdict.into_calls().map(|calls| calls.len()), Ok(5));
@@ -74,7 +74,7 @@ fn numbers() {
 #[test]
 fn one_bad_call_holds_back_all() {
     let verdict = check(&["a", "c"], &TurnRules::default(), &Checks::default());
-    assert!(matches!(verdict.calls.first(), Some(Judged { outcome: Outcome::Accept(_), .. })));
+    assert!(matches!(verdict.calls.first(), Some(JudgedCall { outcome: CallVerdict::Accept(_), .. })));
     assert!(verdict.into_calls().is_err());
 }
 
@@ -89,13 +89,16 @@ fn ids_may_come_twice() {
 #[test]
 fn endings_by_finish_reason() {
     for (ending, reasons) in [
-        (Ending::Length, &["length", "max_tokens", "MAX_TOKENS", "model_length"][..]),
-        (Ending::ContentFilter, &["content_filter"]),
-        (Ending::Broken, &["error", "abort", "incomplete", "insufficient_system_resource"]),
-        (Ending::Complete, &["stop", "tool_calls", "function_call", "end_turn", "eos_token", "STOP", "COMPLETE", "tool_use", "", "safety"]),
+        (FinishReason::Length, &["length", "max_tokens", "MAX_TOKENS", "model_length"][..]),
+        (FinishReason::ContentFilter, &["content_filter"]),
+        (FinishReason::Broken, &["error", "abort", "incomplete", "insufficient_system_resource"]),
+        (
+            FinishReason::Complete,
+            &["stop", "tool_calls", "function_call", "end_turn", "eos_token", "STOP", "COMPLETE", "tool_use", "", "safety"],
+        ),
     ] {
         for reason in reasons {
-            assert_eq!(Ending::of_finish(reason), ending, "{reason}");
+            assert_eq!(FinishReason::of_finish(reason), ending, "{reason}");
         }
     }
 }

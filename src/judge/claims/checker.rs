@@ -8,8 +8,8 @@
 use std::{collections::VecDeque, ops::Range};
 
 use super::{
-    passage::{Kind, Passage, Passages},
-    plain::{Plain, Whole},
+    passage::{Kind, Passage, PassageSplitter},
+    plain::{AnalyzedPassage, LazyPassage},
     report::report,
 };
 use crate::{
@@ -23,10 +23,10 @@ use crate::{
                 values,
                 written_output::WrittenOutput,
             },
-            context::{Bond, Finding, Scene},
+            context::{CheckContext, CitationScope, ClaimFinding},
             evidence::{
-                Grounds, Source,
-                facts::{Leaf, Scalar},
+                EvidenceIndex, ToolResult,
+                facts::{NamedValue, Scalar},
             },
             language::{
                 fold::fold,
@@ -35,7 +35,7 @@ use crate::{
                 voice::Voice,
             },
         },
-        text::{Evidence, Rules},
+        text::{Evidence, TextRules},
     },
     violation::{Certainty, Code, Severity, Violation},
 };
@@ -53,7 +53,7 @@ const BLOCK_MAX: usize = 48;
 
 /// A violation and where it begins to count: what lies before may be released.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocatedViolation {
     /// The passage's beginning.
     pub start: usize,
     /// It itself.
@@ -62,8 +62,8 @@ pub struct Found {
 
 /// The reader of claims in prose.
 #[derive(Debug, Default)]
-pub struct Claims {
-    passages: Passages,
+pub struct PassageChecker {
+    passages: PassageSplitter,
     ready: Option<Passage>,
     language: Option<&'static Lexicon>,
     /// Cited by what introduces the passages that follow; does that cover sentences too?
@@ -72,7 +72,7 @@ pub struct Claims {
     /// Cited earlier in this paragraph.
     near: Vec<String>,
     /// The passages of this block that nothing covers yet.
-    block: VecDeque<Whole>,
+    block: VecDeque<LazyPassage>,
     blank: bool,
     told_failure: bool,
     /// Something was cited.
@@ -91,18 +91,18 @@ pub struct Claims {
 
 /// The claims in the prose of one text, as the text gate keeps them: idle where nothing can be found.
 #[derive(Debug, Default)]
-pub struct Prose {
+pub struct ProseClaims {
     on: Option<bool>,
-    claims: Claims,
+    claims: PassageChecker,
     cited: Vec<(usize, String)>,
-    found: Vec<Found>,
+    found: Vec<LocatedViolation>,
     blocked: Option<usize>,
     acts: ActCue,
 }
 
-impl Prose {
+impl ProseClaims {
     /// Takes the next piece of the text.
-    pub fn push(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) {
+    pub fn push(&mut self, piece: &str, rules: &TextRules, evidence: &dyn Evidence) {
         if *self.on.get_or_insert_with(|| any(rules, evidence)) {
             self.claims.passages.push(piece);
         }
@@ -123,7 +123,7 @@ impl Prose {
     }
 
     /// Judges what ends at or before `hold`; returns up to where the text may be released.
-    pub fn advance(&mut self, hold: usize, last: bool, rules: &Rules, evidence: &dyn Evidence) -> usize {
+    pub fn advance(&mut self, hold: usize, last: bool, rules: &TextRules, evidence: &dyn Evidence) -> usize {
         if self.on != Some(true) {
             return hold;
         }
@@ -135,9 +135,9 @@ impl Prose {
         let judged = self.claims.hold();
         self.cited.retain(|(place, _)| *place >= judged);
         let held = match holds(rules) {
-            Holds::All => true,
-            Holds::Acts => self.acts.may_follow(judged, self.claims.pending()),
-            Holds::Nothing => false,
+            HoldScope::All => true,
+            HoldScope::Acts => self.acts.may_follow(judged, self.claims.pending()),
+            HoldScope::Nothing => false,
         };
         if held { hold.min(judged) } else { hold }
     }
@@ -168,7 +168,7 @@ const CODES: [Code; 7] = [
 
 /// The passages that must be held until they are judged.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Holds {
+pub enum HoldScope {
     /// Every one: what is likely wrong is blocked.
     All,
     /// Those that may report an act: only what is certain is blocked, and what cites shows only at its end that it does.
@@ -178,13 +178,13 @@ pub enum Holds {
 }
 
 /// The passages that these rules hold.
-pub fn holds(rules: &Rules) -> Holds {
+pub fn holds(rules: &TextRules) -> HoldScope {
     let mut blocking =
         CODES.iter().filter(|code| rules.checks.severity(**code) == Severity::Block).map(|code| rules.checks.blocks_from(*code));
     match blocking.next() {
-        None => Holds::Nothing,
-        Some(Certainty::Certain) if blocking.all(|from| from == Certainty::Certain) => Holds::Acts,
-        Some(_) => Holds::All,
+        None => HoldScope::Nothing,
+        Some(Certainty::Certain) if blocking.all(|from| from == Certainty::Certain) => HoldScope::Acts,
+        Some(_) => HoldScope::All,
     }
 }
 
@@ -212,12 +212,12 @@ impl ActCue {
 }
 
 /// Is there anything to be found in this exchange?
-pub fn any(rules: &Rules, evidence: &dyn Evidence) -> bool {
+pub fn any(rules: &TextRules, evidence: &dyn Evidence) -> bool {
     let on = CODES.iter().any(|code| rules.checks.severity(*code) != Severity::Off);
     on && !rules.json_only && (evidence.has_results() || rules.has_tools)
 }
 
-impl Claims {
+impl PassageChecker {
     /// The beginning of the first passage that isn't judged yet.
     pub fn hold(&self) -> usize {
         self.ready.as_ref().map_or(self.passages.hold(), |passage| passage.start)
@@ -237,9 +237,9 @@ impl Claims {
         limit: usize,
         last: bool,
         cited: &[(usize, String)],
-        rules: &Rules,
+        rules: &TextRules,
         evidence: &dyn Evidence,
-        found: &mut Vec<Found>,
+        found: &mut Vec<LocatedViolation>,
     ) {
         loop {
             if self.ready.is_none() {
@@ -250,7 +250,14 @@ impl Claims {
         }
     }
 
-    fn judge(&mut self, passage: Passage, cited: &[(usize, String)], rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn judge(
+        &mut self,
+        passage: Passage,
+        cited: &[(usize, String)],
+        rules: &TextRules,
+        evidence: &dyn Evidence,
+        found: &mut Vec<LocatedViolation>,
+    ) {
         self.voice.hear(&passage);
         if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
             && let Some(finding) = self.output.take(&passage, abilities)
@@ -268,7 +275,7 @@ impl Claims {
         if own.is_empty() && self.voice.is_quoted() {
             return;
         }
-        let whole = Whole::new(passage);
+        let whole = LazyPassage::new(passage);
         if !self.voice.is_quoted() {
             self.act(&whole, !own.is_empty(), rules, evidence, found);
         }
@@ -300,7 +307,7 @@ impl Claims {
         }
     }
 
-    fn act(&mut self, whole: &Whole, cites: bool, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn act(&mut self, whole: &LazyPassage, cites: bool, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
         if off || !rules.has_tools {
             return;
@@ -323,16 +330,23 @@ impl Claims {
         }
     }
 
-    fn language_of(&mut self, whole: &Whole) -> &'static Lexicon {
+    fn language_of(&mut self, whole: &LazyPassage) -> &'static Lexicon {
         let language = lexicon::language(&whole.plain().words, self.language);
         self.language = Some(language);
         language
     }
 
-    fn citing(&mut self, whole: Whole, own: Vec<String>, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn citing(
+        &mut self,
+        whole: LazyPassage,
+        own: Vec<String>,
+        rules: &TextRules,
+        evidence: &dyn Evidence,
+        found: &mut Vec<LocatedViolation>,
+    ) {
         let Some(grounds) = evidence.grounds() else { return };
         let (kind, start) = (whole.passage.kind, whole.passage.start);
-        let Plain { text, words, urls, .. } = whole.plain();
+        let AnalyzedPassage { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
         let strong = kind == Kind::Heading || bare.ends_with(':');
         let few = words.len() <= 2 && urls.is_empty() && !text.bytes().any(|byte| byte.is_ascii_digit());
@@ -342,7 +356,7 @@ impl Claims {
             let count = block.len();
             for (at, before) in block.into_iter().enumerate() {
                 // What stands right before a citation that says nothing itself is what cites.
-                let bond = if at + 1 == count && words.is_empty() { Bond::Cited } else { Bond::Introduced };
+                let bond = if at + 1 == count && words.is_empty() { CitationScope::Cited } else { CitationScope::Introduced };
                 self.compare(&before, &own, bond, start, grounds, rules, found);
             }
         } else {
@@ -350,22 +364,29 @@ impl Claims {
             if !self.blank {
                 before.iter().for_each(|before| self.earlier(before, &own, start, grounds, rules, found));
             }
-            self.compare(&whole, &own, Bond::Cited, start, grounds, rules, found);
+            self.compare(&whole, &own, CitationScope::Cited, start, grounds, rules, found);
         }
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
     }
 
     /// A few words beside a citation mostly belong to what stands before them; but `All done` says something itself.
-    fn short(&mut self, whole: &Whole, own: &[String], grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+    fn short(
+        &mut self,
+        whole: &LazyPassage,
+        own: &[String],
+        grounds: &EvidenceIndex,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
+    ) {
         let lower = whole.passage.text.to_lowercase();
-        let failed = own.iter().filter_map(|id| grounds.result(id)).all(Source::fails);
+        let failed = own.iter().filter_map(|id| grounds.result(id)).all(ToolResult::fails);
         if failed && says_success(&lower) {
-            self.compare(whole, own, Bond::Cited, whole.passage.start, grounds, rules, found);
+            self.compare(whole, own, CitationScope::Cited, whole.passage.start, grounds, rules, found);
         }
     }
 
-    fn uncited(&mut self, whole: Whole, rules: &Rules, evidence: &dyn Evidence, found: &mut Vec<Found>) {
+    fn uncited(&mut self, whole: LazyPassage, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         if std::mem::take(&mut self.blank) {
             self.block.clear();
         }
@@ -377,7 +398,7 @@ impl Claims {
         if let Some(ids) = covered.filter(|_| passage.kind != Kind::Heading) {
             self.lead_used = true;
             let Some(grounds) = evidence.grounds() else { return };
-            return self.compare(&whole, &ids, Bond::Introduced, passage.start, grounds, rules, found);
+            return self.compare(&whole, &ids, CitationScope::Introduced, passage.start, grounds, rules, found);
         }
         let near = std::mem::take(&mut self.near);
         if !passage.text.contains('\n') || passage.kind == Kind::Sentence {
@@ -388,7 +409,7 @@ impl Claims {
         {
             self.learn(&whole, grounds);
             match near.is_empty() {
-                false => self.compare(&whole, &near, Bond::Near, passage.start, grounds, rules, found),
+                false => self.compare(&whole, &near, CitationScope::Near, passage.start, grounds, rules, found),
                 true => self.implied(&whole, grounds, rules, found),
             }
         }
@@ -399,12 +420,20 @@ impl Claims {
     }
 
     /// Compares with the one result that the answer follows.
-    fn implied(&mut self, whole: &Whole, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
+    fn implied(&mut self, whole: &LazyPassage, grounds: &EvidenceIndex, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let mut recent = grounds.results.iter().filter(|source| source.recent);
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
         if !source.failed {
             let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
-            let scene = Scene { plain: whole.plain(), kind, lexicon, sources: vec![source], bond: Bond::Implied, grounds, told: &[] };
+            let scene = CheckContext {
+                plain: whole.plain(),
+                kind,
+                lexicon,
+                sources: vec![source],
+                bond: CitationScope::Implied,
+                grounds,
+                told: &[],
+            };
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
     }
@@ -412,15 +441,15 @@ impl Claims {
     #[expect(clippy::too_many_arguments, reason = "a passage, what covers it and what it is judged by")]
     fn compare(
         &mut self,
-        whole: &Whole,
+        whole: &LazyPassage,
         ids: &[String],
-        bond: Bond,
+        bond: CitationScope,
         start: usize,
-        grounds: &Grounds,
-        rules: &Rules,
-        found: &mut Vec<Found>,
+        grounds: &EvidenceIndex,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
     ) {
-        let mut sources: Vec<&Source> = Vec::new();
+        let mut sources: Vec<&ToolResult> = Vec::new();
         for source in ids.iter().filter_map(|id| grounds.result(id)) {
             if !sources.iter().any(|other| std::ptr::eq(*other, source)) {
                 sources.push(source);
@@ -431,10 +460,10 @@ impl Claims {
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         let told = std::mem::take(&mut self.told);
-        let scene = Scene { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
+        let scene = CheckContext { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
         self.sources(&scene, passage, start, rules, found);
         self.told = told;
-        if bond >= Bond::Introduced {
+        if bond >= CitationScope::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
             self.tell(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).collect());
         }
@@ -448,39 +477,47 @@ impl Claims {
     }
 
     /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
-    fn learn(&mut self, whole: &Whole, grounds: &Grounds) {
+    fn learn(&mut self, whole: &LazyPassage, grounds: &EvidenceIndex) {
         let numbers = whole.plain().numbers.len();
-        let sources: Vec<&Source> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
+        let sources: Vec<&ToolResult> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
         if numbers == 0 || numbers > LEARNED_MAX || sources.is_empty() || grounds.is_endless() {
             return;
         }
         let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Implied, grounds, told: &told };
+        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told };
         let standing = values::standing(&scene);
         self.told = told;
         self.tell(standing);
     }
 
     /// Compares a sentence with what a later one of its paragraph cites: that it tells of a success or of things where there is none.
-    fn earlier(&mut self, whole: &Whole, ids: &[String], start: usize, grounds: &Grounds, rules: &Rules, found: &mut Vec<Found>) {
-        let sources: Vec<&Source> = ids.iter().filter_map(|id| grounds.result(id)).collect();
+    fn earlier(
+        &mut self,
+        whole: &LazyPassage,
+        ids: &[String],
+        start: usize,
+        grounds: &EvidenceIndex,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
+    ) {
+        let sources: Vec<&ToolResult> = ids.iter().filter_map(|id| grounds.result(id)).collect();
         if sources.is_empty() || whole.passage.kind == Kind::Heading {
             return;
         }
         let lexicon = self.language_of(whole);
         let kind = whole.passage.kind;
-        let scene = Scene { plain: whole.plain(), kind, lexicon, sources, bond: Bond::Near, grounds, told: &[] };
+        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[] };
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
-            && let Some(finding) = account::told_of_nothing(&Scene { bond: Bond::Cited, ..scene })
+            && let Some(finding) = account::told_of_nothing(&CheckContext { bond: CitationScope::Cited, ..scene })
         {
             self.found(&finding, &whole.passage, start, grounds.result(ids.first().map_or("", String::as_str)), rules, found);
         }
     }
 
     /// Compares with results of which each may report a failure.
-    fn sources(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+    fn sources(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(scene, passage, start, rules, found);
             if scene.sources.iter().all(|source| source.fails()) {
@@ -491,16 +528,19 @@ impl Claims {
     }
 
     /// `All four renewed` where one of them was refused.
-    fn partial(&mut self, scene: &Scene<'_>) -> Option<Finding> {
+    fn partial(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         self.told_failure |= account::tells_of_failure(scene);
-        let few = scene.sources.len() == 1 && scene.bond >= Bond::Introduced && !self.told_failure && !scene.text().contains(['?', '？']);
+        let few = scene.sources.len() == 1
+            && scene.bond >= CitationScope::Introduced
+            && !self.told_failure
+            && !scene.text().contains(['?', '？']);
         let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
         let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
         if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
             return None;
         }
         let span = trimmed(scene.text());
-        Some(Finding {
+        Some(ClaimFinding {
             rule: "partial",
             code: Code::FailedExecution,
             found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
@@ -511,11 +551,16 @@ impl Claims {
     }
 
     /// Does it tell a success of what failed, or was only a trial?
-    fn failed(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+    fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
         self.told_failure |= told;
-        if told || self.told_failure || scene.bond < Bond::Near || passage.kind == Kind::Heading || scene.text().contains(['?', '？']) {
+        if told
+            || self.told_failure
+            || scene.bond < CitationScope::Near
+            || passage.kind == Kind::Heading
+            || scene.text().contains(['?', '？'])
+        {
             return;
         }
         let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
@@ -525,13 +570,16 @@ impl Claims {
             let asked = fold(&scene.grounds.asked);
             let stands = |word: &Word| {
                 let own = fold(&word.lower);
-                let source = |source: &&Source| source.folded().contains(&own) || source.folded_arguments().contains(&own);
+                let source = |source: &&ToolResult| source.folded().contains(&own) || source.folded_arguments().contains(&own);
                 asked.contains(&own) || scene.sources.iter().any(source)
             };
             let values = scene.plain.words.iter().any(|word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands(word));
             let long = scene.plain.words.len() >= 4 && !scene.says(&scene.lexicon.hedges);
             let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
-            !trial && scene.bond >= Bond::Introduced && long && (values || verbs() || account::foreign_names(scene).next().is_some())
+            !trial
+                && scene.bond >= CitationScope::Introduced
+                && long
+                && (values || verbs() || account::foreign_names(scene).next().is_some())
         };
         if !success && !statement() {
             return;
@@ -540,13 +588,13 @@ impl Claims {
         let said = passage.text.get(span.clone()).unwrap_or_default().to_owned();
         let expected = if trial { "it was only a trial: nothing was done" } else { "the result reports a failure" }.to_owned();
         // What a text says may be what was read, not how the call went.
-        let plain = scene.sources.iter().all(|source| source.failed || source.facts().json) && scene.bond >= Bond::Introduced;
+        let plain = scene.sources.iter().all(|source| source.failed || source.facts().json) && scene.bond >= CitationScope::Introduced;
         let certainty = if success && plain { Certainty::Certain } else { Certainty::Likely };
-        let finding = Finding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
+        let finding = ClaimFinding { rule: "failure", code: Code::FailedExecution, span, found: said, expected, certainty };
         self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
     }
 
-    fn scene(&mut self, scene: &Scene<'_>, passage: &Passage, start: usize, rules: &Rules, found: &mut Vec<Found>) {
+    fn scene(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let values: usize = scene.sources.iter().map(|source| source.facts().leaves.len() + 1).sum();
         let before = self.work;
         self.work = before.saturating_add(values);
@@ -554,7 +602,7 @@ impl Claims {
             if before <= WORK_MAX {
                 let message = "the answer says more about its results than is compared with them";
                 let violation = rules.checks.violation(Code::NotJudged, None, message, "");
-                found.extend(violation.map(|violation| Found { start, violation }));
+                found.extend(violation.map(|violation| LocatedViolation { start, violation }));
             }
             return;
         }
@@ -570,11 +618,11 @@ impl Claims {
         all.extend(values::addresses(scene));
         all.extend(self.line(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
-        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(values::values(scene).into_iter().filter(free));
         all.extend(values::names(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
-        let free = |finding: &Finding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(account::account(scene).into_iter().filter(free));
         for finding in &all {
             self.found(finding, passage, start, scene.sources.first().copied(), rules, found);
@@ -582,12 +630,12 @@ impl Claims {
     }
 
     /// A `key: value` line whose number is another than the result's.
-    fn line(&self, scene: &Scene<'_>) -> Option<Finding> {
-        let source = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced)?;
+    fn line(&self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+        let source = scene.sources.first().filter(|_| scene.bond >= CitationScope::Introduced)?;
         let (name, value) = lenient_json::pair(scene.text())?;
         let wrong = fields::line(&name, &value, source, scene.grounds)?;
         let span = trimmed(scene.text());
-        Some(Finding {
+        Some(ClaimFinding {
             rule: "line",
             code: wrong.code,
             span,
@@ -597,10 +645,18 @@ impl Claims {
         })
     }
 
-    fn found(&self, finding: &Finding, passage: &Passage, start: usize, source: Option<&Source>, rules: &Rules, found: &mut Vec<Found>) {
+    fn found(
+        &self,
+        finding: &ClaimFinding,
+        passage: &Passage,
+        start: usize,
+        source: Option<&ToolResult>,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
+    ) {
         let span = passage.start + finding.span.start..passage.start + finding.span.end;
         if let Some(violation) = report(finding, span, source, rules) {
-            found.push(Found { start, violation });
+            found.push(LocatedViolation { start, violation });
         }
     }
 }
@@ -661,7 +717,7 @@ const TRIAL: &[&str] = &[
 ];
 
 /// Does the passage tell of a trial?
-fn tells_trial(scene: &Scene<'_>) -> bool {
+fn tells_trial(scene: &CheckContext<'_>) -> bool {
     let lower = scene.text().to_lowercase();
     TRIAL.iter().any(|word| lower.contains(word))
 }
@@ -739,13 +795,13 @@ const REGRETS: &[&str] = &[
 ];
 
 /// Does it tell of a failure by one of these?
-fn regrets(scene: &Scene<'_>) -> bool {
+fn regrets(scene: &CheckContext<'_>) -> bool {
     let lower = scene.text().to_lowercase();
     REGRETS.iter().any(|part| lower.contains(part))
 }
 
 /// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
-fn echoes(scene: &Scene<'_>) -> bool {
+fn echoes(scene: &CheckContext<'_>) -> bool {
     let asked = fold(&scene.grounds.asked);
     // The status of an error: `it answered with a 503`.
     let mut codes = scene.sources.iter().filter_map(|source| source.text.split(|c: char| !c.is_ascii_digit()).find(|code| code.len() == 3));
@@ -755,14 +811,15 @@ fn echoes(scene: &Scene<'_>) -> bool {
     let stem = |word: &str| fold(word).chars().take(6).collect::<String>();
     let long = |word: &&Word| word.lower.chars().count() >= 5;
     scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).any(|stem| {
-        let error = |source: &&Source| {
+        let error = |source: &&ToolResult| {
             let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
-            let told = |leaf: &Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
+            let told = |leaf: &NamedValue| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
             let mut lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
             let text = !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && lines.any(|line| fold(&bare(line)).contains(&stem));
             reasons.into_iter().any(told) || text
         };
-        let named = |source: &&Source| fold(&source.tool.replace('_', " ")).contains(&stem) || source.folded_arguments().contains(&stem);
+        let named =
+            |source: &&ToolResult| fold(&source.tool.replace('_', " ")).contains(&stem) || source.folded_arguments().contains(&stem);
         scene.sources.iter().any(|source| error(source) && !named(source)) && !asked.contains(&stem)
     })
 }

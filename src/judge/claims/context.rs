@@ -2,13 +2,13 @@
 
 use std::ops::Range;
 
-use super::{passage::Kind, plain::Plain};
+use super::{passage::Kind, plain::AnalyzedPassage};
 use crate::{
     judge::claims::{
-        evidence::{Grounds, Source, reckon},
+        evidence::{EvidenceIndex, ToolResult, reckon},
         language::{
             fold::{akin, fold, stands_in},
-            lexicon::{Lexicon, Word, Words},
+            lexicon::{Lexicon, Word, WordSet},
             number::Number,
         },
     },
@@ -17,7 +17,7 @@ use crate::{
 
 /// Relation between a passage and a result.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Bond {
+pub enum CitationScope {
     /// The result is the only one that the answer can speak of.
     Implied,
     /// A sentence before it in the same paragraph cites it.
@@ -29,26 +29,26 @@ pub enum Bond {
 }
 
 /// A passage and what it is judged by.
-pub struct Scene<'s> {
+pub struct CheckContext<'s> {
     /// The passage.
-    pub plain: &'s Plain,
+    pub plain: &'s AnalyzedPassage,
     /// Its kind.
     pub kind: Kind,
     /// Its language.
     pub lexicon: &'static Lexicon,
     /// The results that it reports, and how it does.
-    pub sources: Vec<&'s Source>,
+    pub sources: Vec<&'s ToolResult>,
     /// Relation between passage and sources.
-    pub bond: Bond,
+    pub bond: CitationScope,
     /// The whole conversation.
-    pub grounds: &'s Grounds,
+    pub grounds: &'s EvidenceIndex,
     /// Numbers of the answer so far that were found right.
     pub told: &'s [f64],
 }
 
 /// Something found.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Finding {
+pub struct ClaimFinding {
     /// The check that made it.
     pub rule: &'static str,
     /// Violation code.
@@ -63,14 +63,14 @@ pub struct Finding {
     pub certainty: Certainty,
 }
 
-impl<'s> Scene<'s> {
+impl<'s> CheckContext<'s> {
     /// The passage's text, without citations.
     pub fn text(&self) -> &'s str {
         &self.plain.text
     }
 
     /// Does any of its words stand in this set, or end with one of its endings (`n't`)?
-    pub fn says(&self, set: &Words) -> bool {
+    pub fn says(&self, set: &WordSet) -> bool {
         let ending = |word: &str| {
             set.iter()
                 .filter(|known| known.starts_with(['\'', '’']) || *known == "n't" || *known == "n’t")
@@ -103,7 +103,7 @@ impl<'s> Scene<'s> {
     }
 
     /// Does what follows `place` narrow nothing: only words of the language's scope, or of what was asked for?
-    pub fn is_open_end(&self, words: &[Word], source: &Source) -> bool {
+    pub fn is_open_end(&self, words: &[Word], source: &ToolResult) -> bool {
         let asked = |word: &str| stands_in(source.folded_arguments(), &fold(word));
         let known = |word: &Word| {
             let lower = word.lower.as_str();
@@ -115,17 +115,17 @@ impl<'s> Scene<'s> {
 
 /// Do these words, as a text has them, name the thing that these words of a name (`get_all_players`) do?
 pub fn names_thing(said: &str, name: &[String], lexicon: &Lexicon) -> bool {
-    Said::new(said, lexicon).names(name)
+    NounPhrase::new(said, lexicon).names(name)
 }
 
 /// Words as a text has them, to be compared with many names.
-pub struct Said<'l> {
+pub struct NounPhrase<'l> {
     /// Folded.
     pub folded: String,
     english: &'l [String],
 }
 
-impl<'l> Said<'l> {
+impl<'l> NounPhrase<'l> {
     /// Reads them.
     pub fn new(said: &str, lexicon: &'l Lexicon) -> Self {
         // `l'attività`, `d’un`: what is behind the apostrophe.

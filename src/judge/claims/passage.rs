@@ -50,7 +50,7 @@ impl Passage {
 
 /// The reader of passages.
 #[derive(Debug, Default)]
-pub struct Passages {
+pub struct PassageSplitter {
     start: usize,
     text: String,
     /// Start of the current passage in `text`.
@@ -62,7 +62,7 @@ pub struct Passages {
     fence: Option<(char, bool)>,
 }
 
-impl Passages {
+impl PassageSplitter {
     /// Takes the next piece of the text.
     pub fn push(&mut self, piece: &str) {
         self.text.push_str(piece);
@@ -136,9 +136,9 @@ impl Passages {
                 };
             }
             match self.sentence_end(at, after, last) {
-                Verdict::Ends(end) => return Some(end),
-                Verdict::GoesOn => self.scanned = after,
-                Verdict::Unknown => return None,
+                SentenceEnd::Ends(end) => return Some(end),
+                SentenceEnd::GoesOn => self.scanned = after,
+                SentenceEnd::Unknown => return None,
             }
         }
         if self.buffer().len() > PASSAGE_BYTES_MAX {
@@ -153,32 +153,32 @@ impl Passages {
     }
 
     /// Does the mark at `at` end a sentence, brackets behind it included?
-    fn sentence_end(&self, at: usize, after: usize, last: bool) -> Verdict {
+    fn sentence_end(&self, at: usize, after: usize, last: bool) -> SentenceEnd {
         let rest = self.buffer().get(after..).unwrap_or_default();
         let closed = rest.trim_start_matches(['"', '\'', '”', '’', '»', ')', ']', '*', '_', '`', '.', '!', '?']);
         let end = self.buffer().len() - closed.len();
         let Some(next) = closed.chars().next() else {
-            return if last { Verdict::Ends(end) } else { Verdict::Unknown };
+            return if last { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
         };
         if !next.is_whitespace() {
-            return Verdict::GoesOn;
+            return SentenceEnd::GoesOn;
         }
         if next == '\n' {
-            return Verdict::Ends(end);
+            return SentenceEnd::Ends(end);
         }
         let beyond = closed.trim_start_matches([' ', '\t', '\u{a0}']);
         let bare = beyond.trim_start_matches(['*', '_', '`', '~']);
         let Some(first) = bare.chars().next() else {
-            return if last { Verdict::Ends(end) } else { Verdict::Unknown };
+            return if last { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
         };
         let point = self.buffer().get(at..after) == Some(".");
         if point && (first.is_lowercase() || first.is_ascii_digit() || self.abbreviates(at)) {
-            return Verdict::GoesOn;
+            return SentenceEnd::GoesOn;
         }
         let closer = match first {
             '(' => ')',
             '[' => ']',
-            _ => return Verdict::Ends(end),
+            _ => return SentenceEnd::Ends(end),
         };
         let open = self.buffer().len() - bare.len();
         let line = bare.find('\n').unwrap_or(bare.len());
@@ -189,12 +189,12 @@ impl Passages {
                 let tail = self.buffer().get(end..).unwrap_or_default();
                 let trimmed = tail.trim_start_matches(['*', '_', '`', '.', ')', ']']);
                 match trimmed.is_empty() && !last {
-                    true => Verdict::Unknown,
-                    false => Verdict::Ends(self.buffer().len() - trimmed.len()),
+                    true => SentenceEnd::Unknown,
+                    false => SentenceEnd::Ends(self.buffer().len() - trimmed.len()),
                 }
             }
-            None if line == bare.len() && !last && bare.len() < PASSAGE_BYTES_MAX => Verdict::Unknown,
-            None => Verdict::Ends(end),
+            None if line == bare.len() && !last && bare.len() < PASSAGE_BYTES_MAX => SentenceEnd::Unknown,
+            None => SentenceEnd::Ends(end),
         }
     }
 
@@ -258,7 +258,7 @@ fn mark(text: &str, from: usize) -> Option<usize> {
     }
 }
 
-enum Verdict {
+enum SentenceEnd {
     Ends(usize),
     GoesOn,
     Unknown,
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     fn split(text: &str) -> Vec<(String, Kind)> {
-        let mut passages = Passages::default();
+        let mut passages = PassageSplitter::default();
         let mut found = Vec::new();
         for c in text.chars() {
             passages.push(c.encode_utf8(&mut [0; 4]));
@@ -289,7 +289,7 @@ mod tests {
         while let Some(passage) = passages.take(true) {
             found.push((passage.text, passage.kind));
         }
-        let mut whole = Passages::default();
+        let mut whole = PassageSplitter::default();
         whole.push(text);
         let all: Vec<_> = std::iter::from_fn(|| whole.take(true)).map(|passage| (passage.text, passage.kind)).collect();
         assert_eq!(found, all);

@@ -12,27 +12,27 @@ use crate::judge::claims::language::{
 
 /// A passage that is read when a check first needs it.
 #[derive(Debug)]
-pub struct Whole {
+pub struct LazyPassage {
     /// It itself.
     pub passage: Passage,
-    plain: OnceLock<Plain>,
+    plain: OnceLock<AnalyzedPassage>,
 }
 
-impl Whole {
+impl LazyPassage {
     /// One that isn't read yet.
     pub fn new(passage: Passage) -> Self {
         Self { passage, plain: OnceLock::new() }
     }
 
     /// The passage, read.
-    pub fn plain(&self) -> &Plain {
-        self.plain.get_or_init(|| Plain::of(&self.passage.text))
+    pub fn plain(&self) -> &AnalyzedPassage {
+        self.plain.get_or_init(|| AnalyzedPassage::of(&self.passage.text))
     }
 }
 
 /// Passage without its markup and citations, analysed on demand.
 #[derive(Debug, Default)]
-pub struct Plain {
+pub struct AnalyzedPassage {
     /// The passage, with citations blanked out: places are those of the passage.
     pub text: String,
     /// Its words, citations and addresses left out.
@@ -45,7 +45,7 @@ pub struct Plain {
     pub numbers: Vec<Number>,
 }
 
-impl Plain {
+impl AnalyzedPassage {
     /// Reads a passage.
     pub fn of(passage: &str) -> Self {
         let mut text = passage.to_owned();
@@ -132,7 +132,7 @@ mod tests {
             ("(Execution ID: `a-1`) 7", "(                   ) 7"),
             ("the execution of 5", "the execution of 5"),
         ] {
-            let found = Plain::of(text);
+            let found = AnalyzedPassage::of(text);
             assert_eq!(found.text.replace('`', " "), plain.replace('`', " "), "{text}");
             let (own, again): (Vec<_>, Vec<_>) =
                 (found.words.iter().map(|word| word.start).collect(), words(&found.text).iter().map(|word| word.start).collect());
@@ -142,7 +142,7 @@ mod tests {
 
     #[test]
     fn addresses_are_no_words() {
-        let plain = Plain::of("See https://a.io/found on May 3, 2025: 7 of them.");
+        let plain = AnalyzedPassage::of("See https://a.io/found on May 3, 2025: 7 of them.");
         let words: Vec<&str> = plain.words.iter().map(|word| word.lower.as_str()).collect();
         assert_eq!(words, ["see", "on", "may", "3", "2025", "7", "of", "them"]);
         assert!(plain.is_taken(&(4..5)) && plain.is_taken(&(26..27)) && !plain.is_taken(&(39..40)));
@@ -152,7 +152,7 @@ mod tests {
         /// Citations taken out of the words are those that are blanked out of the text.
         #[test]
         fn words_are_those_of_the_text(text in "([ ':=(-]|execution|_|id|a|ä|’|t_1763760000123_0123456789abcdef){0,14}") {
-            let plain = Plain::of(&text);
+            let plain = AnalyzedPassage::of(&text);
             let of = |words: &[Word]| words.iter().map(|word| (word.start, word.end, word.lower.clone())).collect::<Vec<_>>();
             assert_eq!(of(&plain.words), of(&words(&plain.text)), "{text}");
         }

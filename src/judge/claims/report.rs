@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use crate::{
     judge::{
-        claims::{context::Finding, evidence::Source},
-        text::Rules,
+        claims::{context::ClaimFinding, evidence::ToolResult},
+        text::TextRules,
     },
     violation::{Certainty, Code, Detail, Violation},
 };
@@ -14,8 +14,8 @@ use crate::{
 const QUOTED_CHARS_MAX: usize = 2000;
 
 /// The violation, unless the policy has it off. `span`: in the whole text.
-pub fn report(finding: &Finding, span: Range<usize>, source: Option<&Source>, rules: &Rules) -> Option<Violation> {
-    let Finding { code, found, expected, certainty, .. } = finding;
+pub fn report(finding: &ClaimFinding, span: Range<usize>, source: Option<&ToolResult>, rules: &TextRules) -> Option<Violation> {
+    let ClaimFinding { code, found, expected, certainty, .. } = finding;
     let code = *code;
     let tool = source.map(|source| source.tool.as_str());
     let result = source.map_or_else(

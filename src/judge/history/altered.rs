@@ -9,7 +9,7 @@ use crate::{
     judge::history::PastCall,
     marks::{CallMark, KeyRing, Scope},
     schema::strict_json::brief,
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Bytes of the longest arguments that are tried.
@@ -43,16 +43,16 @@ fn value(arguments: &str, fits: impl Fn(&str) -> bool) -> Option<String> {
     }
     let document = Document::parse(Bytes::copy_from_slice(arguments.as_bytes())).ok()?;
     let root = document.root();
-    let with = |edits: Edits| String::from_utf8(edits.apply(document.bytes()).to_vec()).ok().filter(|json| fits(json));
+    let with = |edits: Splices| String::from_utf8(edits.apply(document.bytes()).to_vec()).ok().filter(|json| fits(json));
     for member in root.members().take(MEMBERS_MAX) {
         let (name, value) = (member.name(), member.value);
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.remove_members(root, |own| own == &*name);
         if with(edits).is_some() {
             return Some(format!("the argument `/{}` was added", brief(&name, VALUE_CHARS_MAX)));
         }
         let Some(before) = retyped(value) else { continue };
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.replace(value.span(), before.clone());
         if with(edits).is_some() {
             let (name, now) = (brief(&name, VALUE_CHARS_MAX), brief(value.raw_str(), VALUE_CHARS_MAX));
@@ -74,12 +74,12 @@ fn retyped(value: Value<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::marks::Moment;
+    use crate::marks::MarkTime;
 
     #[test]
     fn what_was_altered_is_said_where_it_can_be_told() {
         let (ring, scope) = (KeyRing::new(&[[7; 32]]), Scope::shared());
-        let mint = |tool: &str, arguments: &str| ring.mint(&scope, tool, arguments, Moment { time_ms: 1_800_000_000_000, counter: 1 });
+        let mint = |tool: &str, arguments: &str| ring.mint(&scope, tool, arguments, MarkTime { time_ms: 1_800_000_000_000, counter: 1 });
         let call =
             |name: &str, arguments: &str| PastCall { id: None, name: name.to_owned().into(), arguments: arguments.to_owned().into() };
         let other = call("other", r#"{"x":1}"#);

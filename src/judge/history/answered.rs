@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::marks::Moment;
+use crate::marks::MarkTime;
 
 /// A result that answers a call, stamped or not: evidence for what an answer claims.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Answered {
+pub struct AnsweredCall {
     /// Name of the tool.
     pub tool: String,
     /// Index of the result's item in the history.
@@ -24,7 +24,7 @@ pub struct Answered {
 }
 
 /// The call that a result answers.
-pub(in crate::judge) struct Answers {
+pub(in crate::judge) struct CallRef {
     /// Name of the tool.
     pub tool: String,
     /// Index of the call's item, and of the call within it; `None` if the call isn't in the request.
@@ -32,5 +32,5 @@ pub(in crate::judge) struct Answers {
     /// Arguments of a call that isn't in the request.
     pub arguments: Option<Arc<str>>,
     /// Mark time of the call, if its mark is verified.
-    pub moment: Option<Moment>,
+    pub moment: Option<MarkTime>,
 }

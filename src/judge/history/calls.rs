@@ -4,7 +4,7 @@
 
 use crate::{
     judge::history::{PastCall, PastResult},
-    marks::Moment,
+    marks::MarkTime,
     wire::json::canonical::canonical,
 };
 
@@ -14,31 +14,31 @@ pub const STEPS_MAX: usize = 1024;
 const COMPARED_MAX: usize = 32;
 
 /// Steps since the last user message, in order.
-pub type Trail = Vec<Step>;
+pub type CallHistory = Vec<CallTurn>;
 
 /// The calls of one model turn.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Step {
+pub struct CallTurn {
     /// Mark time of the turn; `None` if none of its calls is verified.
-    pub moment: Option<Moment>,
+    pub moment: Option<MarkTime>,
     /// The calls of the turn.
-    pub uses: Vec<Use>,
+    pub uses: Vec<PastUse>,
 }
 
 /// A call with its outcome.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Use {
+pub struct PastUse {
     /// Name of the tool.
     pub tool: Box<str>,
     /// True if the call failed; `None` while there is no result.
     pub failed: Option<bool>,
     /// Fingerprint of the call and its result, if it was computed.
-    pub same: Option<Same>,
+    pub same: Option<CallFingerprint>,
 }
 
 /// Fingerprint of a call and its result.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Same {
+pub struct CallFingerprint {
     /// Digest of the tool and its canonical arguments.
     pub call: u64,
     /// Digest of the result as it is in the request.
@@ -62,9 +62,9 @@ fn digest(parts: &[&[u8]]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-/// Position of a call in a [`Tracer`].
+/// Position of a call in a [`CallHistoryBuilder`].
 #[derive(Clone, Copy, Debug)]
-pub(in crate::judge) struct Spot {
+pub(in crate::judge) struct CallIndex {
     /// Number of the user's turn that the call belongs to.
     turn: u32,
     step: usize,
@@ -73,7 +73,7 @@ pub(in crate::judge) struct Spot {
 
 /// Builds the trail of a conversation.
 #[derive(Debug, Default)]
-pub(in crate::judge) struct Tracer<'h> {
+pub(in crate::judge) struct CallHistoryBuilder<'h> {
     steps: Vec<Draft<'h>>,
     /// Number of user messages so far.
     turn: u32,
@@ -83,25 +83,25 @@ pub(in crate::judge) struct Tracer<'h> {
 
 #[derive(Debug, Default)]
 struct Draft<'h> {
-    moment: Option<Moment>,
+    moment: Option<MarkTime>,
     uses: Vec<DraftUse<'h>>,
 }
 
 #[derive(Debug)]
 struct DraftUse<'h> {
     tool: &'h str,
-    call: Called<'h>,
+    call: ArgumentsOrDigest<'h>,
     result: Option<&'h PastResult<'h>>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Called<'h> {
+enum ArgumentsOrDigest<'h> {
     With(&'h str),
     /// Digest of a call that isn't in the request.
     Digest(u64),
 }
 
-impl<'h> Tracer<'h> {
+impl<'h> CallHistoryBuilder<'h> {
     /// Records a user message: earlier steps belong to another run.
     pub(in crate::judge) fn user(&mut self) {
         self.steps.clear();
@@ -114,16 +114,16 @@ impl<'h> Tracer<'h> {
     }
 
     /// Records a call.
-    pub(in crate::judge) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<Moment>) -> Spot {
-        self.add(&call.name, Called::With(&call.arguments), moment)
+    pub(in crate::judge) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<MarkTime>) -> CallIndex {
+        self.add(&call.name, ArgumentsOrDigest::With(&call.arguments), moment)
     }
 
     /// Records a call that isn't in the request but has a result there.
-    pub(in crate::judge) fn remembered(&mut self, tool: &'h str, digest: u64, moment: Moment) -> Spot {
-        self.add(tool, Called::Digest(digest), Some(moment))
+    pub(in crate::judge) fn remembered(&mut self, tool: &'h str, digest: u64, moment: MarkTime) -> CallIndex {
+        self.add(tool, ArgumentsOrDigest::Digest(digest), Some(moment))
     }
 
-    fn add(&mut self, tool: &'h str, call: Called<'h>, moment: Option<Moment>) -> Spot {
+    fn add(&mut self, tool: &'h str, call: ArgumentsOrDigest<'h>, moment: Option<MarkTime>) -> CallIndex {
         // The calls of one turn get their marks at one time, wherever a client puts them then.
         let time = moment.map(|moment| moment.time_ms);
         let same_time = |step: &Draft<'_>| time.is_some() && step.moment.map(|own| own.time_ms) == time;
@@ -139,11 +139,11 @@ impl<'h> Tracer<'h> {
             draft.moment = draft.moment.max(moment);
             draft.uses.push(DraftUse { tool, call, result: None });
         }
-        Spot { turn: self.turn, step, at }
+        CallIndex { turn: self.turn, step, at }
     }
 
     /// Records the result of a call.
-    pub(in crate::judge) fn result(&mut self, spot: Spot, result: &'h PastResult<'h>) {
+    pub(in crate::judge) fn result(&mut self, spot: CallIndex, result: &'h PastResult<'h>) {
         self.answered = true;
         let own = self.steps.get_mut(spot.step).filter(|_| spot.turn == self.turn);
         if let Some(own) = own.and_then(|step| step.uses.get_mut(spot.at)) {
@@ -153,7 +153,7 @@ impl<'h> Tracer<'h> {
 
     /// Finishes the trail. `earlier`: steps of the part of the conversation that isn't in the request. `eager`: fingerprint the calls of
     /// every step, not only of steps that look alike.
-    pub(in crate::judge) fn finish(self, earlier: &[Step], eager: bool) -> Trail {
+    pub(in crate::judge) fn finish(self, earlier: &[CallTurn], eager: bool) -> CallHistory {
         let earlier = if self.turn == 0 { earlier } else { &[] };
         let alike = |at: usize| matches!((at.checked_sub(1).and_then(|at| self.steps.get(at)), self.steps.get(at)), (Some(a), Some(b)) if look_alike(a, b));
         // From here on each step looks like the one before it.
@@ -168,23 +168,23 @@ impl<'h> Tracer<'h> {
 }
 
 impl Draft<'_> {
-    fn step(&self, told_apart: bool) -> Step {
-        let uses = self.uses.iter().enumerate().map(|(at, own)| Use {
+    fn step(&self, told_apart: bool) -> CallTurn {
+        let uses = self.uses.iter().enumerate().map(|(at, own)| PastUse {
             tool: own.tool.into(),
             failed: own.result.map(|result| result.nature.failed),
             same: own.result.filter(|_| told_apart && at < COMPARED_MAX).map(|result| own.same(result)),
         });
-        Step { moment: self.moment, uses: uses.collect() }
+        CallTurn { moment: self.moment, uses: uses.collect() }
     }
 }
 
 impl DraftUse<'_> {
-    fn same(&self, result: &PastResult<'_>) -> Same {
+    fn same(&self, result: &PastResult<'_>) -> CallFingerprint {
         let call = match self.call {
-            Called::With(arguments) => call_digest(self.tool, arguments),
-            Called::Digest(digest) => digest,
+            ArgumentsOrDigest::With(arguments) => call_digest(self.tool, arguments),
+            ArgumentsOrDigest::Digest(digest) => digest,
         };
-        Same { call, result: digest(&[result.raw.as_bytes()]) }
+        CallFingerprint { call, result: digest(&[result.raw.as_bytes()]) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Verifies a conversation's history: which of its calls toolmark let through, which results answer them, and which executions may
 //! therefore be cited.
 //!
-//! docs/wire-facts.md#marks and #stamps. The adapters turn their wire form into [`Item`]s and put the stamps
+//! docs/wire-facts.md#marks and #stamps. The adapters turn their wire form into [`HistoryItem`]s and put the stamps
 //! back into it. Pure.
 
 pub(super) mod altered;
@@ -19,14 +19,14 @@ use std::{
 
 use crate::{
     judge::call::imprecise::imprecise,
-    marks::{CallMark, KeyRing, Moment, Scope},
+    marks::{CallMark, KeyRing, MarkTime, Scope},
     violation::{Checks, Code, Violation},
     wire::json::{canonical::canonical, string::unescape},
 };
-pub use answered::Answered;
-use answered::Answers;
-use calls::{Spot, Step, Tracer, Trail};
-use stamp::Nature;
+pub use answered::AnsweredCall;
+use answered::CallRef;
+use calls::{CallHistory, CallHistoryBuilder, CallIndex, CallTurn};
+use stamp::ResultTraits;
 
 /// A call in the history.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub struct PastResult<'h> {
     /// Name of the tool, if a legacy result has it.
     pub name: Option<Cow<'h, str>>,
     /// Properties read from the result's text.
-    pub nature: Nature,
+    pub nature: ResultTraits,
     /// Bytes of its text. For a result that can't be large: bytes of its raw content, which are at least as many.
     pub bytes: usize,
     /// Raw content in the request: JSON.
@@ -56,7 +56,7 @@ pub struct PastResult<'h> {
 
 /// One item of the conversation, in its order.
 #[derive(Clone, Debug)]
-pub enum Item<'h> {
+pub enum HistoryItem<'h> {
     /// A turn of the model, with its calls.
     Assistant(Vec<PastCall<'h>>),
     /// A tool's result.
@@ -84,7 +84,7 @@ pub struct Execution {
     /// Name of the tool.
     pub tool: String,
     /// Mark time: when the call was let through.
-    pub moment: Moment,
+    pub moment: MarkTime,
     /// The result reports a failure.
     pub failed: bool,
     /// The result comes after the last user message.
@@ -101,13 +101,13 @@ pub struct Execution {
 
 /// A call that was let through but isn't in the request, because the upstream keeps the conversation.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Remembered {
+pub struct StoredCall {
     /// The call's id, as the client holds it.
     pub id: String,
     /// Name of the tool.
     pub tool: String,
     /// Mark time of the call.
-    pub moment: Moment,
+    pub moment: MarkTime,
     /// [`crate::judge::history::calls::call_digest`] of the call.
     pub digest: u64,
     /// The call's arguments.
@@ -116,22 +116,22 @@ pub struct Remembered {
 
 /// Result of verifying a history.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub struct VerifiedHistory {
     /// Executions, in the order of their results.
     pub executions: Vec<Execution>,
     /// Tools with at least one successful result, stamped or not.
     pub succeeded: Vec<String>,
     /// Calls since the last user message.
-    pub trail: Trail,
+    pub trail: CallHistory,
     /// Answered calls in the order of their results, stamped or not.
-    pub answered: Vec<Answered>,
+    pub answered: Vec<AnsweredCall>,
     /// Violations found in the history.
     pub violations: Vec<Violation>,
 }
 
 /// Inputs of verification besides the history.
 #[derive(Clone, Copy, Debug)]
-pub struct Rules<'r> {
+pub struct HistoryRules<'r> {
     /// Severity of each code.
     pub checks: &'r Checks,
     /// Keys that marks are verified with.
@@ -147,77 +147,77 @@ pub struct Rules<'r> {
     /// Required order of calls and results.
     pub adjacency: Adjacency,
     /// Calls in the part of the conversation that isn't in the request.
-    pub remembered: &'r [Remembered],
+    pub remembered: &'r [StoredCall],
     /// True if part of the conversation isn't in the request: unknown calls and results may be in it.
     pub unseen: bool,
     /// Trail of that part.
-    pub trail: &'r [Step],
+    pub trail: &'r [CallTurn],
     /// Fingerprint the calls of every step of the trail, even if no two steps look alike.
     pub told_apart: bool,
 }
 
 /// Verifies a history.
-pub fn verify<'h>(items: &'h [Item<'h>], rules: &'h Rules<'_>) -> History {
-    let last_user = items.iter().rposition(|item| matches!(item, Item::User));
-    let mut walk = Walk {
+pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> VerifiedHistory {
+    let last_user = items.iter().rposition(|item| matches!(item, HistoryItem::User));
+    let mut walk = HistoryVerifier {
         rules,
         items,
-        history: History::default(),
+        history: VerifiedHistory::default(),
         open: Vec::new(),
         waiting: HashMap::new(),
         answered: HashSet::new(),
         earlier: HashSet::new(),
         before: None,
         last_user,
-        tracer: Tracer::default(),
+        tracer: CallHistoryBuilder::default(),
     };
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
     }
     walk.close_turn();
     let trail = walk.tracer.finish(rules.trail, rules.told_apart);
-    History { trail, ..walk.history }
+    VerifiedHistory { trail, ..walk.history }
 }
 
-struct Open<'h> {
+struct OpenCall<'h> {
     call: &'h PastCall<'h>,
     /// Index of its item, and of the call within the item.
     place: (usize, usize),
-    moment: Option<Moment>,
-    spot: Spot,
+    moment: Option<MarkTime>,
+    spot: CallIndex,
     answered: bool,
 }
 
-struct Walk<'h, 'r> {
-    rules: &'h Rules<'r>,
-    items: &'h [Item<'h>],
-    history: History,
+struct HistoryVerifier<'h, 'r> {
+    rules: &'h HistoryRules<'r>,
+    items: &'h [HistoryItem<'h>],
+    history: VerifiedHistory,
     /// Calls that results may answer now.
-    open: Vec<Open<'h>>,
+    open: Vec<OpenCall<'h>>,
     /// Indexes of the open calls without a result, by id; `None` for calls without an id.
     waiting: HashMap<Option<&'h str>, VecDeque<usize>>,
     /// Ids of calls that have a result.
     answered: HashSet<Option<&'h str>>,
     /// Ids of calls of earlier turns.
     earlier: HashSet<&'h str>,
-    before: Option<&'h Item<'h>>,
+    before: Option<&'h HistoryItem<'h>>,
     /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
-    tracer: Tracer<'h>,
+    tracer: CallHistoryBuilder<'h>,
 }
 
-impl<'h> Walk<'h, '_> {
+impl<'h> HistoryVerifier<'h, '_> {
     fn report(&mut self, code: Code, tool: Option<&str>, message: impl FnOnce() -> String, advice: &str) {
         if self.rules.checks.severity(code) != crate::violation::Severity::Off {
             self.history.violations.extend(self.rules.checks.violation(code, tool, message(), advice));
         }
     }
 
-    fn step(&mut self, at: usize, item: &'h Item<'h>) {
+    fn step(&mut self, at: usize, item: &'h HistoryItem<'h>) {
         match item {
-            Item::Assistant(calls) => {
+            HistoryItem::Assistant(calls) => {
                 let strict = self.rules.adjacency == Adjacency::Required;
-                if strict && matches!(self.before, Some(Item::Assistant(before)) if before.is_empty() && calls.is_empty()) {
+                if strict && matches!(self.before, Some(HistoryItem::Assistant(before)) if before.is_empty() && calls.is_empty()) {
                     let advice = "join them, or send what the user said between them";
                     self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
                 }
@@ -229,19 +229,19 @@ impl<'h> Walk<'h, '_> {
                     let moment = self.verify_call(call);
                     let spot = self.tracer.call(call, moment);
                     self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
-                    self.open.push(Open { call, place: (at, number), moment, spot, answered: false });
+                    self.open.push(OpenCall { call, place: (at, number), moment, spot, answered: false });
                 }
             }
-            Item::Result(result) => self.result(at, result),
-            Item::User => {
-                if matches!(self.before, Some(Item::Result(_))) {
+            HistoryItem::Result(result) => self.result(at, result),
+            HistoryItem::User => {
+                if matches!(self.before, Some(HistoryItem::Result(_))) {
                     let advice = "let the model answer the results before the user speaks again";
                     self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
                 }
                 self.close_turn_if_adjacent();
                 self.tracer.user();
             }
-            Item::Other => self.close_turn_if_adjacent(),
+            HistoryItem::Other => self.close_turn_if_adjacent(),
         }
         self.before = Some(item);
     }
@@ -254,7 +254,7 @@ impl<'h> Walk<'h, '_> {
 
     fn close_turn(&mut self) {
         let open = std::mem::take(&mut self.open);
-        for Open { call, answered, .. } in open {
+        for OpenCall { call, answered, .. } in open {
             if !answered {
                 let name = &call.name;
                 let advice = "send one result for every call, right behind it";
@@ -268,7 +268,7 @@ impl<'h> Walk<'h, '_> {
         self.answered.clear();
     }
 
-    fn verify_call(&mut self, call: &PastCall<'_>) -> Option<Moment> {
+    fn verify_call(&mut self, call: &PastCall<'_>) -> Option<MarkTime> {
         let name = &*call.name;
         let mark = call.id.as_deref().and_then(CallMark::parse);
         let Some(mark) = mark else {
@@ -280,7 +280,7 @@ impl<'h> Walk<'h, '_> {
         let moment = ring.verify(&mark, scope, name, &call.arguments);
         if moment.is_none() && ring.made(&mark, scope) {
             let message = || {
-                let calls = items.iter().filter_map(|item| if let Item::Assistant(calls) = item { Some(calls) } else { None });
+                let calls = items.iter().filter_map(|item| if let HistoryItem::Assistant(calls) = item { Some(calls) } else { None });
                 let what = altered::what(call, &mark, ring, scope, calls.flatten());
                 format!("the call of `{name}` isn't the one that its id was given to: {what}")
             };
@@ -314,7 +314,7 @@ impl<'h> Walk<'h, '_> {
     }
 
     /// Finds the call that a result answers: its tool, and its mark time if the mark is verified.
-    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<Answers> {
+    fn answers(&mut self, result: &'h PastResult<'h>) -> Option<CallRef> {
         let id = result.id.as_deref();
         let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
         // Where ids come back in later turns and nothing parts the turns, the latest call is meant.
@@ -327,15 +327,15 @@ impl<'h> Walk<'h, '_> {
             self.open[index].answered = true;
             self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
-            let Open { call, place, moment, .. } = &self.open[index];
-            return Some(Answers { tool: call.name.to_string(), place: Some(*place), arguments: None, moment: *moment });
+            let OpenCall { call, place, moment, .. } = &self.open[index];
+            return Some(CallRef { tool: call.name.to_string(), place: Some(*place), arguments: None, moment: *moment });
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
         if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
             self.answered.insert(id);
             let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
             self.tracer.result(spot, result);
-            return Some(Answers {
+            return Some(CallRef {
                 tool: call.tool.clone(),
                 place: None,
                 arguments: Some(call.arguments.clone()),
@@ -347,7 +347,7 @@ impl<'h> Walk<'h, '_> {
     }
 
     fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
-        let Some(Answers { tool: name, place: call, arguments, moment }) = self.answers(result) else { return };
+        let Some(CallRef { tool: name, place: call, arguments, moment }) = self.answers(result) else { return };
         if result.bytes as u64 > self.rules.large {
             let size = result.bytes >> 10;
             self.report(Code::LargeResult, Some(&name), || format!("the result of `{name}` has {size} KiB"), "have the tool return less");
@@ -359,7 +359,7 @@ impl<'h> Walk<'h, '_> {
         }
         let (failed, recent) = (result.nature.failed, self.last_user.is_none_or(|user| at > user));
         let execution = moment.is_some().then_some(self.history.executions.len());
-        self.history.answered.push(Answered { tool: name.clone(), item: at, call, arguments, failed, recent, execution });
+        self.history.answered.push(AnsweredCall { tool: name.clone(), item: at, call, arguments, failed, recent, execution });
         let Some(moment) = moment else { return };
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
@@ -400,7 +400,7 @@ fn result_digest(raw: &str) -> [u8; 32] {
 }
 
 /// True if an execution of that moment is too old to be cited. `now_ms`: Unix milliseconds. Without a `window` nothing expires.
-pub fn is_expired(moment: Moment, window: Option<Duration>, now_ms: u64) -> bool {
+pub fn is_expired(moment: MarkTime, window: Option<Duration>, now_ms: u64) -> bool {
     window.is_some_and(|window| moment.time_ms.saturating_add(window.as_millis() as u64) < now_ms)
 }
 

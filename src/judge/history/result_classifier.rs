@@ -10,7 +10,7 @@ use std::{
 
 use regex::RegexSet;
 
-use super::stamp::{Nature, nature};
+use super::stamp::{ResultTraits, nature};
 use crate::judge::history::PastResult;
 
 /// Results that are stored; 8 bytes each.
@@ -20,7 +20,7 @@ const FLAGS: u64 = 0b1111;
 
 /// Classifies results; those seen before aren't read again.
 #[derive(Debug)]
-pub struct Natures {
+pub struct ResultClassifier {
     patterns: RegexSet,
     /// Keyed, so that no one can construct two results with the same hash.
     hasher: RandomState,
@@ -28,14 +28,14 @@ pub struct Natures {
     seen: Box<[AtomicU64]>,
 }
 
-impl Natures {
+impl ResultClassifier {
     /// Classifier with these error patterns.
     pub fn new(patterns: RegexSet) -> Self {
         Self { patterns, hasher: RandomState::new(), seen: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 
     /// Classifies a text.
-    pub fn of(&self, text: &str) -> Nature {
+    pub fn of(&self, text: &str) -> ResultTraits {
         nature(text, &self.patterns)
     }
 
@@ -53,7 +53,7 @@ impl Natures {
         PastResult { id, name, nature: self.remembered(raw, || self.of(&text())), bytes, raw }
     }
 
-    fn remembered(&self, raw: &str, read: impl FnOnce() -> Nature) -> Nature {
+    fn remembered(&self, raw: &str, read: impl FnOnce() -> ResultTraits) -> ResultTraits {
         let hash = self.hasher.hash_one(raw);
         let Some(slot) = self.seen.get((hash >> 4) as usize % SLOTS) else { return read() };
         let seen = slot.load(Ordering::Relaxed);
@@ -66,14 +66,14 @@ impl Natures {
     }
 }
 
-fn packed(nature: Nature) -> u64 {
-    let Nature { failed, stamped, object, members } = nature;
+fn packed(nature: ResultTraits) -> u64 {
+    let ResultTraits { failed, stamped, object, members } = nature;
     [failed, stamped, object, members].iter().fold(0, |bits, bit| bits << 1 | u64::from(*bit))
 }
 
-fn unpacked(bits: u64) -> Nature {
+fn unpacked(bits: u64) -> ResultTraits {
     let bit = |at: u32| bits >> at & 1 == 1;
-    Nature { failed: bit(3), stamped: bit(2), object: bit(1), members: bit(0) }
+    ResultTraits { failed: bit(3), stamped: bit(2), object: bit(1), members: bit(0) }
 }
 
 #[cfg(test)]
@@ -81,8 +81,8 @@ mod tests {
     use super::*;
     use crate::wire::json::string::quote;
 
-    fn natures() -> Natures {
-        Natures::new(RegexSet::new(crate::policy::Results::default().error_patterns).unwrap())
+    fn natures() -> ResultClassifier {
+        ResultClassifier::new(RegexSet::new(crate::policy::Results::default().error_patterns).unwrap())
     }
 
     #[test]

@@ -9,11 +9,11 @@ use bytes::Bytes;
 use regex::RegexSet;
 
 use crate::{
-    marks::Moment,
+    marks::MarkTime,
     policy::StampForm,
     wire::json::{
         Document, Value,
-        splice::Edits,
+        splice::Splices,
         string::{escape_into, quote, quote_into},
     },
 };
@@ -26,7 +26,7 @@ pub struct Stamp<'s> {
     /// Name of the tool; only earlier forms of the stamp contain it.
     pub tool: &'s str,
     /// Mark time of the call; only earlier forms of the stamp contain it.
-    pub moment: Moment,
+    pub moment: MarkTime,
 }
 
 impl Stamp<'_> {
@@ -53,7 +53,7 @@ impl Stamp<'_> {
 
 /// Properties read from a result's text.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Nature {
+pub struct ResultTraits {
     /// The result reports a failure.
     pub failed: bool,
     /// The result carries an execution ID of its own.
@@ -65,19 +65,19 @@ pub struct Nature {
 }
 
 /// Classifies a result's text. `error_patterns`: texts that are errors.
-pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
+pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
     let trimmed = text.trim_start();
     if !trimmed.starts_with('{') {
         let failed = error_patterns.is_match(text);
-        return Nature { failed, stamped: trimmed.starts_with("[execution_id:"), ..Nature::default() };
+        return ResultTraits { failed, stamped: trimmed.starts_with("[execution_id:"), ..ResultTraits::default() };
     }
     let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 1, &[]) else {
-        return Nature { failed: error_patterns.is_match(text), ..Nature::default() };
+        return ResultTraits { failed: error_patterns.is_match(text), ..ResultTraits::default() };
     };
     let root = document.root();
     let flag = |name: &str, word: &[u8]| root.get(name).is_some_and(|value| value.raw() == word);
     let error = root.get_some("error").is_some_and(|value| value.raw() != b"false" && !value.is_text(""));
-    Nature {
+    ResultTraits {
         failed: error || flag("success", b"false") || flag("isError", b"true"),
         stamped: root.get("execution_id").is_some(),
         object: true,
@@ -87,13 +87,13 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> Nature {
 
 /// Stamps a result whose content is a string. `content`: that string in the request; `nature`: properties of its text. A result that
 /// already carries this stamp stays unchanged.
-pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp: &Stamp<'_>, form: StampForm) {
+pub fn stamp_string(edits: &mut Splices, content: Value<'_>, nature: ResultTraits, stamp: &Stamp<'_>, form: StampForm) {
     let inside = content.span().start + 1;
     let text = || content.text().unwrap_or_default();
     if form == StampForm::Off || nature.stamped && is_stamped_so(&text(), stamp) {
         return;
     }
-    let wrap = |result: &str, edits: &mut Edits| edits.replace(content.span(), quote(&stamp.wrapped(result)));
+    let wrap = |result: &str, edits: &mut Splices| edits.replace(content.span(), quote(&stamp.wrapped(result)));
     if nature.object && nature.stamped {
         return wrap(&text(), edits);
     }
@@ -123,7 +123,7 @@ pub fn stamp_string(edits: &mut Edits, content: Value<'_>, nature: Nature, stamp
 }
 
 /// Stamps a result whose content is a list of parts, with a text part in front. `kind`: type of text parts.
-pub fn stamp_parts(edits: &mut Edits, parts: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
+pub fn stamp_parts(edits: &mut Splices, parts: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
     let first = parts.items().next();
     let stamped = first.and_then(|part| part.get("text")).and_then(Value::text).is_some_and(|text| {
         let text = format!("{text}\n");
@@ -164,7 +164,7 @@ mod tests {
     use super::*;
 
     fn stamp() -> Stamp<'static> {
-        Stamp { execution_id: "t_1763760000123_abc0000000000001", tool: "t", moment: Moment { time_ms: 1_763_760_000_123, counter: 1 } }
+        Stamp { execution_id: "t_1763760000123_abc0000000000001", tool: "t", moment: MarkTime { time_ms: 1_763_760_000_123, counter: 1 } }
     }
 
     fn patterns() -> RegexSet {
@@ -174,7 +174,7 @@ mod tests {
     fn stamped_json(json: &str, form: StampForm) -> String {
         let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap();
         let text = document.root().text().unwrap();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         stamp_string(&mut edits, document.root(), nature(&text, &patterns()), &stamp(), form);
         let out = edits.apply(document.bytes());
         serde_json::from_slice::<String>(&out).unwrap()
@@ -226,7 +226,7 @@ mod tests {
         let parts = |first: &str| format!(r#"[{{"type":"text","text":{}}},{{"type":"image_url"}}]"#, quote(first));
         let stamp_of = |json: &str| {
             let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap();
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             stamp_parts(&mut edits, document.root(), &stamp(), StampForm::Auto, "text");
             String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap()
         };

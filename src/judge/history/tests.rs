@@ -9,32 +9,43 @@ fn ring() -> KeyRing {
 }
 
 fn mark(tool: &str, arguments: &str, counter: u16) -> String {
-    ring().mint(&Scope::shared(), tool, arguments, Moment { time_ms: NOW, counter })
+    ring().mint(&Scope::shared(), tool, arguments, MarkTime { time_ms: NOW, counter })
 }
 
 fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
     PastCall { id: Some(id.to_owned().into()), name: "t".into(), arguments: arguments.into() }
 }
 
-fn result(id: &str) -> Item<'static> {
-    Item::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: Nature::default(), bytes: 1, raw: "\"\"" })
+fn result(id: &str) -> HistoryItem<'static> {
+    HistoryItem::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: ResultTraits::default(), bytes: 1, raw: "\"\"" })
 }
 
-fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
+fn codes(items: &[HistoryItem<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {
     let (checks, ring, scope) = (Checks::default(), ring(), Scope::shared());
     let window = Some(Duration::from_secs(60));
-    let known = [Remembered {
+    let known = [StoredCall {
         id: "kept".into(),
         tool: "t".into(),
-        moment: Moment { time_ms: NOW, counter: 9 },
+        moment: MarkTime { time_ms: NOW, counter: 9 },
         digest: 0,
         arguments: "{}".into(),
     }];
     let (remembered, unseen) = if adjacency == Adjacency::Free { (&known[..], true) } else { (&[][..], false) };
     let (now_ms, large) = (NOW + 1, 1 << 20);
     let (trail, told_apart) = (&[][..], false);
-    let rules =
-        Rules { checks: &checks, ring: &ring, scope: &scope, window, now_ms, large, adjacency, remembered, unseen, trail, told_apart };
+    let rules = HistoryRules {
+        checks: &checks,
+        ring: &ring,
+        scope: &scope,
+        window,
+        now_ms,
+        large,
+        adjacency,
+        remembered,
+        unseen,
+        trail,
+        told_apart,
+    };
     let history = verify(items, &rules);
     (history.violations.iter().map(|violation| violation.code.as_str()).collect(), history.executions.len())
 }
@@ -42,15 +53,15 @@ fn codes(items: &[Item<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize)
 #[test]
 fn pairings() {
     let (a, b) = (mark("t", "{}", 1), mark("t", "{\"x\":1}", 2));
-    let turn = |calls: Vec<PastCall<'static>>| Item::Assistant(calls);
+    let turn = |calls: Vec<PastCall<'static>>| HistoryItem::Assistant(calls);
     let ours = || turn(vec![call(&a, "{}"), call(&b, "{\"x\":1.0}")]);
-    let said = || Item::Assistant(Vec::new());
-    let strict: Vec<(Vec<Item<'_>>, Vec<&str>, usize)> = vec![
-        (vec![Item::User, ours(), result(&b), result(&a)], vec![], 2),
+    let said = || HistoryItem::Assistant(Vec::new());
+    let strict: Vec<(Vec<HistoryItem<'_>>, Vec<&str>, usize)> = vec![
+        (vec![HistoryItem::User, ours(), result(&b), result(&a)], vec![], 2),
         (vec![ours(), result(&a)], vec!["unanswered_call"], 1),
         (vec![ours(), result(&a), result(&b), result(&a)], vec!["duplicate_result"], 2),
         (vec![result(&a)], vec!["orphan_result"], 0),
-        (vec![ours(), result(&a), Item::User, result(&b)], vec!["message_order", "unanswered_call", "misordered_result"], 1),
+        (vec![ours(), result(&a), HistoryItem::User, result(&b)], vec!["message_order", "unanswered_call", "misordered_result"], 1),
         (vec![turn(vec![call(&a, "{\"y\":1}")]), result(&a)], vec!["altered_call"], 0),
         (vec![turn(vec![call("call_0", "{}")]), result("call_0")], vec!["unverified_call"], 0),
         (
@@ -63,13 +74,13 @@ fn pairings() {
     for (items, expected, executions) in strict {
         assert_eq!(codes(&items, Adjacency::Required), (expected, executions), "{items:?}");
     }
-    let free = vec![ours(), said(), Item::User, result(&a), result(&b)];
+    let free = vec![ours(), said(), HistoryItem::User, result(&a), result(&b)];
     assert_eq!(codes(&free, Adjacency::Free), (vec![], 2));
     let reused = vec![turn(vec![call("x", "{}")]), result("x"), turn(vec![call("x", "{}")]), result("x")];
     assert_eq!(codes(&reused, Adjacency::Free), (vec!["unverified_call"; 2], 0));
     let parallel = vec![turn(vec![call(&a, "{}")]), turn(vec![call(&b, "{\"x\":1}")]), said(), result(&a), said(), result(&b)];
     assert_eq!(codes(&parallel, Adjacency::Free), (vec![], 2));
-    assert_eq!(codes(&[Item::User, result("kept"), result("gone")], Adjacency::Free), (vec!["unverified_call"], 1));
+    assert_eq!(codes(&[HistoryItem::User, result("kept"), result("gone")], Adjacency::Free), (vec!["unverified_call"], 1));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::tail::Tail;
+use super::tail::TextWindow;
 
 /// Brackets and marks before an id that count as its own.
 const OPENERS_MAX: usize = 8;
@@ -29,7 +29,7 @@ pub(super) fn closer(opener: char) -> Option<char> {
 
 /// Start of the span that begins at `from`, extended by the marks directly before it and, if `blanks`, the blanks before those. Never
 /// before `floor`.
-pub(super) fn beginning(tail: &Tail, from: usize, floor: usize, blanks: bool) -> usize {
+pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize, blanks: bool) -> usize {
     let mut start = from;
     for _ in 0..OPENERS_MAX {
         match tail.before(start) {
@@ -40,7 +40,7 @@ pub(super) fn beginning(tail: &Tail, from: usize, floor: usize, blanks: bool) ->
     if blanks { before_blanks(tail, start, floor) } else { start }
 }
 
-fn before_blanks(tail: &Tail, from: usize, floor: usize) -> usize {
+fn before_blanks(tail: &TextWindow, from: usize, floor: usize) -> usize {
     let mut start = from;
     for _ in 0..BLANKS_MAX {
         match tail.before(start) {
@@ -53,7 +53,7 @@ fn before_blanks(tail: &Tail, from: usize, floor: usize) -> usize {
 
 /// Extends a citation's `span`, for removal, by the marks that enclose it directly and the blanks before. `inner`: marks opened inside
 /// `span`; `closed`: marks closed inside it. `None`: the following text isn't known yet.
-pub(super) fn enclosed(tail: &Tail, span: Range<usize>, inner: &str, closed: &str, floor: usize, last: bool) -> Option<Range<usize>> {
+pub(super) fn enclosed(tail: &TextWindow, span: Range<usize>, inner: &str, closed: &str, floor: usize, last: bool) -> Option<Range<usize>> {
     let Range { mut start, mut end } = span;
     for opener in inner.chars().rev() {
         match tail.after(end) {

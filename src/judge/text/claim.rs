@@ -3,15 +3,15 @@
 use std::collections::HashMap;
 
 use super::{
-    Evidence, Known, PhraseRule, Rules, Whereabouts,
-    item::{Block, Id},
-    object::{self, Object},
+    Evidence, ExecutionOrigin, LedgerAnswer, PhraseRule, TextRules,
+    item::{ScannedBlock, ScannedId},
+    object::{self, BlockObject},
     shape,
-    tail::Tail,
+    tail::TextWindow,
 };
 use crate::{
     judge::{
-        claims::{evidence::Source, language::fold::fold},
+        claims::{evidence::ToolResult, language::fold::fold},
         text::scan::{label, record::Record},
     },
     violation::{Code, Severity, Violation},
@@ -90,7 +90,7 @@ const INNER_MAX: usize = 64;
 
 /// Outcome of judging one citation.
 #[derive(Debug)]
-pub(super) enum Ruling {
+pub(super) enum CitationVerdict {
     /// A quotation, not a citation.
     Quotation,
     /// A valid citation of this execution.
@@ -102,38 +102,44 @@ pub(super) enum Ruling {
 }
 
 /// Judges an id in the form of an execution ID.
-pub(super) fn judge_id(id: &Id, labelled: bool, rules: &Rules, evidence: &dyn Evidence, known: &HashMap<String, Known>) -> Ruling {
+pub(super) fn judge_id(
+    id: &ScannedId,
+    labelled: bool,
+    rules: &TextRules,
+    evidence: &dyn Evidence,
+    known: &HashMap<String, LedgerAnswer>,
+) -> CitationVerdict {
     let tool_registered = |text: &str| evidence.is_registered(shape::tool(text));
     for reading in readings(id) {
         let canonical = shape::canonical(reading);
         let ours = match evidence.whereabouts(&canonical) {
-            Whereabouts::NotOurs => continue,
-            Whereabouts::Here { expired: false } => return Ruling::Verified(canonical),
-            Whereabouts::Here { expired: true } => Code::ExpiredExecution,
-            Whereabouts::Elsewhere => match known.get(&canonical) {
-                Some(Known { same_session: true, .. }) => return Ruling::Verified(canonical),
-                Some(Known { unavailable: true, .. }) => return Ruling::Against(unanswered(rules, &canonical)),
-                None if rules.ask_ledger => return Ruling::Ask(canonical),
+            ExecutionOrigin::NotOurs => continue,
+            ExecutionOrigin::Here { expired: false } => return CitationVerdict::Verified(canonical),
+            ExecutionOrigin::Here { expired: true } => Code::ExpiredExecution,
+            ExecutionOrigin::Elsewhere => match known.get(&canonical) {
+                Some(LedgerAnswer { same_session: true, .. }) => return CitationVerdict::Verified(canonical),
+                Some(LedgerAnswer { unavailable: true, .. }) => return CitationVerdict::Against(unanswered(rules, &canonical)),
+                None if rules.ask_ledger => return CitationVerdict::Ask(canonical),
                 // It was issued here, and its result may stand where nobody can see it.
-                Some(_) | None if evidence.is_incomplete() => return Ruling::Against(unknowable(rules)),
+                Some(_) | None if evidence.is_incomplete() => return CitationVerdict::Against(unknowable(rules)),
                 Some(_) | None => Code::ExecutionElsewhere,
             },
         };
-        return Ruling::Against(citation(rules, ours, &canonical));
+        return CitationVerdict::Against(citation(rules, ours, &canonical));
     }
     let quotable = !labelled && !readings(id).into_iter().any(tool_registered);
     if quotable && (evidence.is_quotation(&id.text) || evidence.is_quotation(&shape::canonical(&id.text))) {
-        return Ruling::Quotation;
+        return CitationVerdict::Quotation;
     }
     if quotable && evidence.is_incomplete() {
-        return Ruling::Against(unknowable(rules));
+        return CitationVerdict::Against(unknowable(rules));
     }
     let [_, bare, _] = readings(id);
-    Ruling::Against(citation(rules, Code::UnknownExecution, bare))
+    CitationVerdict::Against(citation(rules, Code::UnknownExecution, bare))
 }
 
 /// The ids that a run may hold: all of it, without underscores of emphasis, from the last markup on.
-fn readings(id: &Id) -> [&str; 3] {
+fn readings(id: &ScannedId) -> [&str; 3] {
     let bare = |text: &'_ str| text.len() - text.trim_start_matches(['_', '-']).len();
     let from = |at: usize| id.text.get(at..).unwrap_or_default();
     let cut = from(id.cut);
@@ -141,30 +147,30 @@ fn readings(id: &Id) -> [&str; 3] {
 }
 
 /// Judges a labelled value that doesn't have the form of an execution ID.
-pub(super) fn judge_value(text: &str, raw: &str, rules: &Rules, evidence: &dyn Evidence) -> Ruling {
+pub(super) fn judge_value(text: &str, raw: &str, rules: &TextRules, evidence: &dyn Evidence) -> CitationVerdict {
     if !label::asserts(text) || evidence.is_quotation(text) || evidence.is_quotation(raw) {
-        return Ruling::Quotation;
+        return CitationVerdict::Quotation;
     }
     if evidence.is_incomplete() {
-        return Ruling::Against(unknowable(rules));
+        return CitationVerdict::Against(unknowable(rules));
     }
-    Ruling::Against(citation(rules, Code::UnknownExecution, text))
+    CitationVerdict::Against(citation(rules, Code::UnknownExecution, text))
 }
 
 /// Violation for an id that only the ledger knows, if it didn't answer in time.
-fn unanswered(rules: &Rules, id: &str) -> Option<Violation> {
+fn unanswered(rules: &TextRules, id: &str) -> Option<Violation> {
     let message = format!("the ledger didn't say in time whether `{}` belongs to this session", quoted(id));
     let advice = "cite only executions whose results are in this conversation, or call the tool again";
     rules.checks.violation(Code::LedgerUnavailable, Some(shape::tool(id)), message, advice)
 }
 
 /// Violation for a claim that depends on an unknown part of the conversation.
-fn unknowable(rules: &Rules) -> Option<Violation> {
+fn unknowable(rules: &TextRules) -> Option<Violation> {
     let message = "an earlier part of the conversation, which toolmark can't see, may hold what is said here";
     rules.checks.violation(Code::NotJudged, None, message, "")
 }
 
-fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
+fn citation(rules: &TextRules, code: Code, id: &str) -> Option<Violation> {
     let tool = Some(shape::tool(id)).filter(|tool| !tool.is_empty() && shape::is_id(id));
     let (wrong, advice) = match code {
         Code::ExpiredExecution => ("is too old to be cited", "call the tool again and cite the execution_id of its new result"),
@@ -181,7 +187,7 @@ fn citation(rules: &Rules, code: Code, id: &str) -> Option<Violation> {
 }
 
 /// Violation for a block that is too long to be judged; it blocks whatever the policy's severities.
-pub(super) fn too_long(rules: &Rules) -> Violation {
+pub(super) fn too_long(rules: &TextRules) -> Violation {
     Violation {
         code: Code::MissingExecutionId,
         severity: Severity::Block,
@@ -193,7 +199,7 @@ pub(super) fn too_long(rules: &Rules) -> Violation {
 }
 
 /// Judges a phrase that requires a tool's success.
-pub(super) fn judge_phrase(said: &str, number: usize, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+pub(super) fn judge_phrase(said: &str, number: usize, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
     let rule = rules.phrases.get(number)?;
     if rule.requires.iter().any(|tool| is_backed(rule, tool, said, evidence)) {
         return None;
@@ -221,8 +227,8 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
         return evidence.succeeded(tool);
     }
     let Some(grounds) = evidence.grounds() else { return true };
-    let of_tool = |source: &&Source| source.tool == tool && !source.failed && (source.recent || !rule.turn);
-    let results: Vec<&Source> = grounds.results.iter().filter(of_tool).collect();
+    let of_tool = |source: &&ToolResult| source.tool == tool && !source.failed && (source.recent || !rule.turn);
+    let results: Vec<&ToolResult> = grounds.results.iter().filter(of_tool).collect();
     if results.is_empty() {
         // It succeeded in a part of the conversation that isn't here: what it said can't be told.
         return !rule.turn;
@@ -236,17 +242,23 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
 }
 
 /// An execution that an object names, if toolmark issued its id.
-struct Cited {
+struct CitedExecution {
     start: usize,
     tool: String,
     id: String,
 }
 
 /// Judges the objects of a block; the ids in it are judged separately.
-pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules, evidence: &dyn Evidence) -> Vec<Violation> {
-    let mut objects: Vec<&Object> = block.objects.iter().collect();
+pub(super) fn judge_block(
+    block: &ScannedBlock,
+    whole: &str,
+    tail: &TextWindow,
+    rules: &TextRules,
+    evidence: &dyn Evidence,
+) -> Vec<Violation> {
+    let mut objects: Vec<&BlockObject> = block.objects.iter().collect();
     objects.sort_by_key(|object| object.span.start);
-    let cited: Vec<Cited> = objects.iter().filter_map(|object| cited(object, tail, evidence)).collect();
+    let cited: Vec<CitedExecution> = objects.iter().filter_map(|object| cited(object, tail, evidence)).collect();
     let mut covered = 0;
     let mut looked_up = 0;
     let mut quotation = None;
@@ -258,7 +270,7 @@ pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules
             covered = covered.max(object.span.end);
         }
         let Some(violation) = judge_object(object, own, inside, &cited, tail, rules, evidence) else {
-            let compare = |own: &Cited| super::compare::compare(object, &own.id, tail, rules, evidence);
+            let compare = |own: &CitedExecution| super::compare::compare(object, &own.id, tail, rules, evidence);
             violations.extend(own.into_iter().flat_map(compare));
             continue;
         };
@@ -275,15 +287,15 @@ pub(super) fn judge_block(block: &Block, whole: &str, tail: &Tail, rules: &Rules
 }
 
 fn judge_object(
-    object: &Object,
-    own: Option<&Cited>,
+    object: &BlockObject,
+    own: Option<&CitedExecution>,
     inside: bool,
-    cited: &[Cited],
-    tail: &Tail,
-    rules: &Rules,
+    cited: &[CitedExecution],
+    tail: &TextWindow,
+    rules: &TextRules,
     evidence: &dyn Evidence,
 ) -> Option<Violation> {
-    let Named { named, tool, bond } = named(object, tail, evidence)?;
+    let NamedTool { named, tool, bond } = named(object, tail, evidence)?;
     let tool = &*tool;
     if let Some(own) = own {
         if own.tool == tool || own.tool == named {
@@ -298,14 +310,14 @@ fn judge_object(
         || inner.into_iter().any(|cited| cited.tool == tool)
         || asserts_id(object, tail, evidence)
         || !object.is_result(tail, tool, evidence)
-        || bond == Bond::Name && !object.is_strong()
+        || bond == ToolRelation::Name && !object.is_strong()
     {
         return None;
     }
     missing_id(tool, rules)
 }
 
-fn missing_id(tool: &str, rules: &Rules) -> Option<Violation> {
+fn missing_id(tool: &str, rules: &TextRules) -> Option<Violation> {
     rules.checks.violation(
         Code::MissingExecutionId,
         Some(tool),
@@ -315,7 +327,7 @@ fn missing_id(tool: &str, rules: &Rules) -> Option<Violation> {
 }
 
 /// Judges a record: lines about a tool. `labels`: labelled ids are judged separately.
-pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
     let named = object::tool_name(record.tool.as_deref()?);
     let tool = evidence.tool_named(&named)?;
     if !record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name))) {
@@ -329,7 +341,7 @@ pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &R
         }
         if label::asserts(id) && !evidence.is_quotation(id) && !evidence.is_quotation(raw) {
             return match judge_value(id, raw, rules, evidence) {
-                Ruling::Against(violation) if !labels => violation,
+                CitationVerdict::Against(violation) if !labels => violation,
                 _ => None,
             };
         }
@@ -341,9 +353,9 @@ pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &R
 }
 
 /// True if a block with an execution id presents a result of a tool.
-pub(super) fn presents(block: &Block, tail: &Tail, evidence: &dyn Evidence) -> bool {
+pub(super) fn presents(block: &ScannedBlock, tail: &TextWindow, evidence: &dyn Evidence) -> bool {
     let with_id = block.objects.iter().any(|object| object.id.is_some());
-    let presents = |object: &Object| named(object, tail, evidence).is_some_and(|named| object.is_result(tail, &named.tool, evidence));
+    let presents = |object: &BlockObject| named(object, tail, evidence).is_some_and(|named| object.is_result(tail, &named.tool, evidence));
     with_id && block.objects.iter().take(INNER_MAX).any(presents)
 }
 
@@ -372,7 +384,7 @@ fn is_grounded(record: &Record, evidence: &dyn Evidence) -> bool {
 
 /// Relation of an object to its tool.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Bond {
+enum ToolRelation {
     /// A member names the tool.
     Member,
     /// The object's introduction says that it is a result of the tool.
@@ -382,28 +394,28 @@ enum Bond {
 }
 
 /// The tool that an object is about.
-struct Named {
+struct NamedTool {
     named: String,
     tool: String,
-    bond: Bond,
+    bond: ToolRelation,
 }
 
-fn named(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Named> {
+fn named(object: &BlockObject, tail: &TextWindow, evidence: &dyn Evidence) -> Option<NamedTool> {
     if let Some(span) = object.tool.clone() {
         let named = object::tool_name(tail.slice(span));
         let tool = evidence.tool_named(&named)?.to_owned();
-        return Some(Named { named, tool, bond: Bond::Member });
+        return Some(NamedTool { named, tool, bond: ToolRelation::Member });
     }
     let registered = |name: &str| evidence.is_registered(name).then(|| name.to_owned());
     if let Some(name) = object.under.clone().map(|span| super::fold::plain(tail.slice(span)))
         && let Some(tool) = registered(without_result(&name))
     {
-        let bond = if without_result(&name) == name { Bond::Name } else { Bond::Lead };
-        return Some(Named { named: tool.clone(), tool, bond });
+        let bond = if without_result(&name) == name { ToolRelation::Name } else { ToolRelation::Lead };
+        return Some(NamedTool { named: tool.clone(), tool, bond });
     }
     let lead = object.lead.clone().map(|span| super::fold::plain(tail.slice(span)))?;
     let (tool, bond) = introduced(&lead, evidence)?;
-    Some(Named { named: tool.clone(), tool, bond })
+    Some(NamedTool { named: tool.clone(), tool, bond })
 }
 
 /// `name` without a suffix for results: `check_net_result` names `check_net`.
@@ -413,7 +425,7 @@ fn without_result(name: &str) -> &str {
 }
 
 /// The tool whose result `lead` introduces: `check_net() ->`, `check_net_result =`, `The result of check_net:`.
-fn introduced(lead: &str, evidence: &dyn Evidence) -> Option<(String, Bond)> {
+fn introduced(lead: &str, evidence: &dyn Evidence) -> Option<(String, ToolRelation)> {
     let lower = lead.to_lowercase();
     if NO_RESULT.iter().any(|word| lower.contains(word)) {
         return None;
@@ -435,15 +447,15 @@ fn introduced(lead: &str, evidence: &dyn Evidence) -> Option<(String, Bond)> {
         let said = name != bare || after.starts_with('(') || RESULT_WORDS.iter().any(|word| lower.contains(word));
         let last = after.trim_end_matches([' ', '*', '`']).len() <= 2;
         return match (said, last) {
-            (true, _) => Some((name.to_owned(), Bond::Lead)),
-            (false, true) => Some((name.to_owned(), Bond::Name)),
+            (true, _) => Some((name.to_owned(), ToolRelation::Lead)),
+            (false, true) => Some((name.to_owned(), ToolRelation::Name)),
             (false, false) => None,
         };
     }
     None
 }
 
-fn cited(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Cited> {
+fn cited(object: &BlockObject, tail: &TextWindow, evidence: &dyn Evidence) -> Option<CitedExecution> {
     let value = object.id.clone()?;
     let plain = super::fold::plain(tail.slice(value));
     let id = plain.trim();
@@ -451,14 +463,14 @@ fn cited(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> Option<Cited>
         return None;
     }
     let ours = match evidence.whereabouts(&shape::canonical(id)) {
-        Whereabouts::Here { .. } | Whereabouts::Elsewhere => true,
-        Whereabouts::NotOurs => false,
+        ExecutionOrigin::Here { .. } | ExecutionOrigin::Elsewhere => true,
+        ExecutionOrigin::NotOurs => false,
     };
-    ours.then(|| Cited { start: object.span.start, tool: shape::tool(id).to_owned(), id: shape::canonical(id) })
+    ours.then(|| CitedExecution { start: object.span.start, tool: shape::tool(id).to_owned(), id: shape::canonical(id) })
 }
 
 /// True if the object's execution id is judged as a citation of its own.
-fn asserts_id(object: &Object, tail: &Tail, evidence: &dyn Evidence) -> bool {
+fn asserts_id(object: &BlockObject, tail: &TextWindow, evidence: &dyn Evidence) -> bool {
     let Some(value) = object.id.clone() else { return false };
     let raw = tail.slice(value);
     let text = super::fold::plain(raw);

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{around, tail::Tail};
+use super::{around, tail::TextWindow};
 
 /// Words and marks before a citation that are looked at.
 const TOKENS_MAX: usize = 20;
@@ -18,7 +18,7 @@ const WORD_BYTES_MAX: usize = 24;
 
 /// Role of a word in a clause that introduces an id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Role {
+enum WordRole {
     /// Begins a phrase that can be removed from the middle of a sentence: `with`.
     Preposition,
     /// Begins a clause that can be removed from the end of a sentence: `see`, `whose`, `and`.
@@ -233,13 +233,13 @@ const PARTS: [&str; 136] = [
     "number",
 ];
 
-fn role(word: &str) -> Option<Role> {
+fn role(word: &str) -> Option<WordRole> {
     let word = word.to_lowercase();
     let is = |words: &[&str]| words.contains(&word.as_str());
     match () {
-        () if is(&PREPOSITIONS) => Some(Role::Preposition),
-        () if is(&CONJUNCTIONS) => Some(Role::Conjunction),
-        () if is(&PARTS) => Some(Role::Part),
+        () if is(&PREPOSITIONS) => Some(WordRole::Preposition),
+        () if is(&CONJUNCTIONS) => Some(WordRole::Conjunction),
+        () if is(&PARTS) => Some(WordRole::Part),
         () => None,
     }
 }
@@ -251,8 +251,8 @@ fn may_begin(start: &str) -> bool {
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Token {
-    Word(Role),
+enum ClauseToken {
+    Word(WordRole),
     /// An opening bracket.
     Open(char),
     /// A comma, a dash, a colon.
@@ -271,16 +271,16 @@ enum Edge {
 }
 
 /// Tokens before a place, the nearest first, each with its start.
-struct Before {
-    tokens: Vec<(usize, Token)>,
+struct BeforeCitation {
+    tokens: Vec<(usize, ClauseToken)>,
     edge: Edge,
     /// Start of the outermost token, or of the list item's mark.
     start: usize,
 }
 
-impl Before {
+impl BeforeCitation {
     fn says_words(&self) -> bool {
-        self.tokens.iter().any(|(_, token)| matches!(token, Token::Word(_)))
+        self.tokens.iter().any(|(_, token)| matches!(token, ClauseToken::Word(_)))
     }
 }
 
@@ -289,10 +289,10 @@ fn inside(c: char) -> bool {
 }
 
 /// Reads backwards from `from`, never past `floor`. `partial`: the word that ends there may go on.
-fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
+fn before(tail: &TextWindow, from: usize, floor: usize, partial: bool) -> BeforeCitation {
     let text = tail.slice(tail.boundary(from.saturating_sub(BYTES_MAX).max(floor))..from);
     let base = from - text.len();
-    let mut read = Before { tokens: Vec::new(), edge: Edge::Other, start: from };
+    let mut read = BeforeCitation { tokens: Vec::new(), edge: Edge::Other, start: from };
     let mut at = text.len();
     loop {
         let rest = text.get(..at).unwrap_or_default();
@@ -323,8 +323,8 @@ fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
             let known = role(said);
             let open = partial && read.tokens.is_empty() && end == text.len() && said.len() <= WORD_BYTES_MAX && may_begin(said);
             match known {
-                Some(role) => read.tokens.push((base + start, Token::Word(role))),
-                None if open => read.tokens.push((base + start, Token::Word(Role::Part))),
+                Some(role) => read.tokens.push((base + start, ClauseToken::Word(role))),
+                None if open => read.tokens.push((base + start, ClauseToken::Word(WordRole::Part))),
                 None => {
                     // The number of a list item begins its line.
                     return read;
@@ -343,12 +343,12 @@ fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
                 return read;
             }
             '(' | '[' | '（' | '［' | '【' => {
-                read.tokens.push((base + place, Token::Open(c)));
+                read.tokens.push((base + place, ClauseToken::Open(c)));
                 read.start = base + place;
                 return read;
             }
             ',' | ';' | ':' | '–' | '—' | '-' | '|' | '·' | '：' | '，' | '\'' | '’' => {
-                read.tokens.push((base + place, Token::Mark(c)))
+                read.tokens.push((base + place, ClauseToken::Mark(c)))
             }
             '.' | '!' | '?' | '。' | '…' => {
                 // `1. ` begins an item.
@@ -370,7 +370,7 @@ fn before(tail: &Tail, from: usize, floor: usize, partial: bool) -> Before {
 }
 
 /// Earliest start of the text that may be removed with a citation at `from`.
-pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
+pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize) -> usize {
     let start = around::beginning(tail, from, floor, true);
     let read = before(tail, from, floor, true);
     // In brackets it may be all that its line says, too.
@@ -382,7 +382,7 @@ pub(super) fn beginning(tail: &Tail, from: usize, floor: usize) -> usize {
 
 /// Text after a citation.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Next {
+enum AfterCitation {
     End,
     Newline,
     /// The end of a sentence, and its place.
@@ -395,57 +395,57 @@ enum Next {
 }
 
 /// Classifies the text after a citation; `None`: it isn't known yet.
-fn next(tail: &Tail, from: usize, last: bool) -> Option<Next> {
+fn next(tail: &TextWindow, from: usize, last: bool) -> Option<AfterCitation> {
     let rest = tail.from(from);
     let rest = rest.get(..rest.floor_char_boundary(BYTES_MAX)).unwrap_or(rest);
     let after = rest.trim_start_matches([' ', '\t', '\u{a0}', '*', '_', '`', '"', '”', '»']);
     let Some(c) = after.chars().next() else {
-        return if last || rest.len() >= BYTES_MAX { Some(Next::End) } else { None };
+        return if last || rest.len() >= BYTES_MAX { Some(AfterCitation::End) } else { None };
     };
     let end = from + (rest.len() - after.len()) + c.len_utf8();
     Some(match c {
-        '\n' | '\r' => Next::Newline,
+        '\n' | '\r' => AfterCitation::Newline,
         '.' | '!' | '?' | '。' => match after.chars().nth(1) {
             None if !last => return None,
-            Some(next) if !next.is_whitespace() && c != '。' && !matches!(next, '*' | '_' | ')' | '"') => Next::Other,
-            Some(_) | None => Next::Stop(end),
+            Some(next) if !next.is_whitespace() && c != '。' && !matches!(next, '*' | '_' | ')' | '"') => AfterCitation::Other,
+            Some(_) | None => AfterCitation::Stop(end),
         },
-        ',' | ';' | '，' => Next::Comma(end),
-        ')' | ']' | '）' | '］' | '】' => Next::Close(end),
-        '|' => Next::Bar,
-        _ => Next::Other,
+        ',' | ';' | '，' => AfterCitation::Comma(end),
+        ')' | ']' | '）' | '］' | '】' => AfterCitation::Close(end),
+        '|' => AfterCitation::Bar,
+        _ => AfterCitation::Other,
     })
 }
 
 /// Span to remove for the citation in `span`, which includes its enclosing marks and the blanks before. `labelled`: a label with a colon or
 /// the like belongs to it. `Some(None)`: it stays. `None`: the following text isn't known yet.
-pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: usize, last: bool) -> Option<Option<Range<usize>>> {
+pub(super) fn removal(tail: &TextWindow, span: Range<usize>, labelled: bool, floor: usize, last: bool) -> Option<Option<Range<usize>>> {
     let whole = tail.slice(span.clone());
     let from = span.start + (whole.len() - whole.trim_start().len());
     let enclosed = whole.trim_start().starts_with(['(', '[', '（', '［', '【', '<', '「']);
     let next = next(tail, span.end, last)?;
     let blanks = |at: usize| around::beginning(tail, at, at, true).min(back(tail, at, floor));
     let read = before(tail, from, floor, false);
-    let ends = matches!(next, Next::End | Next::Newline | Next::Stop(_));
+    let ends = matches!(next, AfterCitation::End | AfterCitation::Newline | AfterCitation::Stop(_));
     let outermost = read.tokens.last().copied();
     // A bracket that holds no more than what introduces the id.
-    if let Some((at, Token::Open(_))) = outermost {
+    if let Some((at, ClauseToken::Open(_))) = outermost {
         return Some(match next {
-            Next::Close(end) => Some(blanks(at)..end),
-            Next::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end, last)?),
-            Next::End | Next::Newline | Next::Stop(_) | Next::Bar | Next::Other => None,
+            AfterCitation::Close(end) => Some(blanks(at)..end),
+            AfterCitation::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end, last)?),
+            AfterCitation::End | AfterCitation::Newline | AfterCitation::Stop(_) | AfterCitation::Bar | AfterCitation::Other => None,
         });
     }
     if !read.says_words() {
         return Some(match outermost {
-            None if read.edge != Edge::Other && next == Next::Other && !labelled && !enclosed => None,
+            None if read.edge != Edge::Other && next == AfterCitation::Other && !labelled && !enclosed => None,
             None if read.edge == Edge::Line && ends => Some(line(tail, &read, span, next, floor)),
             None if read.edge == Edge::Sentence && labelled && ends => Some(sentence(span, next)),
             None => Some(span),
-            Some((_, Token::Mark('|'))) => None,
-            Some((_, Token::Mark(':' | '：' | '\'' | '’'))) => enclosed.then_some(span),
+            Some((_, ClauseToken::Mark('|'))) => None,
+            Some((_, ClauseToken::Mark(':' | '：' | '\'' | '’'))) => enclosed.then_some(span),
             // `It is up, X.`
-            Some((at, _)) if ends || matches!(next, Next::Close(_)) => Some(blanks(at)..span.end),
+            Some((at, _)) if ends || matches!(next, AfterCitation::Close(_)) => Some(blanks(at)..span.end),
             Some(_) => Some(span),
         });
     }
@@ -461,51 +461,54 @@ pub(super) fn removal(tail: &Tail, span: Range<usize>, labelled: bool, floor: us
         });
     }
     let lead = read.tokens.iter().enumerate().rev().find_map(|(number, (at, token))| match token {
-        Token::Word(role) if *role != Role::Part => Some((number, *at, *role)),
+        ClauseToken::Word(role) if *role != WordRole::Part => Some((number, *at, *role)),
         _ => None,
     });
     let Some((number, at, role)) = lead else {
         return Some(match outermost {
             // `It is up, execution X.`, `It is up – execution X.`
-            Some((at, Token::Mark(',' | ';' | '–' | '—' | '-' | '·' | '，'))) if ends || matches!(next, Next::Close(_)) => {
+            Some((at, ClauseToken::Mark(',' | ';' | '–' | '—' | '-' | '·' | '，'))) if ends || matches!(next, AfterCitation::Close(_)) => {
                 Some(blanks(at)..span.end)
             }
             _ => None,
         });
     };
-    if !(ends || matches!(next, Next::Comma(_) | Next::Close(_)) || role == Role::Preposition && next == Next::Other) {
+    if !(ends
+        || matches!(next, AfterCitation::Comma(_) | AfterCitation::Close(_))
+        || role == WordRole::Preposition && next == AfterCitation::Other)
+    {
         return Some(None);
     }
     Some(match read.tokens.get(number + 1) {
-        Some((mark, Token::Mark(',' | ';' | '–' | '—' | '-' | '，'))) => match next {
-            Next::Comma(end) => Some(blanks(*mark)..end),
+        Some((mark, ClauseToken::Mark(',' | ';' | '–' | '—' | '-' | '，'))) => match next {
+            AfterCitation::Comma(end) => Some(blanks(*mark)..end),
             _ => Some(blanks(*mark)..span.end),
         },
-        Some((_, Token::Mark(_))) => None,
+        Some((_, ClauseToken::Mark(_))) => None,
         Some(_) | None => Some(blanks(at)..span.end),
     })
 }
 
 /// Start of the blanks before `at`.
-fn back(tail: &Tail, at: usize, floor: usize) -> usize {
+fn back(tail: &TextWindow, at: usize, floor: usize) -> usize {
     let text = tail.slice(tail.boundary(at.saturating_sub(BLANKS_MAX).max(floor))..at);
     at - (text.len() - text.trim_end().len())
 }
 
 /// End of the blanks after `at`; `None`: more may follow.
-fn past_blanks(tail: &Tail, at: usize, last: bool) -> Option<usize> {
+fn past_blanks(tail: &TextWindow, at: usize, last: bool) -> Option<usize> {
     let rest = tail.from(at);
     let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     (last || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
 }
 
 /// Span of a line with only the citation, from its list item's mark on, with the blanks before.
-fn line(tail: &Tail, read: &Before, span: Range<usize>, next: Next, floor: usize) -> Range<usize> {
-    let end = if let Next::Stop(end) = next { end } else { span.end };
+fn line(tail: &TextWindow, read: &BeforeCitation, span: Range<usize>, next: AfterCitation, floor: usize) -> Range<usize> {
+    let end = if let AfterCitation::Stop(end) = next { end } else { span.end };
     back(tail, read.start.min(span.start.max(read.start)), floor).min(span.start)..end
 }
 
-fn sentence(span: Range<usize>, next: Next) -> Range<usize> {
-    let end = if let Next::Stop(end) = next { end } else { span.end };
+fn sentence(span: Range<usize>, next: AfterCitation) -> Range<usize> {
+    let end = if let AfterCitation::Stop(end) = next { end } else { span.end };
     span.start..end
 }

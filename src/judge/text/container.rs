@@ -4,8 +4,8 @@
 //! they need no closing.
 
 use super::{
-    fence::{Fences, Mode},
-    tail::Tail,
+    fence::{CodeFenceTracker, TextMode},
+    tail::TextWindow,
 };
 
 /// Nested elements that are closed.
@@ -64,7 +64,7 @@ pub(super) struct Containers {
 
 impl Containers {
     /// Reads the released text up to `end`.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, end: usize, last: bool) {
+    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, end: usize, last: bool) {
         while self.at < end {
             let rest = tail.bytes(self.at..end);
             if self.comment {
@@ -88,7 +88,8 @@ impl Containers {
             }
             let here = rest.get(offset..).unwrap_or_default();
             let place = self.at + offset;
-            let length = if fences.mode(place) == Mode::Prose || here.first() == Some(&b'\n') { self.read(here, place, fences) } else { 1 };
+            let length =
+                if fences.mode(place) == TextMode::Prose || here.first() == Some(&b'\n') { self.read(here, place, fences) } else { 1 };
             // A mark that may go on is read again with what follows.
             if length >= here.len() && here.first() != Some(&b'\n') && here.len() <= NAME_BYTES_MAX && !last {
                 self.at = place;
@@ -99,7 +100,7 @@ impl Containers {
     }
 
     /// Number of bytes of the mark at the beginning of `here`.
-    fn read(&self, here: &[u8], _place: usize, _fences: &Fences) -> usize {
+    fn read(&self, here: &[u8], _place: usize, _fences: &CodeFenceTracker) -> usize {
         match here.first() {
             Some(b'`') => here.iter().take_while(|byte| **byte == b'`').count(),
             Some(b'<') if here.starts_with(b"<!--") => 4,
@@ -112,8 +113,8 @@ impl Containers {
     }
 
     /// Handles that mark; returns the number of bytes consumed.
-    fn take(&mut self, here: &[u8], length: usize, place: usize, fences: &Fences) -> usize {
-        let prose = fences.mode(place) == Mode::Prose;
+    fn take(&mut self, here: &[u8], length: usize, place: usize, fences: &CodeFenceTracker) -> usize {
+        let prose = fences.mode(place) == TextMode::Prose;
         let fresh = std::mem::replace(&mut self.fresh, false);
         match here.first() {
             Some(b'\n') => {
@@ -168,7 +169,7 @@ impl Containers {
     }
 
     /// Text that closes everything open at `end`, the end of the released text.
-    pub fn closing(&self, tail: &Tail, fences: &Fences, end: usize) -> String {
+    pub fn closing(&self, tail: &TextWindow, fences: &CodeFenceTracker, end: usize) -> String {
         let mut closing = String::new();
         // One in a block quote or list item ends with it, at the empty line that follows.
         let over = fences.change_after(end).is_some_and(|after| tail.slice(end..after).trim().is_empty());

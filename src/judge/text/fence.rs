@@ -17,11 +17,11 @@ const ITEMS_MAX: usize = 16;
 /// Digits of a list item's number.
 const NUMBER_MAX: usize = 9;
 
-use super::tail::Tail;
+use super::tail::TextWindow;
 
 /// Kind of text at a place.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub(super) enum Mode {
+pub(super) enum TextMode {
     /// Not fenced.
     #[default]
     Prose,
@@ -35,7 +35,7 @@ pub(super) enum Mode {
 
 /// State of the current line as a possible fence.
 #[derive(Debug, Default)]
-enum Line {
+enum FenceLine {
     /// Only indentation and the marks of block quotes and list items so far.
     #[default]
     Prefix,
@@ -79,15 +79,15 @@ impl Fence {
 #[derive(Clone, Copy, Debug, Default)]
 struct Change {
     at: usize,
-    mode: Mode,
+    mode: TextMode,
     fence: Option<Fence>,
 }
 
 /// Code fences of a text.
 #[derive(Debug, Default)]
-pub(super) struct Fences {
+pub(super) struct CodeFenceTracker {
     at: usize,
-    line: Line,
+    line: FenceLine,
     /// Start of the current line, and of its marks.
     start: usize,
     marks: usize,
@@ -105,13 +105,13 @@ pub(super) struct Fences {
     changes: VecDeque<Change>,
 }
 
-impl Fences {
+impl CodeFenceTracker {
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &Tail) {
+    pub fn advance(&mut self, tail: &TextWindow) {
         let end = tail.end();
         while self.at < end {
             let rest = tail.bytes(self.at..end);
-            if matches!(self.line, Line::Plain) {
+            if matches!(self.line, FenceLine::Plain) {
                 let Some(newline) = memchr::memchr(b'\n', rest) else { break };
                 self.at += newline + 1;
                 self.begin_line();
@@ -125,7 +125,7 @@ impl Fences {
     }
 
     /// Kind of text at `place`.
-    pub fn mode(&self, place: usize) -> Mode {
+    pub fn mode(&self, place: usize) -> TextMode {
         self.change(place).mode
     }
 
@@ -149,13 +149,13 @@ impl Fences {
 
     /// Start of the current line's marks, if they may open a fence.
     pub fn opening(&self) -> Option<usize> {
-        (self.open.is_none() && matches!(self.line, Line::Marks(..) | Line::Info(..))).then_some(self.marks)
+        (self.open.is_none() && matches!(self.line, FenceLine::Marks(..) | FenceLine::Info(..))).then_some(self.marks)
     }
 
     /// Place up to which every change of mode is known. A fence in a block quote or list item has ended before the current line if that
     /// line is outside of it; only the text after the line's blanks shows that.
     pub fn known(&self) -> usize {
-        let undecided = matches!(self.line, Line::Prefix) && self.open.is_some_and(|open| !open.is_outermost());
+        let undecided = matches!(self.line, FenceLine::Prefix) && self.open.is_some_and(|open| !open.is_outermost());
         if undecided { self.start } else { self.at }
     }
 
@@ -176,48 +176,50 @@ impl Fences {
     }
 
     fn begin_line(&mut self) {
-        (self.line, self.start) = (Line::Prefix, self.at);
+        (self.line, self.start) = (FenceLine::Prefix, self.at);
         (self.column, self.base, self.quotes, self.takes_blank) = (0, 0, 0, false);
     }
 
     fn read(&mut self, byte: u8) {
         if byte == b'\n' {
             match std::mem::take(&mut self.line) {
-                Line::Marks(mark, count) => self.mark(mark, count, ""),
-                Line::Info(mark, count, info) => self.mark(mark, count, info.trim()),
+                FenceLine::Marks(mark, count) => self.mark(mark, count, ""),
+                FenceLine::Info(mark, count, info) => self.mark(mark, count, info.trim()),
                 // An empty line ends a block quote.
-                Line::Prefix if self.open.is_some_and(|open| self.quotes < open.quotes) => self.leave(),
-                Line::Prefix | Line::Bullet | Line::Number(_) | Line::Plain => {}
+                FenceLine::Prefix if self.open.is_some_and(|open| self.quotes < open.quotes) => self.leave(),
+                FenceLine::Prefix | FenceLine::Bullet | FenceLine::Number(_) | FenceLine::Plain => {}
             }
             self.begin_line();
             return;
         }
         match &mut self.line {
-            Line::Prefix => self.read_prefix(byte),
-            Line::Bullet if matches!(byte, b' ' | b'\t') => {
+            FenceLine::Prefix => self.read_prefix(byte),
+            FenceLine::Bullet if matches!(byte, b' ' | b'\t') => {
                 self.step(byte);
                 if self.items.len() < ITEMS_MAX {
                     self.items.push(self.column);
                 }
-                (self.base, self.items_quotes, self.line) = (self.column, self.quotes, Line::Prefix);
+                (self.base, self.items_quotes, self.line) = (self.column, self.quotes, FenceLine::Prefix);
             }
-            Line::Number(count) if byte.is_ascii_digit() && *count < NUMBER_MAX => {
+            FenceLine::Number(count) if byte.is_ascii_digit() && *count < NUMBER_MAX => {
                 *count += 1;
                 self.column += 1;
             }
-            Line::Number(_) if matches!(byte, b'.' | b')') => {
+            FenceLine::Number(_) if matches!(byte, b'.' | b')') => {
                 self.column += 1;
-                self.line = Line::Bullet;
+                self.line = FenceLine::Bullet;
             }
-            Line::Marks(mark, count) if *mark == byte => *count += 1,
-            Line::Marks(mark, count) if *count >= MARKS_MIN => self.line = Line::Info(*mark, *count, String::from(char::from(byte))),
-            Line::Info(b'`', _, _) if byte == b'`' => self.line = Line::Plain,
-            Line::Info(_, _, info) => {
+            FenceLine::Marks(mark, count) if *mark == byte => *count += 1,
+            FenceLine::Marks(mark, count) if *count >= MARKS_MIN => {
+                self.line = FenceLine::Info(*mark, *count, String::from(char::from(byte)))
+            }
+            FenceLine::Info(b'`', _, _) if byte == b'`' => self.line = FenceLine::Plain,
+            FenceLine::Info(_, _, info) => {
                 if info.len() < LANGUAGE_BYTES_MAX {
                     info.push(char::from(byte));
                 }
             }
-            Line::Bullet | Line::Number(_) | Line::Marks(..) | Line::Plain => self.line = Line::Plain,
+            FenceLine::Bullet | FenceLine::Number(_) | FenceLine::Marks(..) | FenceLine::Plain => self.line = FenceLine::Plain,
         }
     }
 
@@ -249,7 +251,7 @@ impl Fences {
             if inside {
                 let indent = self.column.saturating_sub(self.base.max(open.offset));
                 self.marks = self.at - 1;
-                self.line = if byte == open.mark && indent < INDENT_MAX { Line::Marks(byte, 1) } else { Line::Plain };
+                self.line = if byte == open.mark && indent < INDENT_MAX { FenceLine::Marks(byte, 1) } else { FenceLine::Plain };
                 return;
             }
             // What it stands in has ended, and so has it.
@@ -262,17 +264,17 @@ impl Fences {
         let indent = self.indent();
         self.marks = self.at - 1;
         self.line = match byte {
-            _ if indent >= INDENT_MAX => Line::Plain,
-            b'`' | b'~' => Line::Marks(byte, 1),
+            _ if indent >= INDENT_MAX => FenceLine::Plain,
+            b'`' | b'~' => FenceLine::Marks(byte, 1),
             b'-' | b'+' | b'*' => {
                 self.column += 1;
-                Line::Bullet
+                FenceLine::Bullet
             }
             b'0'..=b'9' => {
                 self.column += 1;
-                Line::Number(1)
+                FenceLine::Number(1)
             }
-            _ => Line::Plain,
+            _ => FenceLine::Plain,
         };
     }
 
@@ -413,13 +415,13 @@ const PROGRAMMING: [&str; 74] = [
     "html",
 ];
 
-fn mode_of(info: &str) -> Mode {
+fn mode_of(info: &str) -> TextMode {
     let language = info.split([' ', '\t', '\r', '{', ',']).next().unwrap_or_default();
     let is = |names: &[&str]| names.iter().any(|name| language.eq_ignore_ascii_case(name));
     match () {
-        () if is(&READABLE) => Mode::Json,
-        () if is(&PROGRAMMING) => Mode::Code,
-        () => Mode::Data,
+        () if is(&READABLE) => TextMode::Json,
+        () if is(&PROGRAMMING) => TextMode::Code,
+        () => TextMode::Data,
     }
 }
 
@@ -431,45 +433,45 @@ mod tests {
     #[test]
     fn fences_of_commonmark() {
         for (text, mode) in [
-            ("```\nX", Mode::Json),
-            ("``\nX", Mode::Prose),
-            ("   ```\nX", Mode::Json),
-            ("    ```\nX", Mode::Prose),
-            ("\t```\nX", Mode::Prose),
-            ("a\n~~~ py\nX", Mode::Code),
-            ("``` a`b\nX", Mode::Prose),
-            ("~~~ a`b\nX", Mode::Data),
-            ("````\n```\nX", Mode::Json),
-            ("```\n````\nX", Mode::Prose),
-            ("```\n``` x\nX", Mode::Json),
-            ("```\n~~~\nX", Mode::Json),
-            ("```\n    ```\nX", Mode::Json),
-            ("```\n   ```  \nX", Mode::Prose),
-            ("```yaml\nX", Mode::Data),
-            ("> ```py\n> X", Mode::Code),
-            ("> ```py\nX", Mode::Prose),
-            ("> ```py\n\nX", Mode::Prose),
-            ("> ```py\n>\n> X", Mode::Code),
-            ("> ```py\n> ```\n> X", Mode::Prose),
-            (">>```py\n>> X", Mode::Code),
-            (">> ```py\n> X", Mode::Prose),
-            ("```py\n> ```\nX", Mode::Code),
-            ("- ```py\n  X", Mode::Code),
-            ("- ```py\n\n  X", Mode::Code),
-            ("- ```py\nX", Mode::Prose),
-            ("- ```py\n  ```\n  X", Mode::Prose),
-            ("1. a\n\n   ```py\n   X", Mode::Code),
-            ("1. a\n\n   ```py\n   x\n\nX", Mode::Prose),
-            ("10) ```py\n    X", Mode::Code),
-            ("- a\n  - b\n    ```py\n    X", Mode::Code),
-            ("- a\n\n      ```py\n      X", Mode::Prose),
-            ("-```py\nX", Mode::Prose),
-            ("**```py\nX", Mode::Prose),
-            ("```py\r\nX", Mode::Code),
-            ("```py\r\n```\r\nX", Mode::Prose),
+            ("```\nX", TextMode::Json),
+            ("``\nX", TextMode::Prose),
+            ("   ```\nX", TextMode::Json),
+            ("    ```\nX", TextMode::Prose),
+            ("\t```\nX", TextMode::Prose),
+            ("a\n~~~ py\nX", TextMode::Code),
+            ("``` a`b\nX", TextMode::Prose),
+            ("~~~ a`b\nX", TextMode::Data),
+            ("````\n```\nX", TextMode::Json),
+            ("```\n````\nX", TextMode::Prose),
+            ("```\n``` x\nX", TextMode::Json),
+            ("```\n~~~\nX", TextMode::Json),
+            ("```\n    ```\nX", TextMode::Json),
+            ("```\n   ```  \nX", TextMode::Prose),
+            ("```yaml\nX", TextMode::Data),
+            ("> ```py\n> X", TextMode::Code),
+            ("> ```py\nX", TextMode::Prose),
+            ("> ```py\n\nX", TextMode::Prose),
+            ("> ```py\n>\n> X", TextMode::Code),
+            ("> ```py\n> ```\n> X", TextMode::Prose),
+            (">>```py\n>> X", TextMode::Code),
+            (">> ```py\n> X", TextMode::Prose),
+            ("```py\n> ```\nX", TextMode::Code),
+            ("- ```py\n  X", TextMode::Code),
+            ("- ```py\n\n  X", TextMode::Code),
+            ("- ```py\nX", TextMode::Prose),
+            ("- ```py\n  ```\n  X", TextMode::Prose),
+            ("1. a\n\n   ```py\n   X", TextMode::Code),
+            ("1. a\n\n   ```py\n   x\n\nX", TextMode::Prose),
+            ("10) ```py\n    X", TextMode::Code),
+            ("- a\n  - b\n    ```py\n    X", TextMode::Code),
+            ("- a\n\n      ```py\n      X", TextMode::Prose),
+            ("-```py\nX", TextMode::Prose),
+            ("**```py\nX", TextMode::Prose),
+            ("```py\r\nX", TextMode::Code),
+            ("```py\r\n```\r\nX", TextMode::Prose),
         ] {
             for step in [1, 3, text.len()] {
-                let (mut tail, mut fences) = (Tail::default(), Fences::default());
+                let (mut tail, mut fences) = (TextWindow::default(), CodeFenceTracker::default());
                 for piece in text.as_bytes().chunks(step) {
                     tail.push(std::str::from_utf8(piece).unwrap());
                     fences.advance(&tail);

@@ -213,12 +213,12 @@ const fn is_control(byte: u8) -> bool {
 
 /// Up to four letters that one character folds to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) struct Letters {
+pub(super) struct FoldedLetters {
     bytes: [u8; 4],
     length: u8,
 }
 
-impl Letters {
+impl FoldedLetters {
     fn one(byte: u8) -> Self {
         Self { bytes: [byte, 0, 0, 0], length: 1 }
     }
@@ -231,9 +231,9 @@ impl Letters {
 
 /// A symbol as a reader sees it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Symbol {
+pub(super) enum VisibleSymbol {
     /// Letters, digits, `_`, `-`.
-    Word(Letters),
+    Word(FoldedLetters),
     /// Something invisible.
     Invisible,
     /// Markup of this character: `*`, `` ` ``, `~`, or `<` for a tag or comment.
@@ -247,7 +247,7 @@ pub(super) enum Symbol {
 }
 
 /// The first symbol of `rest`, and its bytes. `None`: more text is needed to decide, or there is none.
-pub(super) fn next(rest: &str, last: bool) -> Option<(Symbol, usize)> {
+pub(super) fn next(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     let first = rest.chars().next()?;
     match first {
         '\\' => escape(rest, last),
@@ -270,37 +270,37 @@ pub(super) fn plain_so_far(text: &str, last: bool) -> String {
     let mut rest = text;
     while let Some((symbol, length)) = next(rest, last) {
         match symbol {
-            Symbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
-            Symbol::Blank(c) | Symbol::Other(c) => seen.push(c),
-            Symbol::Markup(_) | Symbol::Invisible | Symbol::Tag => {}
+            VisibleSymbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
+            VisibleSymbol::Blank(c) | VisibleSymbol::Other(c) => seen.push(c),
+            VisibleSymbol::Markup(_) | VisibleSymbol::Invisible | VisibleSymbol::Tag => {}
         }
         rest = rest.get(length..).unwrap_or_default();
     }
     seen
 }
 
-fn fold(c: char) -> Symbol {
+fn fold(c: char) -> VisibleSymbol {
     if c.is_ascii() {
         return match c {
-            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => Symbol::Word(Letters::one(c as u8)),
-            '*' | '`' | '~' => Symbol::Markup(c),
-            ' ' | '\t' | '\n' | '\r' => Symbol::Blank(c),
-            _ if c.is_ascii_control() => Symbol::Invisible,
-            _ => Symbol::Other(c),
+            'a'..='z' | 'A'..='Z' | '0'..='9' | '_' | '-' => VisibleSymbol::Word(FoldedLetters::one(c as u8)),
+            '*' | '`' | '~' => VisibleSymbol::Markup(c),
+            ' ' | '\t' | '\n' | '\r' => VisibleSymbol::Blank(c),
+            _ if c.is_ascii_control() => VisibleSymbol::Invisible,
+            _ => VisibleSymbol::Other(c),
         };
     }
     match u32::from(c) {
         // Scripts that fold to themselves: kana, Han, Hangul, Latin with accents.
-        0x3041..=0x30ff | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0xc0..=0x130 => Symbol::Other(c),
-        0x85 | 0x2800 => Symbol::Blank(c),
-        0x80..=0x9f => Symbol::Invisible,
-        0x2010..=0x2012 | 0x2043 | 0x2212 => Symbol::Word(Letters::one(b'-')),
-        point if is_invisible(point) => Symbol::Invisible,
-        _ if c.is_whitespace() => Symbol::Blank(c),
+        0x3041..=0x30ff | 0x4e00..=0x9fff | 0xac00..=0xd7a3 | 0xc0..=0x130 => VisibleSymbol::Other(c),
+        0x85 | 0x2800 => VisibleSymbol::Blank(c),
+        0x80..=0x9f => VisibleSymbol::Invisible,
+        0x2010..=0x2012 | 0x2043 | 0x2212 => VisibleSymbol::Word(FoldedLetters::one(b'-')),
+        point if is_invisible(point) => VisibleSymbol::Invisible,
+        _ if c.is_whitespace() => VisibleSymbol::Blank(c),
         _ => match confusable(c) {
-            Some(letter) => Symbol::Word(Letters::one(letter)),
+            Some(letter) => VisibleSymbol::Word(FoldedLetters::one(letter)),
             // Cyrillic and Greek.
-            None if matches!(u32::from(c), 0x370..=0x52f) => Symbol::Other(c),
+            None if matches!(u32::from(c), 0x370..=0x52f) => VisibleSymbol::Other(c),
             None => fold_compatible(c),
         },
     }
@@ -321,8 +321,8 @@ fn confusable(c: char) -> Option<u8> {
     table.get(at).map(|(_, letter)| *letter)
 }
 
-fn fold_compatible(c: char) -> Symbol {
-    let (mut letters, mut first, mut words) = (Letters { bytes: [0; 4], length: 0 }, None, true);
+fn fold_compatible(c: char) -> VisibleSymbol {
+    let (mut letters, mut first, mut words) = (FoldedLetters { bytes: [0; 4], length: 0 }, None, true);
     decompose_compatible(c, |part| {
         first.get_or_insert(part);
         let legal = part.is_ascii_alphanumeric() || part == '_' || part == '-';
@@ -335,9 +335,9 @@ fn fold_compatible(c: char) -> Symbol {
         }
     });
     if words && letters.length > 0 {
-        return Symbol::Word(letters);
+        return VisibleSymbol::Word(letters);
     }
-    Symbol::Other(first.filter(char::is_ascii).unwrap_or(c))
+    VisibleSymbol::Other(first.filter(char::is_ascii).unwrap_or(c))
 }
 
 /// Default-ignorable code points (Unicode, `DerivedCoreProperties.txt`), and combining marks, which
@@ -349,26 +349,26 @@ fn is_invisible(point: u32) -> bool {
         | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
 }
 
-fn escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
+fn escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     let slashes = rest.bytes().take(BACKSLASHES_MAX).take_while(|b| *b == b'\\').count();
     let after = rest.as_bytes().get(slashes).copied();
-    let itself = Some((Symbol::Other('\\'), 1));
+    let itself = Some((VisibleSymbol::Other('\\'), 1));
     match after {
         None if !last && slashes < BACKSLASHES_MAX => None,
         None => itself,
-        Some(byte @ (b'_' | b'-')) => Some((Symbol::Word(Letters::one(byte)), slashes + 1)),
+        Some(byte @ (b'_' | b'-')) => Some((VisibleSymbol::Word(FoldedLetters::one(byte)), slashes + 1)),
         Some(_) if slashes > 1 => itself,
         Some(b'u') => unicode_escape(rest, last),
-        Some(b'n' | b'r') => Some((Symbol::Blank('\n'), 2)),
-        Some(b't') => Some((Symbol::Blank('\t'), 2)),
-        Some(byte) if byte.is_ascii_punctuation() => Some((Symbol::Other(char::from(byte)), 2)),
+        Some(b'n' | b'r') => Some((VisibleSymbol::Blank('\n'), 2)),
+        Some(b't') => Some((VisibleSymbol::Blank('\t'), 2)),
+        Some(byte) if byte.is_ascii_punctuation() => Some((VisibleSymbol::Other(char::from(byte)), 2)),
         Some(_) => itself,
     }
 }
 
 /// Reads `\u005f`, and surrogate pairs of two such escapes.
-fn unicode_escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
-    let itself = Some((Symbol::Other('\\'), 1));
+fn unicode_escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+    let itself = Some((VisibleSymbol::Other('\\'), 1));
     let unit = |at: usize| -> Result<u32, bool> {
         let digits = rest.as_bytes().get(at..).unwrap_or_default();
         let count = digits.iter().take(4).take_while(|b| b.is_ascii_hexdigit()).count();
@@ -383,7 +383,7 @@ fn unicode_escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
         Err(_) => return itself,
     };
     if !(0xd800..0xdc00).contains(&first) {
-        return Some((char::from_u32(first).map_or(Symbol::Other('\u{fffd}'), fold), 6));
+        return Some((char::from_u32(first).map_or(VisibleSymbol::Other('\u{fffd}'), fold), 6));
     }
     let second = rest.get(6..).unwrap_or_default();
     if !last && second.len() < 2 && "\\u".starts_with(second) {
@@ -392,18 +392,18 @@ fn unicode_escape(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     match (second.starts_with("\\u"), unit(8)) {
         (true, Ok(second)) if (0xdc00..0xe000).contains(&second) => {
             let point = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-            Some((char::from_u32(point).map_or(Symbol::Other('\u{fffd}'), fold), 12))
+            Some((char::from_u32(point).map_or(VisibleSymbol::Other('\u{fffd}'), fold), 12))
         }
         (true, Err(true)) if !last => None,
-        (_, _) => Some((Symbol::Other('\u{fffd}'), 6)),
+        (_, _) => Some((VisibleSymbol::Other('\u{fffd}'), 6)),
     }
 }
 
-fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
-    let itself = Some((Symbol::Other('<'), 1));
+fn tag(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+    let itself = Some((VisibleSymbol::Other('<'), 1));
     let window = rest.get(..rest.floor_char_boundary(TAG_BYTES_MAX)).unwrap_or(rest);
     let more = !last && rest.len() < TAG_BYTES_MAX;
-    let closed = |symbol: Symbol, end: Option<usize>| match end {
+    let closed = |symbol: VisibleSymbol, end: Option<usize>| match end {
         Some(length) => Some((symbol, length)),
         None if more => None,
         None => itself,
@@ -413,7 +413,7 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
         let body = window.get(4..).unwrap_or_default();
         // `<!-->` and `<!--->` are whole comments in HTML.
         let short = [">", "->"].iter().find(|end| body.starts_with(**end)).map(|end| 4 + end.len());
-        return closed(Symbol::Markup('<'), short.or_else(|| memchr::memmem::find(body.as_bytes(), b"-->").map(|at| at + 7)));
+        return closed(VisibleSymbol::Markup('<'), short.or_else(|| memchr::memmem::find(body.as_bytes(), b"-->").map(|at| at + 7)));
     }
     if more && "!--".starts_with(inside) {
         return None;
@@ -422,7 +422,7 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     if inside.starts_with(['!', '?']) {
         return match inside.find(['>', '<', '\n']) {
             Some(at) if inside.as_bytes().get(at) != Some(&b'>') => itself,
-            end => closed(Symbol::Markup('<'), end.map(|at| at + 2)),
+            end => closed(VisibleSymbol::Markup('<'), end.map(|at| at + 2)),
         };
     }
     let body = inside.strip_prefix('/').unwrap_or(inside);
@@ -445,7 +445,7 @@ fn tag(rest: &str, last: bool) -> Option<(Symbol, usize)> {
         TagEnd::Never => return itself,
         TagEnd::Unknown => None,
     };
-    closed(if is(&INLINE_TAGS) { Symbol::Markup('<') } else { Symbol::Tag }, end)
+    closed(if is(&INLINE_TAGS) { VisibleSymbol::Markup('<') } else { VisibleSymbol::Tag }, end)
 }
 
 /// True if a tag's name begins as a label's does.
@@ -479,9 +479,9 @@ fn tag_end(attributes: &str) -> TagEnd {
 }
 
 /// Reads `[](…)`, `[][…]`, `![](…)`: links without words are invisible.
-fn empty_link(rest: &str, last: bool) -> Option<(Symbol, usize)> {
+fn empty_link(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     let first = rest.chars().next().unwrap_or('[');
-    let itself = Some((Symbol::Other(first), 1));
+    let itself = Some((VisibleSymbol::Other(first), 1));
     let bang = usize::from(first == '!');
     let body = rest.get(bang..).unwrap_or_default();
     let at = 1;
@@ -496,14 +496,14 @@ fn empty_link(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     };
     let window = body.as_bytes().get(at + 2..body.len().min(TAG_BYTES_MAX)).unwrap_or_default();
     match memchr::memchr2(close, b'\n', window) {
-        Some(end) if window.get(end) == Some(&close) => Some((Symbol::Invisible, bang + at + 2 + end + 1)),
+        Some(end) if window.get(end) == Some(&close) => Some((VisibleSymbol::Invisible, bang + at + 2 + end + 1)),
         None if !last && body.len() < TAG_BYTES_MAX => None,
         Some(_) | None => itself,
     }
 }
 
-fn entity(rest: &str, last: bool) -> Option<(Symbol, usize)> {
-    let itself = Some((Symbol::Other('&'), 1));
+fn entity(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+    let itself = Some((VisibleSymbol::Other('&'), 1));
     let body = rest.get(1..).unwrap_or_default();
     let Some(number) = body.strip_prefix('#') else { return named_entity(body, last) };
     let (digits, radix) = match number.strip_prefix(['x', 'X']) {
@@ -522,10 +522,10 @@ fn entity(rest: &str, last: bool) -> Option<(Symbol, usize)> {
     }
     let point = digits.get(..count).and_then(|digits| u32::from_str_radix(digits, radix).ok());
     let length = rest.len() - digits.len() + count + ended;
-    Some((point.and_then(char::from_u32).map_or(Symbol::Other('\u{fffd}'), fold), length))
+    Some((point.and_then(char::from_u32).map_or(VisibleSymbol::Other('\u{fffd}'), fold), length))
 }
 
-fn named_entity(body: &str, last: bool) -> Option<(Symbol, usize)> {
+fn named_entity(body: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     let length = body.bytes().take_while(u8::is_ascii_alphanumeric).count();
     let (name, after) = body.split_at(length);
     if after.is_empty() && !last && ENTITIES.iter().any(|(known, ..)| known.starts_with(name)) {
@@ -540,20 +540,20 @@ fn named_entity(body: &str, last: bool) -> Option<(Symbol, usize)> {
     match bare {
         Some((known, ..)) if after.is_empty() && !last && known.len() == length => None,
         Some((known, c, _)) => Some((fold(*c), known.len() + 1)),
-        None => Some((Symbol::Other('&'), 1)),
+        None => Some((VisibleSymbol::Other('&'), 1)),
     }
 }
 
-fn percent(rest: &str, last: bool) -> Option<(Symbol, usize)> {
+fn percent(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     let digit = |at: usize| rest.as_bytes().get(at).map(|byte| char::from(*byte).to_digit(16));
     let (high, low) = match (digit(1), digit(2)) {
         (None, _) | (Some(Some(_)), None) if !last => return None,
         (Some(Some(high)), Some(Some(low))) => (high, low),
-        (_, _) => return Some((Symbol::Other('%'), 1)),
+        (_, _) => return Some((VisibleSymbol::Other('%'), 1)),
     };
     match u8::try_from(high * 16 + low) {
-        Ok(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') => Some((Symbol::Word(Letters::one(byte)), 3)),
-        Ok(byte @ (b':' | b'=' | b'"' | b'\'')) => Some((Symbol::Other(char::from(byte)), 3)),
-        Ok(_) | Err(_) => Some((Symbol::Other('%'), 1)),
+        Ok(byte) if byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-') => Some((VisibleSymbol::Word(FoldedLetters::one(byte)), 3)),
+        Ok(byte @ (b':' | b'=' | b'"' | b'\'')) => Some((VisibleSymbol::Other(char::from(byte)), 3)),
+        Ok(_) | Err(_) => Some((VisibleSymbol::Other('%'), 1)),
     }
 }

@@ -9,26 +9,26 @@ use std::{
 };
 
 use super::{
-    Evidence, Known, Progress, Rules, around,
-    claim::{self, Ruling},
+    Evidence, GateProgress, LedgerAnswer, TextRules, around,
+    claim::{self, CitationVerdict},
     clause,
     container::Containers,
     explain,
-    fence::{Fences, Mode},
-    item::{Id, Item, Kind, Label},
+    fence::{CodeFenceTracker, TextMode},
+    item::{Kind, ScannedId, ScannedItem, ScannedLabel},
     shape,
-    tail::Tail,
+    tail::TextWindow,
 };
 use crate::{
     judge::{
-        claims::checker::Prose,
+        claims::checker::ProseClaims,
         text::scan::{
-            block::Blocks,
-            line::Lines,
-            record::Records,
-            run::Runs,
-            start::Starts,
-            written::{self, Marks},
+            block::BlockScanner,
+            line::LineScanner,
+            record::RecordScanner,
+            run::IdScanner,
+            start::BareCallScanner,
+            written::{self, CallMarkerScanner},
         },
     },
     violation::{Code, Violation},
@@ -51,7 +51,7 @@ const SAME_CALL: usize = 128;
 type Key = (usize, u8, usize);
 
 /// Outcome of judging one finding.
-enum Step {
+enum FindingStep {
     Done,
     /// The following text isn't known yet.
     Wait,
@@ -62,19 +62,19 @@ enum Step {
 /// Judges one text as it arrives, and clears the decided part for release.
 #[derive(Debug, Default)]
 pub struct TextGate {
-    tail: Tail,
-    fences: Fences,
-    runs: Runs,
-    blocks: Blocks,
-    records: Records,
-    lines: Lines,
-    marks: Marks,
-    starts: Starts,
+    tail: TextWindow,
+    fences: CodeFenceTracker,
+    runs: IdScanner,
+    blocks: BlockScanner,
+    records: RecordScanner,
+    lines: LineScanner,
+    marks: CallMarkerScanner,
+    starts: BareCallScanner,
     /// Start of the last call written as text.
     call: Option<usize>,
-    prose: Prose,
-    pending: BTreeMap<Key, Item>,
-    found: Vec<Item>,
+    prose: ProseClaims,
+    pending: BTreeMap<Key, ScannedItem>,
+    found: Vec<ScannedItem>,
     last: bool,
     /// End of the last finding that was judged.
     floor: usize,
@@ -89,7 +89,7 @@ pub struct TextGate {
     /// Span of the last labelled value.
     value: Range<usize>,
     asked: Vec<String>,
-    known: HashMap<String, Known>,
+    known: HashMap<String, LedgerAnswer>,
     cleared: usize,
     containers: Containers,
     /// Text that closes everything open before the blocking claim.
@@ -111,12 +111,12 @@ impl TextGate {
 
     /// False if this whole text can contain neither an id nor a label of one: it has no word that is long enough, and nothing that could
     /// hide one. Fast path for texts that are read for ids only.
-    pub fn may_find_ids(text: &str, rules: &Rules) -> bool {
-        !rules.extra_patterns.is_empty() || Runs::may_find(text.as_bytes())
+    pub fn may_find_ids(text: &str, rules: &TextRules) -> bool {
+        !rules.extra_patterns.is_empty() || IdScanner::may_find(text.as_bytes())
     }
 
     /// Receives the next piece of the text.
-    pub fn handle(&mut self, piece: &str, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+    pub fn handle(&mut self, piece: &str, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         if rules.keep_text {
             let kept = self.kept.get_or_insert_default();
             if kept.len() <= KEPT_BYTES_MAX {
@@ -129,13 +129,13 @@ impl TextGate {
     }
 
     /// Ends the text. May be called again after [`Self::answer`].
-    pub fn finish(&mut self, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+    pub fn finish(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.last = true;
         self.advance(rules, evidence)
     }
 
-    /// Receives the ledger's answer about an id that [`Progress::Need`] named.
-    pub fn answer(&mut self, execution_id: &str, known: Known) {
+    /// Receives the ledger's answer about an id that [`GateProgress::Need`] named.
+    pub fn answer(&mut self, execution_id: &str, known: LedgerAnswer) {
         self.known.insert(execution_id.to_owned(), known);
     }
 
@@ -193,7 +193,7 @@ impl TextGate {
         &self.citations
     }
 
-    fn advance(&mut self, rules: &Rules, evidence: &dyn Evidence) -> Progress {
+    fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);
         self.runs.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
         if !rules.json_only {
@@ -219,13 +219,13 @@ impl TextGate {
         let hold = self.prose.advance(hold, self.last, rules, evidence);
         self.clear(hold, rules);
         match waits {
-            true => Progress::Need(std::mem::take(&mut self.asked)),
-            false => Progress::Flow,
+            true => GateProgress::Need(std::mem::take(&mut self.asked)),
+            false => GateProgress::Flow,
         }
     }
 
     /// Judges the findings that nothing can come before; true if the ledger must be asked first.
-    fn settle(&mut self, hold: usize, rules: &Rules, evidence: &dyn Evidence) -> bool {
+    fn settle(&mut self, hold: usize, rules: &TextRules, evidence: &dyn Evidence) -> bool {
         while let Some((key, item)) = self.pending.pop_first() {
             // In the line that may open a fence: what blocks there, blocks from the fence's marks on if it does.
             let opens = self.fences.opening().is_some_and(|marks| item.span.start >= marks);
@@ -234,12 +234,12 @@ impl TextGate {
                 return false;
             }
             match self.judge(&item, rules, evidence) {
-                Step::Done => {}
-                Step::Wait => {
+                FindingStep::Done => {}
+                FindingStep::Wait => {
                     self.pending.insert(key, item);
                     return false;
                 }
-                Step::Ask => {
+                FindingStep::Ask => {
                     self.pending.insert(key, item);
                     self.ask_further(rules, evidence);
                     return true;
@@ -250,11 +250,11 @@ impl TextGate {
     }
 
     /// Adds the other pending ids that the ledger must be asked about, so that all are asked at the same time.
-    fn ask_further(&mut self, rules: &Rules, evidence: &dyn Evidence) {
+    fn ask_further(&mut self, rules: &TextRules, evidence: &dyn Evidence) {
         let mut asked: HashSet<String> = self.asked.iter().cloned().collect();
         for item in self.pending.values() {
             if let Kind::Id(id) = &item.kind
-                && let Ruling::Ask(further) = claim::judge_id(id, true, rules, evidence, &self.known)
+                && let CitationVerdict::Ask(further) = claim::judge_id(id, true, rules, evidence, &self.known)
                 && asked.insert(further.clone())
             {
                 self.asked.push(further);
@@ -262,7 +262,7 @@ impl TextGate {
         }
     }
 
-    fn judge(&mut self, item: &Item, rules: &Rules, evidence: &dyn Evidence) -> Step {
+    fn judge(&mut self, item: &ScannedItem, rules: &TextRules, evidence: &dyn Evidence) -> FindingStep {
         match &item.kind {
             Kind::TooLong => self.record(item.span.clone(), Some(claim::too_long(rules)), rules),
             Kind::Phrase(number) => {
@@ -270,10 +270,10 @@ impl TextGate {
                 self.record(item.span.clone(), violation, rules);
             }
             Kind::Block(block) => {
-                if self.fences.mode(item.span.start) == Mode::Code {
+                if self.fences.mode(item.span.start) == TextMode::Code {
                     match self.ends_fence(item.span.end) {
-                        None => return Step::Wait,
-                        Some(false) => return Step::Done,
+                        None => return FindingStep::Wait,
+                        Some(false) => return FindingStep::Done,
                         Some(true) => {}
                     }
                 }
@@ -300,7 +300,7 @@ impl TextGate {
             Kind::Record(record) => {
                 // The lines of a block are its own.
                 if rules.has_tools && !self.read.contains(&item.span.start) {
-                    let labels = matches!(self.fences.mode(item.span.start), Mode::Prose | Mode::Json);
+                    let labels = matches!(self.fences.mode(item.span.start), TextMode::Prose | TextMode::Json);
                     let whole = self.tail.slice(item.span.clone());
                     let violation = claim::judge_record(record, whole, labels, rules, evidence);
                     if claim::presents_record(record, evidence) {
@@ -317,7 +317,7 @@ impl TextGate {
             Kind::Written(written) => {
                 let start = item.span.start;
                 if !written.call && self.told.contains(&start) {
-                    return Step::Done;
+                    return FindingStep::Done;
                 }
                 // One call is found by its wrapper, by its tag and by its name.
                 let again = written.call && self.call.is_some_and(|call| start - call <= SAME_CALL);
@@ -332,40 +332,40 @@ impl TextGate {
                 return self.judge_citation(&item.span, id, None, labelled, rules, evidence);
             }
         }
-        Step::Done
+        FindingStep::Done
     }
 
     /// Judges a label by the execution ID in its value; without one, the value is judged as it is.
-    fn judge_label(&mut self, span: &Range<usize>, label: &Label, rules: &Rules, evidence: &dyn Evidence) -> Step {
-        let inside = |item: &Item| matches!(item.kind, Kind::Id(_)) && item.span.end > label.value.start;
+    fn judge_label(&mut self, span: &Range<usize>, label: &ScannedLabel, rules: &TextRules, evidence: &dyn Evidence) -> FindingStep {
+        let inside = |item: &ScannedItem| matches!(item.kind, Kind::Id(_)) && item.span.end > label.value.start;
         let inner = self.pending.range(..(label.value.end, 0, 0)).find(|(_, item)| inside(item)).map(|(key, item)| (*key, item.clone()));
-        if let Some((key, Item { span: place, kind: Kind::Id(id) })) = inner {
+        if let Some((key, ScannedItem { span: place, kind: Kind::Id(id) })) = inner {
             let whole = span.start..span.end.max(place.end);
             let step = self.judge_citation(&whole, &id, Some(label), true, rules, evidence);
-            if matches!(step, Step::Done) {
+            if matches!(step, FindingStep::Done) {
                 self.value = label.value.clone();
                 self.pending.remove(&key);
             }
             return step;
         }
         match claim::judge_value(&label.text, self.tail.slice(label.value.clone()), rules, evidence) {
-            Ruling::Against(violation) => {
+            CitationVerdict::Against(violation) => {
                 if !self.is_presented(span, rules, evidence) {
                     match self.explains(span, evidence) {
-                        None => return Step::Wait,
-                        Some(true) => return Step::Done,
+                        None => return FindingStep::Wait,
+                        Some(true) => return FindingStep::Done,
                         Some(false) => {}
                     }
                 }
                 self.record(span.clone(), violation, rules);
             }
-            Ruling::Quotation | Ruling::Verified(_) | Ruling::Ask(_) => {}
+            CitationVerdict::Quotation | CitationVerdict::Verified(_) | CitationVerdict::Ask(_) => {}
         }
-        Step::Done
+        FindingStep::Done
     }
 
     /// True if `span` is in a block or record that presents a result of a tool.
-    fn is_presented(&self, span: &Range<usize>, rules: &Rules, evidence: &dyn Evidence) -> bool {
+    fn is_presented(&self, span: &Range<usize>, rules: &TextRules, evidence: &dyn Evidence) -> bool {
         let waiting = self.pending.range(..(span.end, 0, 0)).any(|(_, item)| match &item.kind {
             Kind::Record(record) => item.span.end > span.start && claim::presents_record(record, evidence),
             _ => false,
@@ -390,33 +390,35 @@ impl TextGate {
     fn judge_citation(
         &mut self,
         span: &Range<usize>,
-        id: &Id,
-        label: Option<&Label>,
+        id: &ScannedId,
+        label: Option<&ScannedLabel>,
         labelled: bool,
-        rules: &Rules,
+        rules: &TextRules,
         evidence: &dyn Evidence,
-    ) -> Step {
+    ) -> FindingStep {
         match claim::judge_id(id, labelled, rules, evidence, &self.known) {
-            Ruling::Quotation => {}
+            CitationVerdict::Quotation => {}
             // One that can't have been issued may be an example; under a label it is judged all the same.
-            Ruling::Against(_) if !labelled && !shape::is_possible(&id.text, rules.now_ms) && !self.is_presented(span, rules, evidence) => {
+            CitationVerdict::Against(_)
+                if !labelled && !shape::is_possible(&id.text, rules.now_ms) && !self.is_presented(span, rules, evidence) =>
+            {
                 match self.explains(span, evidence) {
-                    None => return Step::Wait,
+                    None => return FindingStep::Wait,
                     Some(true) => {}
                     Some(false) => {
-                        if let Ruling::Against(violation) = claim::judge_id(id, labelled, rules, evidence, &self.known) {
+                        if let CitationVerdict::Against(violation) = claim::judge_id(id, labelled, rules, evidence, &self.known) {
                             self.record(span.clone(), violation, rules);
                         }
                     }
                 }
             }
-            Ruling::Against(violation) => self.record(span.clone(), violation, rules),
-            Ruling::Ask(execution_id) => {
+            CitationVerdict::Against(violation) => self.record(span.clone(), violation, rules),
+            CitationVerdict::Ask(execution_id) => {
                 self.asked = vec![execution_id];
-                return Step::Ask;
+                return FindingStep::Ask;
             }
-            Ruling::Verified(execution_id) => {
-                let prose = self.fences.mode(span.start) == Mode::Prose && !self.in_block(span);
+            CitationVerdict::Verified(execution_id) => {
+                let prose = self.fences.mode(span.start) == TextMode::Prose && !self.in_block(span);
                 // What stands before the markup right before it is the answer's: `21<sup>id</sup>`.
                 let behind = id.cut > 0 && label.is_none() && execution_id.len() <= id.text.len() - id.cut;
                 let mut span = if behind { id.from..span.end } else { span.clone() };
@@ -428,17 +430,17 @@ impl TextGate {
                     // `_id_`: the underscores before it are markup, and so are as many behind it.
                     for _ in 0..before {
                         match self.tail.after(span.end) {
-                            None if !self.last => return Step::Wait,
+                            None if !self.last => return FindingStep::Wait,
                             Some('_') => span.end += 1,
                             Some(_) | None => break,
                         }
                     }
                     let (inner, closed) = label.map_or(("", ""), |label| (label.openers.as_str(), label.closers.as_str()));
                     let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
-                        return Step::Wait;
+                        return FindingStep::Wait;
                     };
                     let Some(removal) = clause::removal(&self.tail, removal, label.is_some(), self.floor, self.last) else {
-                        return Step::Wait;
+                        return FindingStep::Wait;
                     };
                     if let Some(removal) = removal {
                         end = removal.end;
@@ -454,7 +456,7 @@ impl TextGate {
                 }
             }
         }
-        Step::Done
+        FindingStep::Done
     }
 
     /// True if only closing marks follow `place` in its fence. `None`: that isn't known yet.
@@ -474,7 +476,7 @@ impl TextGate {
     }
 
     /// Records a violation of the text in `span`; a blocking one blocks from the start of `span` on.
-    fn record(&mut self, span: Range<usize>, violation: Option<Violation>, rules: &Rules) {
+    fn record(&mut self, span: Range<usize>, violation: Option<Violation>, rules: &TextRules) {
         let Some(violation) = violation else { return };
         let start = if self.in_block(&span) { self.block.start } else { span.start };
         if violation.blocks() && self.blocked.is_none() {
@@ -488,7 +490,7 @@ impl TextGate {
     }
 
     /// Clears the text before `hold`, except the marks directly before a possible finding.
-    fn clear(&mut self, hold: usize, rules: &Rules) {
+    fn clear(&mut self, hold: usize, rules: &TextRules) {
         let done = self.last && self.pending.is_empty();
         let hold = self.fences.opening().map_or(hold, |marks| marks.min(hold));
         let place = if done { self.tail.end() } else { self.held(hold, self.floor.min(hold), rules) };
@@ -508,7 +510,7 @@ impl TextGate {
     }
 
     /// Place up to which text may be released while the finding at `from` isn't decided: words that would be removed with it are held.
-    fn held(&self, from: usize, floor: usize, rules: &Rules) -> usize {
+    fn held(&self, from: usize, floor: usize, rules: &TextRules) -> usize {
         let start = match rules.show {
             true => around::beginning(&self.tail, from, floor, false),
             false => clause::beginning(&self.tail, from, floor),
@@ -517,7 +519,7 @@ impl TextGate {
     }
 
     /// `start`, or the marks of the fence that has `from` in its opening line or as its first content.
-    fn before_fence(&self, from: usize, start: usize, floor: usize, rules: &Rules) -> usize {
+    fn before_fence(&self, from: usize, start: usize, floor: usize, rules: &TextRules) -> usize {
         let found = self.fences.opened_by_line_of(from).or_else(|| self.fences.fence_at(from));
         let Some((fence, inside)) = found.filter(|(fence, _)| fence.marks >= floor) else { return start };
         let between = inside..from.max(inside);

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::object::Object;
-use crate::judge::text::scan::{record::Record, written::Written};
+use super::object::BlockObject;
+use crate::judge::text::scan::{record::Record, written::MarkedCall};
 
 /// A text in the form of an execution ID.
 #[derive(Clone, Debug)]
-pub(super) struct Id {
+pub(super) struct ScannedId {
     /// Its characters, disguises folded, case kept.
     pub text: String,
     /// Offset in `text` of the last markup before the digits: the id may begin there.
@@ -18,7 +18,7 @@ pub(super) struct Id {
 
 /// A label with its value.
 #[derive(Clone, Debug)]
-pub(super) struct Label {
+pub(super) struct ScannedLabel {
     /// Span of the value.
     pub value: Range<usize>,
     /// The value, disguises folded.
@@ -31,18 +31,18 @@ pub(super) struct Label {
 
 /// A `{…}` of members.
 #[derive(Clone, Debug)]
-pub(super) struct Block {
+pub(super) struct ScannedBlock {
     /// True if it was read to its closing brace; otherwise it broke off, and `objects` are those read so far.
     pub complete: bool,
     /// Objects that name a tool or an execution, in order of their end.
-    pub objects: Vec<Object>,
+    pub objects: Vec<BlockObject>,
 }
 
 /// Kind of a finding.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
     /// A block.
-    Block(Block),
+    Block(ScannedBlock),
     /// Lines about a tool and its result.
     Record(Record),
     /// A block or id that is too long to be held.
@@ -50,23 +50,23 @@ pub(super) enum Kind {
     /// A match of the phrase rule with this index.
     Phrase(usize),
     /// A labelled value.
-    Label(Label),
+    Label(ScannedLabel),
     /// A call or a result written as text.
-    Written(Written),
+    Written(MarkedCall),
     /// A text in the form of an execution ID.
-    Id(Id),
+    Id(ScannedId),
 }
 
 /// A finding and its place.
 #[derive(Clone, Debug)]
-pub(super) struct Item {
+pub(super) struct ScannedItem {
     /// Span from its own first character; brackets before it aren't included.
     pub span: Range<usize>,
     /// Kind of the finding.
     pub kind: Kind,
 }
 
-impl Item {
+impl ScannedItem {
     /// Order in which findings are judged: by place, outer ones before those inside.
     pub fn key(&self) -> (usize, u8, usize) {
         match &self.kind {

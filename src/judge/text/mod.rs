@@ -43,8 +43,8 @@ use regex::Regex;
 
 use crate::{
     judge::{
-        claims::evidence::{Grounds, tool_capabilities::Abilities},
-        textual_calls::Names,
+        claims::evidence::{EvidenceIndex, tool_capabilities::ToolCapabilities},
+        textual_calls::ToolFilter,
     },
     violation::Checks,
 };
@@ -52,7 +52,7 @@ pub use gate::TextGate;
 
 /// Location of the execution with some id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Whereabouts {
+pub enum ExecutionOrigin {
     /// Its result is in this conversation, stamped.
     Here {
         /// Too old to be cited under the policy.
@@ -67,7 +67,7 @@ pub enum Whereabouts {
 /// Evidence that the conversation provides. By value, without I/O; the adapters implement it.
 pub trait Evidence {
     /// Location of `execution_id`, which has the form of an execution ID with lower-case hex.
-    fn whereabouts(&self, execution_id: &str) -> Whereabouts;
+    fn whereabouts(&self, execution_id: &str) -> ExecutionOrigin;
     /// True if `text` is word for word in the conversation's own data.
     fn is_quotation(&self, text: &str) -> bool;
     /// True if part of the conversation isn't known: foreign ids may have been quoted from it.
@@ -79,8 +79,8 @@ pub trait Evidence {
     /// True if the registered `tool` has a parameter `name`.
     fn has_parameter(&self, tool: &str, name: &str) -> bool;
     /// Tools whose calls count if they are written as text; `None` if the user asked for such text.
-    fn written_calls(&self) -> Option<Names> {
-        Some(Names::Any)
+    fn written_calls(&self) -> Option<ToolFilter> {
+        Some(ToolFilter::Any)
     }
     /// True if `tool` succeeded in this conversation.
     fn succeeded(&self, tool: &str) -> bool;
@@ -89,7 +89,7 @@ pub trait Evidence {
         false
     }
     /// Index of the results and the other messages; built on first use.
-    fn grounds(&self) -> Option<&Grounds> {
+    fn grounds(&self) -> Option<&EvidenceIndex> {
         None
     }
     /// True if the user asks what ids or results look like, and asks for none.
@@ -97,14 +97,14 @@ pub trait Evidence {
         self.grounds().is_some_and(|grounds| explain::asks(&grounds.asked))
     }
     /// Capabilities of the tools, and which of them ran; built on first use.
-    fn abilities(&self) -> Option<&Abilities> {
+    fn abilities(&self) -> Option<&ToolCapabilities> {
         None
     }
 }
 
-/// The ledger's answer about an id that is [`Whereabouts::Elsewhere`].
+/// The ledger's answer about an id that is [`ExecutionOrigin::Elsewhere`].
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Known {
+pub struct LedgerAnswer {
     /// The execution belongs to the session of this exchange, so it may be cited.
     pub same_session: bool,
     /// The ledger didn't answer in time.
@@ -128,7 +128,7 @@ pub struct PhraseRule {
 
 /// Rules for the texts of one exchange. Cheap to clone; the regular expressions are shared.
 #[derive(Clone, Debug)]
-pub struct Rules {
+pub struct TextRules {
     /// Severity of each code.
     pub checks: Checks,
     /// Verified citations stay in prose (`[citations] show`).
@@ -149,13 +149,13 @@ pub struct Rules {
     pub keep_text: bool,
     /// An answer that cites may be shown to a second model: streamed text is kept, and held if its verdict may block.
     pub second_opinion: bool,
-    /// The ledger may know ids that aren't in this conversation: ask by [`Progress::Need`].
+    /// The ledger may know ids that aren't in this conversation: ask by [`GateProgress::Need`].
     pub ask_ledger: bool,
     /// Bytes of one block or one disguised id above which it is refused unread.
     pub held_bytes_max: usize,
 }
 
-impl Default for Rules {
+impl Default for TextRules {
     fn default() -> Self {
         Self {
             checks: Checks::default(),
@@ -177,7 +177,7 @@ impl Default for Rules {
 /// Result of advancing the gate.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[must_use]
-pub enum Progress {
+pub enum GateProgress {
     /// Everything that can be decided is decided: see [`TextGate::cleared`].
     Flow,
     /// Nothing further is cleared until [`TextGate::answer`] was called for each of these ids, and then `handle("")` or `finish` again.

@@ -2,7 +2,7 @@
 
 use std::{ops::Range, sync::OnceLock};
 
-use super::{Evidence, fold, tail::Tail};
+use super::{Evidence, fold, tail::TextWindow};
 
 /// Names of further members that are kept of one object.
 const OTHERS_MAX: usize = 64;
@@ -11,7 +11,7 @@ const NAME_BYTES_MAX: usize = 24;
 
 /// A member's value.
 #[derive(Clone, Debug)]
-pub(super) enum Value {
+pub(super) enum MemberValue {
     /// A string's inside, or a bare word or number.
     Plain(Range<usize>),
     /// An object or list; of an object, the value of its `name`.
@@ -20,7 +20,7 @@ pub(super) enum Value {
 
 /// An object that names a tool or an execution.
 #[derive(Clone, Debug)]
-pub(super) struct Object {
+pub(super) struct BlockObject {
     /// Span, braces included.
     pub span: Range<usize>,
     /// The value of the member that names a tool.
@@ -33,7 +33,7 @@ pub(super) struct Object {
     pub lead: Option<Range<usize>>,
     /// The value of its `name`.
     pub name: Option<Range<usize>>,
-    said: Said,
+    said: MemberTraits,
     /// Its `role` is a tool's.
     of_tool: bool,
     others: Vec<Range<usize>>,
@@ -42,7 +42,7 @@ pub(super) struct Object {
 
 /// Properties of the members of an object or record, besides the tool.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Said {
+pub(super) struct MemberTraits {
     /// A member has a name that results use.
     pub strong: bool,
     /// A member has a name that only a tool's output uses.
@@ -55,7 +55,7 @@ pub(super) struct Said {
     pub weak: bool,
 }
 
-impl Said {
+impl MemberTraits {
     /// True if the members look like a result. `call`: the other members are all parameters of the tool.
     pub fn is_result(self, call: bool) -> bool {
         match self.weak {
@@ -67,7 +67,7 @@ impl Said {
 
 /// Meaning of a member's name.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Meaning {
+pub(super) enum MemberMeaning {
     Tool,
     /// Names a tool, or something else.
     WeakTool,
@@ -84,7 +84,7 @@ pub(super) enum Meaning {
     Other,
 }
 
-impl Object {
+impl BlockObject {
     /// Object that starts at `start` and has no members yet.
     pub fn new(start: usize) -> Self {
         Self {
@@ -94,7 +94,7 @@ impl Object {
             under: None,
             lead: None,
             name: None,
-            said: Said::default(),
+            said: MemberTraits::default(),
             of_tool: false,
             others: Vec::new(),
             others_lost: false,
@@ -102,9 +102,9 @@ impl Object {
     }
 
     /// Ends the object; true if it says anything about tools. `under`: meaning of the name of the member that holds it.
-    pub fn settle(&mut self, under: Option<Meaning>) -> bool {
+    pub fn settle(&mut self, under: Option<MemberMeaning>) -> bool {
         if self.tool.is_none() {
-            let wrapped = matches!(under, Some(Meaning::Tool));
+            let wrapped = matches!(under, Some(MemberMeaning::Tool));
             if self.of_tool || self.said.output || wrapped {
                 self.tool.clone_from(&self.name);
                 self.said.weak = !(self.of_tool || wrapped);
@@ -114,36 +114,36 @@ impl Object {
     }
 
     /// Adds a member.
-    pub fn member(&mut self, tail: &Tail, name: Range<usize>, value: Value) {
+    pub fn member(&mut self, tail: &TextWindow, name: Range<usize>, value: MemberValue) {
         let meaning = meaning(tail.slice(name.clone()));
         let hollow = match &value {
-            Value::Plain(span) => is_hollow(tail.slice(span.clone())) || is_ahead(tail.slice(span.clone())),
-            Value::Nested(_) => false,
+            MemberValue::Plain(span) => is_hollow(tail.slice(span.clone())) || is_ahead(tail.slice(span.clone())),
+            MemberValue::Nested(_) => false,
         };
         match (meaning, value) {
-            (Meaning::Tool, Value::Plain(span)) => (self.tool, self.said.weak) = (Some(span), false),
-            (Meaning::WeakTool, Value::Plain(span)) if self.tool.is_none() => (self.tool, self.said.weak) = (Some(span), true),
-            (Meaning::Id, Value::Plain(span)) => self.id = Some(span),
-            (Meaning::Name, Value::Plain(span)) => self.name = Some(span),
-            (Meaning::Role, Value::Plain(span)) => {
+            (MemberMeaning::Tool, MemberValue::Plain(span)) => (self.tool, self.said.weak) = (Some(span), false),
+            (MemberMeaning::WeakTool, MemberValue::Plain(span)) if self.tool.is_none() => (self.tool, self.said.weak) = (Some(span), true),
+            (MemberMeaning::Id, MemberValue::Plain(span)) => self.id = Some(span),
+            (MemberMeaning::Name, MemberValue::Plain(span)) => self.name = Some(span),
+            (MemberMeaning::Role, MemberValue::Plain(span)) => {
                 self.of_tool |= matches!(&*fold::plain(tail.slice(span)).trim().to_ascii_lowercase(), "tool" | "function");
             }
-            (Meaning::Tool, Value::Nested(inner)) => {
+            (MemberMeaning::Tool, MemberValue::Nested(inner)) => {
                 self.said.definition = true;
                 if self.tool.is_none() {
                     self.tool = inner;
                 }
             }
-            (Meaning::Definition, _) => self.said.definition = true,
-            (Meaning::Description, _) => (self.said.definition, self.said.described) = (true, true),
-            (Meaning::Id | Meaning::Neutral | Meaning::Role | Meaning::Name, _) => {}
-            (Meaning::Result | Meaning::Output | Meaning::Other | Meaning::WeakTool, _) if hollow => {}
-            (Meaning::Result | Meaning::Output, _) => {
+            (MemberMeaning::Definition, _) => self.said.definition = true,
+            (MemberMeaning::Description, _) => (self.said.definition, self.said.described) = (true, true),
+            (MemberMeaning::Id | MemberMeaning::Neutral | MemberMeaning::Role | MemberMeaning::Name, _) => {}
+            (MemberMeaning::Result | MemberMeaning::Output | MemberMeaning::Other | MemberMeaning::WeakTool, _) if hollow => {}
+            (MemberMeaning::Result | MemberMeaning::Output, _) => {
                 self.said.strong = true;
-                self.said.output |= meaning == Meaning::Output;
+                self.said.output |= meaning == MemberMeaning::Output;
                 self.other(name);
             }
-            (Meaning::Other | Meaning::WeakTool, _) => self.other(name),
+            (MemberMeaning::Other | MemberMeaning::WeakTool, _) => self.other(name),
         }
     }
 
@@ -161,7 +161,7 @@ impl Object {
     }
 
     /// True if its members look like a result of `tool` rather than a definition or a call of it.
-    pub fn is_result(&self, tail: &Tail, tool: &str, evidence: &dyn Evidence) -> bool {
+    pub fn is_result(&self, tail: &TextWindow, tool: &str, evidence: &dyn Evidence) -> bool {
         let parameter = |name: &Range<usize>| evidence.has_parameter(tool, tail.slice(name.clone()));
         self.said.is_result(!self.others_lost && self.others.iter().all(parameter))
     }
@@ -233,7 +233,7 @@ pub(super) fn is_ahead(value: &str) -> bool {
 }
 
 /// Meaning of a member's name.
-pub(super) fn meaning(name: &str) -> Meaning {
+pub(super) fn meaning(name: &str) -> MemberMeaning {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ')) {
         return meaning_of(name);
     }
@@ -247,37 +247,37 @@ pub(super) fn meaning(name: &str) -> Meaning {
 }
 
 /// Member names in other languages.
-const FOREIGN: [(&str, Meaning); 24] = [
-    ("función", Meaning::Tool),
-    ("funkcja", Meaning::Tool),
-    ("narzędzie", Meaning::Tool),
-    ("araç", Meaning::Tool),
-    ("инструмент", Meaning::Tool),
-    ("工具", Meaning::Tool),
-    ("工具名称", Meaning::Tool),
-    ("ツール", Meaning::Tool),
-    ("ツール名", Meaning::Tool),
-    ("도구", Meaning::Tool),
-    ("उपकरण", Meaning::Tool),
-    ("acción", Meaning::WeakTool),
-    ("observación", Meaning::Output),
-    ("résultat", Meaning::Output),
-    ("sonuç", Meaning::Output),
-    ("результат", Meaning::Output),
-    ("结果", Meaning::Output),
-    ("返回结果", Meaning::Output),
-    ("輸出", Meaning::Output),
-    ("输出", Meaning::Output),
-    ("結果", Meaning::Output),
-    ("出力", Meaning::Output),
-    ("결과", Meaning::Output),
-    ("परिणाम", Meaning::Output),
+const FOREIGN: [(&str, MemberMeaning); 24] = [
+    ("función", MemberMeaning::Tool),
+    ("funkcja", MemberMeaning::Tool),
+    ("narzędzie", MemberMeaning::Tool),
+    ("araç", MemberMeaning::Tool),
+    ("инструмент", MemberMeaning::Tool),
+    ("工具", MemberMeaning::Tool),
+    ("工具名称", MemberMeaning::Tool),
+    ("ツール", MemberMeaning::Tool),
+    ("ツール名", MemberMeaning::Tool),
+    ("도구", MemberMeaning::Tool),
+    ("उपकरण", MemberMeaning::Tool),
+    ("acción", MemberMeaning::WeakTool),
+    ("observación", MemberMeaning::Output),
+    ("résultat", MemberMeaning::Output),
+    ("sonuç", MemberMeaning::Output),
+    ("результат", MemberMeaning::Output),
+    ("结果", MemberMeaning::Output),
+    ("返回结果", MemberMeaning::Output),
+    ("輸出", MemberMeaning::Output),
+    ("输出", MemberMeaning::Output),
+    ("結果", MemberMeaning::Output),
+    ("出力", MemberMeaning::Output),
+    ("결과", MemberMeaning::Output),
+    ("परिणाम", MemberMeaning::Output),
 ];
 
 /// Member names in their compared form: lower case, without `_`, `-` and blanks.
-const NAMES: [(Meaning, &[&str]); 8] = [
+const NAMES: [(MemberMeaning, &[&str]); 8] = [
     (
-        Meaning::Tool,
+        MemberMeaning::Tool,
         &[
             "toolname",
             "tool",
@@ -303,11 +303,11 @@ const NAMES: [(Meaning, &[&str]); 8] = [
             "gereedschap",
         ],
     ),
-    (Meaning::WeakTool, &["action", "command", "operation", "call", "method", "aktion", "azione"]),
-    (Meaning::Role, &["role"]),
-    (Meaning::Id, &["executionid"]),
+    (MemberMeaning::WeakTool, &["action", "command", "operation", "call", "method", "aktion", "azione"]),
+    (MemberMeaning::Role, &["role"]),
+    (MemberMeaning::Id, &["executionid"]),
     (
-        Meaning::Output,
+        MemberMeaning::Output,
         &[
             "result",
             "results",
@@ -337,7 +337,7 @@ const NAMES: [(Meaning, &[&str]); 8] = [
         ],
     ),
     (
-        Meaning::Result,
+        MemberMeaning::Result,
         &[
             "data",
             "status",
@@ -355,7 +355,7 @@ const NAMES: [(Meaning, &[&str]); 8] = [
         ],
     ),
     (
-        Meaning::Definition,
+        MemberMeaning::Definition,
         &[
             "arguments",
             "args",
@@ -395,7 +395,7 @@ const NAMES: [(Meaning, &[&str]); 8] = [
         ],
     ),
     (
-        Meaning::Description,
+        MemberMeaning::Description,
         &[
             "description",
             "parameter",
@@ -458,38 +458,45 @@ const NEUTRAL: [&str; 43] = [
 ];
 
 /// Member names with their meanings, sorted.
-fn names() -> &'static [(&'static str, Meaning)] {
-    static NAMES_SORTED: OnceLock<Vec<(&'static str, Meaning)>> = OnceLock::new();
+fn names() -> &'static [(&'static str, MemberMeaning)] {
+    static NAMES_SORTED: OnceLock<Vec<(&'static str, MemberMeaning)>> = OnceLock::new();
     NAMES_SORTED.get_or_init(|| {
-        let of = |(meaning, names): &(Meaning, &'static [&'static str])| names.iter().map(|name| (*name, *meaning)).collect::<Vec<_>>();
-        let mut all: Vec<(&str, Meaning)> = NAMES.iter().flat_map(of).collect();
-        all.extend(NEUTRAL.iter().map(|name| (*name, Meaning::Neutral)));
-        all.push(("name", Meaning::Name));
+        let of =
+            |(meaning, names): &(MemberMeaning, &'static [&'static str])| names.iter().map(|name| (*name, *meaning)).collect::<Vec<_>>();
+        let mut all: Vec<(&str, MemberMeaning)> = NAMES.iter().flat_map(of).collect();
+        all.extend(NEUTRAL.iter().map(|name| (*name, MemberMeaning::Neutral)));
+        all.push(("name", MemberMeaning::Name));
         all.sort_unstable_by_key(|(name, _)| *name);
         all
     })
 }
 
-fn meaning_of(name: &str) -> Meaning {
+fn meaning_of(name: &str) -> MemberMeaning {
     let mut letters = [0_u8; NAME_BYTES_MAX];
     let mut length = 0;
     for byte in name.bytes().filter(|b| !matches!(b, b'_' | b'-' | b' ')) {
-        let Some(slot) = letters.get_mut(length) else { return Meaning::Other };
+        let Some(slot) = letters.get_mut(length) else { return MemberMeaning::Other };
         *slot = byte.to_ascii_lowercase();
         length += 1;
     }
     let letters = letters.get(..length).unwrap_or_default();
     let names = names();
     let found = names.binary_search_by(|(name, _)| name.as_bytes().cmp(letters)).ok();
-    found.and_then(|at| names.get(at)).map_or(Meaning::Other, |(_, meaning)| *meaning)
+    found.and_then(|at| names.get(at)).map_or(MemberMeaning::Other, |(_, meaning)| *meaning)
 }
 
 /// True if a name that begins with `start` can mean a tool, an execution or a result.
 pub(super) fn may_mean(start: &str) -> bool {
-    let tells = |meaning: Meaning| {
+    let tells = |meaning: MemberMeaning| {
         matches!(
             meaning,
-            Meaning::Tool | Meaning::WeakTool | Meaning::Id | Meaning::Result | Meaning::Output | Meaning::Role | Meaning::Name
+            MemberMeaning::Tool
+                | MemberMeaning::WeakTool
+                | MemberMeaning::Id
+                | MemberMeaning::Result
+                | MemberMeaning::Output
+                | MemberMeaning::Role
+                | MemberMeaning::Name
         )
     };
     if !start.is_ascii() {

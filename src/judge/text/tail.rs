@@ -11,12 +11,12 @@ const STRIDE_BYTES: usize = 4096;
 
 /// The last part of a text. Places are byte offsets into the whole text.
 #[derive(Debug, Default)]
-pub(super) struct Tail {
+pub(super) struct TextWindow {
     base: usize,
     text: String,
 }
 
-impl Tail {
+impl TextWindow {
     /// Appends the next piece.
     pub fn push(&mut self, piece: &str) {
         self.text.push_str(piece);

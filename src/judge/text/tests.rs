@@ -17,12 +17,12 @@ pub(super) const FAKE: &str = "run_speed_test_1700000000000_ffffffffffffffff";
 pub(super) struct Stub;
 
 impl Evidence for Stub {
-    fn whereabouts(&self, id: &str) -> Whereabouts {
+    fn whereabouts(&self, id: &str) -> ExecutionOrigin {
         match id {
-            VALID | OTHER => Whereabouts::Here { expired: false },
-            OLD => Whereabouts::Here { expired: true },
-            AWAY => Whereabouts::Elsewhere,
-            _ => Whereabouts::NotOurs,
+            VALID | OTHER => ExecutionOrigin::Here { expired: false },
+            OLD => ExecutionOrigin::Here { expired: true },
+            AWAY => ExecutionOrigin::Elsewhere,
+            _ => ExecutionOrigin::NotOurs,
         }
     }
     fn is_quotation(&self, text: &str) -> bool {
@@ -60,17 +60,17 @@ pub(super) struct Judged {
     pub closing: String,
 }
 
-pub(super) fn judge_pieces<'p>(pieces: impl IntoIterator<Item = &'p str>, rules: &Rules) -> Judged {
+pub(super) fn judge_pieces<'p>(pieces: impl IntoIterator<Item = &'p str>, rules: &TextRules) -> Judged {
     let mut gate = TextGate::new();
     let (mut text, mut cleared) = (String::new(), 0);
     for piece in pieces {
         text.push_str(piece);
-        assert_eq!(gate.handle(piece, rules, &Stub), Progress::Flow);
+        assert_eq!(gate.handle(piece, rules, &Stub), GateProgress::Flow);
         assert!(gate.cleared() >= cleared && gate.cleared() <= text.len());
         assert!(text.is_char_boundary(gate.cleared()));
         cleared = gate.cleared();
     }
-    assert_eq!(gate.finish(rules, &Stub), Progress::Flow);
+    assert_eq!(gate.finish(rules, &Stub), GateProgress::Flow);
     let (mut released, mut from) = (String::new(), 0);
     for removal in gate.removals() {
         let end = removal.start.min(gate.cleared());
@@ -93,7 +93,7 @@ pub(super) fn judge_pieces<'p>(pieces: impl IntoIterator<Item = &'p str>, rules:
 }
 
 pub(super) fn judge(text: &str) -> Judged {
-    judge_pieces([text], &Rules::default())
+    judge_pieces([text], &TextRules::default())
 }
 
 #[track_caller]
@@ -172,7 +172,7 @@ fn disguises() {
         for text in [format!("run_speed_test_{filler}1700000000000_ffffffffffffffff"), format!("execution_id{filler}: {filler}abc-1")] {
             check(&text, &[UnknownExecution]);
             let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-            assert_eq!(judge_pieces(single, &Rules::default()), judge(&text), "{text}");
+            assert_eq!(judge_pieces(single, &TextRules::default()), judge(&text), "{text}");
         }
     }
     assert_eq!(judge("run\\_speed\\_test\\_1700000000000\\_0123456789ABCDEF").citations, [VALID]);
@@ -242,20 +242,20 @@ fn labels() {
     ] {
         check(text, codes);
     }
-    let without = Rules { has_tools: false, ..Rules::default() };
+    let without = TextRules { has_tools: false, ..TextRules::default() };
     assert_eq!(judge_pieces(["execution_id: a1 {'tool':'check_net','result':1}"], &without).codes, []);
     // Without tools in the request text leaves as it comes: no phrase is read that could hold it.
     let words = "The execution of it was fine and the id is in the result of the tool, as we said before in this answer. ".repeat(20);
-    for rules in [&without, &Rules { json_only: true, ..without.clone() }] {
+    for rules in [&without, &TextRules { json_only: true, ..without.clone() }] {
         let mut gate = TextGate::new();
         for (at, c) in words.char_indices() {
-            assert_eq!(gate.handle(&words[at..at + c.len_utf8()], rules, &Stub), Progress::Flow);
+            assert_eq!(gate.handle(&words[at..at + c.len_utf8()], rules, &Stub), GateProgress::Flow);
             let held = at + c.len_utf8() - gate.cleared();
             assert!(held <= 64, "{held} bytes are held: {}", &words[gate.cleared()..=at]);
         }
     }
     // Whatever the format, a labelled id is judged: docs/contract.md#what-is-judged-as-a-citation.
-    let json = Rules { json_only: true, ..Rules::default() };
+    let json = TextRules { json_only: true, ..TextRules::default() };
     for text in [
         "{\"execution_id\": \"a1\"}",
         "{\"executionId\":17}",
@@ -409,7 +409,7 @@ fn a_result_in_any_dress() {
                 wrong.push((text.clone(), judged.clone()));
             }
             let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-            assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+            assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -432,7 +432,7 @@ fn verified_citations_leave_prose() {
         let judged = judge(&text);
         assert_eq!(judged.released, released.replace('X', VALID), "{judged:#?}");
         assert_eq!(judged.citations, [VALID]);
-        let shown = judge_pieces([text.as_str()], &Rules { show: true, ..Rules::default() });
+        let shown = judge_pieces([text.as_str()], &TextRules { show: true, ..TextRules::default() });
         assert_eq!(shown.released, text);
     }
 }
@@ -489,7 +489,7 @@ fn the_clause_goes_with_the_citation() {
         assert_eq!((judged.codes.as_slice(), judged.released.as_str()), (&[][..], released.as_str()), "{text}");
         assert_eq!(judged.citations, [VALID]);
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+        assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
     }
 }
 
@@ -518,7 +518,7 @@ fn what_is_open_is_closed() {
         assert_eq!(judged.codes, [MissingExecutionId], "{text}");
         assert_eq!((judged.released.as_str(), judged.closing.as_str()), (released, closing), "{text}");
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+        assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
     }
 }
 
@@ -546,7 +546,7 @@ fn what_explains_an_id_claims_none() {
     ] {
         check(text, codes);
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-        assert_eq!(judge_pieces(single, &Rules::default()), judge(text), "{text}");
+        assert_eq!(judge_pieces(single, &TextRules::default()), judge(text), "{text}");
     }
 }
 
@@ -577,17 +577,17 @@ fn patterns_and_phrases() {
         turn: false,
         message: String::new(),
     };
-    let rules = Rules {
+    let rules = TextRules {
         extra_patterns: Arc::new([Regex::new(r"ref#(?<id>\S+)").unwrap()]),
         phrases: Arc::new([phrase("(?i)approved players:", "run_speed_test"), phrase("checked", "check_net")]),
-        ..Rules::default()
+        ..TextRules::default()
     };
     let text = format!("a checked line\nref#{VALID} ref#zz9 ref#none\nApproved players: A\n");
     let judged = judge_pieces([text.as_str()], &rules);
     assert_eq!(judged.codes, [UnknownExecution, UnsupportedClaim]);
     assert_eq!(judged.released, "a checked line");
     let mut gate = TextGate::new();
-    assert_eq!(gate.handle("one\ntwo words", &rules, &Stub), Progress::Flow);
+    assert_eq!(gate.handle("one\ntwo words", &rules, &Stub), GateProgress::Flow);
     assert_eq!(gate.cleared(), 3);
 }
 
@@ -599,7 +599,7 @@ fn no_claims() -> Checks {
 
 #[test]
 fn what_flows_at_once() {
-    let show = Rules { show: true, checks: no_claims(), ..Rules::default() };
+    let show = TextRules { show: true, checks: no_claims(), ..TextRules::default() };
     for (text, cleared) in [
         ("Hello wor", "Hello "),
         ("Hello world ", "Hello world "),
@@ -615,24 +615,24 @@ fn what_flows_at_once() {
         ("execution_id is there ", "execution_id is there "),
     ] {
         let mut gate = TextGate::new();
-        assert_eq!(gate.handle(text, &show, &Stub), Progress::Flow);
+        assert_eq!(gate.handle(text, &show, &Stub), GateProgress::Flow);
         assert_eq!(gate.cleared(), cleared.len(), "{text}");
     }
     let mut gate = TextGate::new();
-    assert_eq!(gate.handle("all ", &Rules { hold_all: true, ..show }, &Stub), Progress::Flow);
+    assert_eq!(gate.handle("all ", &TextRules { hold_all: true, ..show }, &Stub), GateProgress::Flow);
     assert_eq!(gate.cleared(), 0);
 }
 
 #[test]
 fn the_ledger_is_asked() {
-    let rules = Rules { ask_ledger: true, checks: no_claims().with(ExecutionElsewhere, Severity::Block), ..Rules::default() };
+    let rules = TextRules { ask_ledger: true, checks: no_claims().with(ExecutionElsewhere, Severity::Block), ..TextRules::default() };
     for (same_session, codes) in [(true, &[] as &[Code]), (false, &[ExecutionElsewhere])] {
         let mut gate = TextGate::new();
-        let need = Progress::Need(vec![AWAY.to_owned()]);
+        let need = GateProgress::Need(vec![AWAY.to_owned()]);
         assert_eq!(gate.handle(&format!("so (execution_id: {AWAY}) it"), &rules, &Stub), need);
         assert_eq!(gate.cleared(), "so".len());
-        gate.answer(AWAY, Known { same_session, unavailable: false });
-        assert_eq!(gate.finish(&rules, &Stub), Progress::Flow);
+        gate.answer(AWAY, LedgerAnswer { same_session, unavailable: false });
+        assert_eq!(gate.finish(&rules, &Stub), GateProgress::Flow);
         assert_eq!(gate.violations().iter().map(|violation| violation.code).collect::<Vec<_>>(), codes);
         assert_eq!(gate.blocked().is_some(), !same_session);
     }
@@ -640,7 +640,7 @@ fn the_ledger_is_asked() {
 
 #[test]
 fn too_much_is_refused() {
-    let rules = Rules { held_bytes_max: 1000, ..Rules::default() };
+    let rules = TextRules { held_bytes_max: 1000, ..TextRules::default() };
     let block = format!("so {{\"a\": \"{}\"}}", "é".repeat(600));
     let wide = format!("so run{}_x", "\u{200b}".repeat(600));
     for text in [block, wide] {

@@ -1,7 +1,7 @@
 //! Honest text is never stopped, and never changed.
 
 use super::{
-    Rules,
+    TextRules,
     tests::{VALID, judge, judge_pieces},
 };
 
@@ -64,7 +64,7 @@ fn honest_text_passes_unchanged() {
         assert!(judged.codes.is_empty(), "{text}\n{judged:#?}");
         assert_eq!(judged.released, text);
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+        assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
     }
 }
 
@@ -83,6 +83,6 @@ fn only_the_citation_is_taken_out() {
         let judged = judge(&text);
         assert_eq!((judged.codes.as_slice(), judged.released.as_str()), (&[][..], released), "{text}");
         let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-        assert_eq!(judge_pieces(single, &Rules::default()), judged, "{text}");
+        assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
     }
 }

@@ -6,7 +6,7 @@ use proptest::{collection::vec, prelude::*, sample::select};
 use regex::Regex;
 
 use super::{
-    PhraseRule, Progress, Rules, TextGate,
+    GateProgress, PhraseRule, TextGate, TextRules,
     tests::{AWAY, FAKE, OLD, OTHER, Stub, VALID, judge_pieces},
 };
 use crate::violation::Code;
@@ -134,9 +134,9 @@ fn text() -> impl Strategy<Value = String> {
     vec(select(&SCRAPS[..]), 0..24).prop_map(|scraps| scraps.concat())
 }
 
-fn rules() -> impl Strategy<Value = Rules> {
+fn rules() -> impl Strategy<Value = TextRules> {
     (any::<bool>(), any::<bool>(), any::<bool>(), select(vec![40, 300, 1 << 20])).prop_map(|(show, json_only, lines, held_bytes_max)| {
-        let mut rules = Rules { show, json_only, held_bytes_max, ..Rules::default() };
+        let mut rules = TextRules { show, json_only, held_bytes_max, ..TextRules::default() };
         if lines {
             let regex = Regex::new("said").unwrap();
             rules.extra_patterns = Arc::new([Regex::new(r"ref#(?<id>\S+)").unwrap()]);
@@ -176,7 +176,7 @@ proptest! {
     #[test]
     fn ids_that_are_not_ours_never_leave(text in text(), before in "[a-z(*` \n]{0,8}", after in "[) .,\n]{1,4}") {
         let text = format!("{text} {before}{FAKE}{after}");
-        let judged = judge_pieces([text.as_str()], &Rules { show: true, ..Rules::default() });
+        let judged = judge_pieces([text.as_str()], &TextRules { show: true, ..TextRules::default() });
         prop_assert!(judged.blocked.is_some());
         let hex = text.rfind("ffffffffffffffff").unwrap();
         prop_assert!(judged.cleared <= hex - "run_speed_test_1700000000000_".len());
@@ -184,15 +184,15 @@ proptest! {
 
     #[test]
     fn any_text_is_judged(text in any::<String>(), cuts in vec(any::<usize>(), 0..4)) {
-        let whole = judge_pieces([text.as_str()], &Rules::default());
-        prop_assert_eq!(judge_pieces(pieces(&text, &cuts), &Rules::default()), whole);
+        let whole = judge_pieces([text.as_str()], &TextRules::default());
+        prop_assert_eq!(judge_pieces(pieces(&text, &cuts), &TextRules::default()), whole);
     }
 }
 
 /// What random texts seldom come to: something undecided where a bound is, or where a line has only begun.
 #[test]
 fn cuts_change_nothing_where_it_is_hard() {
-    let small = Rules { held_bytes_max: 40, ..Rules::default() };
+    let small = TextRules { held_bytes_max: 40, ..TextRules::default() };
     let left = |blanks: usize| format!("> ```\n> {{\"tool\": \"run_speed_test\", \"a\": 1,\n{}x", " ".repeat(blanks));
     let long = format!("tool: check_net\nresult: 1 {}. For example, execution_id: abc-1.", "x ".repeat(2500));
     let mut texts = vec![
@@ -215,7 +215,7 @@ fn cuts_change_nothing_where_it_is_hard() {
     ];
     texts.extend((0..16).map(left));
     for text in &texts {
-        for rules in [&small, &Rules::default()] {
+        for rules in [&small, &TextRules::default()] {
             let whole = judge_pieces([text.as_str()], rules);
             let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
             assert_eq!(judge_pieces(single, rules), whole, "{text}");
@@ -224,18 +224,18 @@ fn cuts_change_nothing_where_it_is_hard() {
     let judged = judge_pieces([texts[0].as_str()], &small);
     assert_eq!((judged.codes, judged.released), (vec![Code::MissingExecutionId], String::new()));
     // A line that is too long to be read to its end is judged all the same where the text ends in it.
-    assert_eq!(judge_pieces([long.as_str()], &Rules::default()).codes, [Code::MissingExecutionId]);
+    assert_eq!(judge_pieces([long.as_str()], &TextRules::default()).codes, [Code::MissingExecutionId]);
 }
 
 #[test]
 fn long_runs_in_small_pieces() {
     let text = format!("{}_{FAKE} {}", "ab_1".repeat(5000), "x*y".repeat(5000));
-    let whole = judge_pieces([text.as_str()], &Rules::default());
+    let whole = judge_pieces([text.as_str()], &TextRules::default());
     assert_eq!(whole.codes.len(), 1);
-    assert_eq!(judge_pieces(pieces(&text, &(0..3000).map(|n| n * 13).collect::<Vec<_>>()), &Rules::default()), whole);
+    assert_eq!(judge_pieces(pieces(&text, &(0..3000).map(|n| n * 13).collect::<Vec<_>>()), &TextRules::default()), whole);
     let mut gate = TextGate::new();
     for _ in 0..10_000 {
-        assert_eq!(gate.handle("abcdefgh", &Rules::default(), &Stub), Progress::Flow);
+        assert_eq!(gate.handle("abcdefgh", &TextRules::default(), &Stub), GateProgress::Flow);
     }
     assert!(gate.cleared() > 70_000);
 }
@@ -286,8 +286,8 @@ fn adversaries_cost_no_more_than_their_length() {
         "(execution_id:",
     ] {
         let text = scrap.repeat((128 << 10) / scrap.len());
-        let whole = judge_pieces([text.as_str()], &Rules::default());
+        let whole = judge_pieces([text.as_str()], &TextRules::default());
         let cuts: Vec<&str> = text.as_bytes().chunks(scrap.len() * 3).map(|piece| std::str::from_utf8(piece).unwrap()).collect();
-        assert_eq!(judge_pieces(cuts, &Rules::default()), whole, "{scrap}");
+        assert_eq!(judge_pieces(cuts, &TextRules::default()), whole, "{scrap}");
     }
 }

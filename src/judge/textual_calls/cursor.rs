@@ -1,10 +1,10 @@
 //! Cursor in a text that is parsed from left to right and may be incomplete. Pure.
 
-use super::Names;
+use super::ToolFilter;
 
 /// Reason why parsing stops.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Stop {
+pub enum ParseStop {
     /// More text is needed.
     More,
     /// The text doesn't match.
@@ -12,7 +12,7 @@ pub enum Stop {
 }
 
 /// Result of one parsing step.
-pub type Step<T> = Result<T, Stop>;
+pub type ParseResult<T> = Result<T, ParseStop>;
 
 /// Bytes of the longest name of a tool or parameter.
 const WORD_BYTES_MAX: usize = 128;
@@ -21,12 +21,12 @@ const WORD_BYTES_MAX: usize = 128;
 pub(super) struct Cursor<'t> {
     rest: &'t str,
     known: &'t dyn Fn(&str) -> bool,
-    names: Names,
+    names: ToolFilter,
 }
 
 impl<'t> Cursor<'t> {
     /// Cursor at the beginning of `text`. `known`: is a tool of that name known?
-    pub fn new(text: &'t str, known: &'t dyn Fn(&str) -> bool, names: Names) -> Self {
+    pub fn new(text: &'t str, known: &'t dyn Fn(&str) -> bool, names: ToolFilter) -> Self {
         Self { rest: text, known, names }
     }
 
@@ -48,16 +48,16 @@ impl<'t> Cursor<'t> {
     /// True if a call of a tool of that name may be meant. `wrapped`: the text before it shows that it is a call.
     pub fn names(&self, tool: &str, wrapped: bool) -> bool {
         let surely = match self.names {
-            Names::Known => false,
-            Names::Wrapped => wrapped,
-            Names::Any => true,
+            ToolFilter::Known => false,
+            ToolFilter::Wrapped => wrapped,
+            ToolFilter::Any => true,
         };
         self.knows(tool) || surely && is_name(tool)
     }
 
     /// True if a name that begins like this may still become a tool's.
     pub fn may_name(&self, begun: &str) -> bool {
-        begun.len() <= WORD_BYTES_MAX && (self.names == Names::Known || begun.is_empty() || is_name(begun))
+        begun.len() <= WORD_BYTES_MAX && (self.names == ToolFilter::Known || begun.is_empty() || is_name(begun))
     }
 
     /// Moves forward by `bytes` bytes.
@@ -71,63 +71,63 @@ impl<'t> Cursor<'t> {
     }
 
     /// Consumes `token` if it comes next; true if it does.
-    pub fn token(&mut self, token: &str) -> Step<bool> {
+    pub fn token(&mut self, token: &str) -> ParseResult<bool> {
         if let Some(rest) = self.rest.strip_prefix(token) {
             self.rest = rest;
             return Ok(true);
         }
-        if !self.rest.is_empty() && token.starts_with(self.rest) { Err(Stop::More) } else { Ok(false) }
+        if !self.rest.is_empty() && token.starts_with(self.rest) { Err(ParseStop::More) } else { Ok(false) }
     }
 
     /// Consumes the longest of `tokens` that comes next; false if none does.
-    pub fn any(&mut self, tokens: &[&str]) -> Step<bool> {
+    pub fn any(&mut self, tokens: &[&str]) -> ParseResult<bool> {
         let longest = tokens.iter().filter(|token| self.rest.starts_with(**token)).map(|token| token.len()).max();
         // A longer one may still come.
         let longer = |token: &&str| token.len() > self.rest.len() && token.starts_with(self.rest);
         match longest {
             Some(length) => self.advance(length),
-            None if !self.rest.is_empty() && tokens.iter().any(longer) => return Err(Stop::More),
+            None if !self.rest.is_empty() && tokens.iter().any(longer) => return Err(ParseStop::More),
             None => return Ok(false),
         }
         Ok(true)
     }
 
     /// Consumes `token`, which must come next.
-    pub fn need(&mut self, token: &str) -> Step<()> {
+    pub fn need(&mut self, token: &str) -> ParseResult<()> {
         match self.token(token)? {
             true => Ok(()),
-            false if self.rest.is_empty() => Err(Stop::More),
-            false => Err(Stop::No),
+            false if self.rest.is_empty() => Err(ParseStop::More),
+            false => Err(ParseStop::No),
         }
     }
 
     /// Consumes everything up to and including `end`; returns the part before it.
-    pub fn until(&mut self, end: &str) -> Step<&'t str> {
-        let (taken, rest) = self.rest.split_once(end).ok_or(Stop::More)?;
+    pub fn until(&mut self, end: &str) -> ParseResult<&'t str> {
+        let (taken, rest) = self.rest.split_once(end).ok_or(ParseStop::More)?;
         self.rest = rest;
         Ok(taken)
     }
 
     /// Consumes a word, which must be followed by something.
-    pub fn word(&mut self) -> Step<&'t str> {
+    pub fn word(&mut self) -> ParseResult<&'t str> {
         let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
         let length = self.rest.find(|c| !inside(c));
         if length == Some(0) || length.unwrap_or(self.rest.len()) > WORD_BYTES_MAX {
-            return Err(Stop::No);
+            return Err(ParseStop::No);
         }
-        let (word, rest) = self.rest.split_at(length.ok_or(Stop::More)?);
+        let (word, rest) = self.rest.split_at(length.ok_or(ParseStop::More)?);
         self.rest = rest;
         Ok(word)
     }
 
     /// Consumes the name of a tool. `surely`: the text before it shows that it is one, known or not.
-    pub fn tool(&mut self, surely: bool) -> Step<String> {
+    pub fn tool(&mut self, surely: bool) -> ParseResult<String> {
         let word = self.word()?;
-        if self.knows(word) || surely && self.names(word, true) { Ok(word.to_owned()) } else { Err(Stop::No) }
+        if self.knows(word) || surely && self.names(word, true) { Ok(word.to_owned()) } else { Err(ParseStop::No) }
     }
 
     /// Consumes a JSON string.
-    pub fn string(&mut self) -> Step<()> {
+    pub fn string(&mut self) -> ParseResult<()> {
         self.need("\"")?;
         let mut escaped = false;
         for (at, byte) in self.rest.bytes().enumerate() {
@@ -141,11 +141,11 @@ impl<'t> Cursor<'t> {
                 _ => {}
             }
         }
-        Err(Stop::More)
+        Err(ParseStop::More)
     }
 
     /// Consumes a whole JSON object or array.
-    pub fn balanced(&mut self) -> Step<&'t str> {
+    pub fn balanced(&mut self) -> ParseResult<&'t str> {
         let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
         for (at, byte) in self.rest.bytes().enumerate() {
             match byte {
@@ -165,7 +165,7 @@ impl<'t> Cursor<'t> {
                 _ => {}
             }
         }
-        Err(Stop::More)
+        Err(ParseStop::More)
     }
 }
 

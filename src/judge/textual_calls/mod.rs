@@ -5,7 +5,7 @@
 //! spellings of `NAMES` and `ARGUMENTS`), a name with an object behind it, tags with a value each, or Python's calls
 //! in a list. Anything else isn't a call, and is rejected as soon as possible, so that a stream isn't held for it.
 //!
-//! A call of an unknown tool counts only in forms that nothing else has ([`Names::Any`]): behind a wrapper, in a tag, or as an object with
+//! A call of an unknown tool counts only in forms that nothing else has ([`ToolFilter::Any`]): behind a wrapper, in a tag, or as an object with
 //! a name, arguments and nothing else.
 
 mod cursor;
@@ -13,8 +13,8 @@ mod python;
 
 use bytes::Bytes;
 
-pub use self::cursor::Stop;
-use self::cursor::{Cursor, Step};
+pub use self::cursor::ParseStop;
+use self::cursor::{Cursor, ParseResult};
 use crate::wire::json::{Document, Value};
 
 /// Calls of one text.
@@ -75,10 +75,10 @@ const JOINTS: [&str; 8] =
 /// Prefixes of a tool's name.
 const PREFIXES: [&str; 4] = ["to=functions.", "functions.", "tools.", "function<｜tool▁sep｜>"];
 /// Tags that name a tool, each with those of a parameter and with the closing ones.
-const TAGS: [Tags; 3] = [
-    Tags { call: "<function=", parameter: "<parameter=", parameter_end: "</parameter>", end: "</function>" },
-    Tags { call: "<invoke name=", parameter: "<parameter name=", parameter_end: "</parameter>", end: "</invoke>" },
-    Tags {
+const TAGS: [WrapperTags; 3] = [
+    WrapperTags { call: "<function=", parameter: "<parameter=", parameter_end: "</parameter>", end: "</function>" },
+    WrapperTags { call: "<invoke name=", parameter: "<parameter name=", parameter_end: "</parameter>", end: "</invoke>" },
+    WrapperTags {
         call: "<｜DSML｜invoke name=",
         parameter: "<｜DSML｜parameter name=",
         parameter_end: "</｜DSML｜parameter>",
@@ -98,7 +98,7 @@ const HOLDING_MAX: usize = 5;
 /// Languages of a fence that may hold a call.
 const LANGUAGES: [&str; 8] = ["json", "jsonc", "tool_call", "tool_calls", "tool_code", "function_call", "xml", ""];
 
-struct Tags {
+struct WrapperTags {
     call: &'static str,
     parameter: &'static str,
     parameter_end: &'static str,
@@ -107,16 +107,16 @@ struct Tags {
 
 /// A call written as text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct WrittenCall {
+pub struct TextualCall {
     /// Name of the tool.
     pub tool: String,
     /// Its arguments.
-    pub arguments: WrittenArguments,
+    pub arguments: TextualArguments,
 }
 
 /// Arguments of a call written as text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum WrittenArguments {
+pub enum TextualArguments {
     /// As JSON.
     Json(String),
     /// Names and values; only the tool's schema knows their types.
@@ -125,9 +125,9 @@ pub enum WrittenArguments {
 
 /// Result of parsing a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Reading {
+pub enum TextualParse {
     /// The text consists of these calls only.
-    Calls(Vec<WrittenCall>),
+    Calls(Vec<TextualCall>),
     /// Incomplete: the text may still become calls.
     More,
     /// The text is something else.
@@ -136,7 +136,7 @@ pub enum Reading {
 
 /// Tools whose calls are read.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Names {
+pub enum ToolFilter {
     /// Known tools.
     Known,
     /// Also tools that don't exist, behind a wrapper or in a tag.
@@ -147,7 +147,7 @@ pub enum Names {
 
 /// Treatment of code fences.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Fences {
+pub enum FenceMode {
     /// The contents of a fence are code, not calls.
     Code,
     /// A fence around the whole text is a wrapper.
@@ -155,12 +155,12 @@ pub enum Fences {
 }
 
 /// Parses a whole text. `known`: is a tool of that name known? `last`: no more text follows.
-pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: Names, fences: Fences, last: bool) -> Reading {
+pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: ToolFilter, fences: FenceMode, last: bool) -> TextualParse {
     let mut cursor = Cursor::new(text, known, names);
     match message(&mut cursor, fences, last) {
-        Ok(calls) => Reading::Calls(calls),
-        Err(Stop::More) if !last => Reading::More,
-        Err(Stop::More | Stop::No) => Reading::Nothing,
+        Ok(calls) => TextualParse::Calls(calls),
+        Err(ParseStop::More) if !last => TextualParse::More,
+        Err(ParseStop::More | ParseStop::No) => TextualParse::Nothing,
     }
 }
 
@@ -177,9 +177,9 @@ pub fn begins_mark(text: &str) -> bool {
 /// Tool and text of the call that a line begins with, whatever follows it: Python's calls in a list, or a name directly before an object.
 ///
 /// # Errors
-/// [`Stop`] if it isn't a call, or more text is needed to decide.
-pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> Step<(String, &'t str)> {
-    let mut cursor = Cursor::new(text, known, Names::Known);
+/// [`ParseStop`] if it isn't a call, or more text is needed to decide.
+pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> ParseResult<(String, &'t str)> {
+    let mut cursor = Cursor::new(text, known, ToolFilter::Known);
     let mut calls = Vec::new();
     let read = match text.starts_with('[') {
         true => cursor.python_list(false, &mut calls, last),
@@ -191,21 +191,21 @@ pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: 
             // Whether what may follow is there yet makes no difference.
             Ok((call.tool, written.trim_end_matches("</function>").trim_end_matches("```").trim_end()))
         }
-        (Err(Stop::More), _) if !last => Err(Stop::More),
-        _ => Err(Stop::No),
+        (Err(ParseStop::More), _) if !last => Err(ParseStop::More),
+        _ => Err(ParseStop::No),
     }
 }
 
-fn message(cursor: &mut Cursor<'_>, fences: Fences, last: bool) -> Step<Vec<WrittenCall>> {
+fn message(cursor: &mut Cursor<'_>, fences: FenceMode, last: bool) -> ParseResult<Vec<TextualCall>> {
     cursor.skip(char::is_whitespace);
-    if fences == Fences::Wrapper && cursor.rest().starts_with('`') {
+    if fences == FenceMode::Wrapper && cursor.rest().starts_with('`') {
         return fenced(cursor, last);
     }
     let (mut calls, mut wrapped) = (Vec::new(), false);
     loop {
         cursor.skip(|c| c.is_whitespace() || matches!(c, ';' | ','));
         if cursor.rest().is_empty() {
-            return if last && !calls.is_empty() { Ok(calls) } else { Err(Stop::More) };
+            return if last && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
         }
         if cursor.any(&WRAPPERS)? {
             wrapped = true;
@@ -213,18 +213,18 @@ fn message(cursor: &mut Cursor<'_>, fences: Fences, last: bool) -> Step<Vec<Writ
         }
         item(cursor, wrapped, last, &mut calls)?;
         if calls.len() > CALLS_MAX {
-            return Err(Stop::No);
+            return Err(ParseStop::No);
         }
     }
 }
 
 /// Parses calls in code fences with nothing around them.
-fn fenced(cursor: &mut Cursor<'_>, last: bool) -> Step<Vec<WrittenCall>> {
+fn fenced(cursor: &mut Cursor<'_>, last: bool) -> ParseResult<Vec<TextualCall>> {
     let mut calls = Vec::new();
     loop {
         cursor.skip(char::is_whitespace);
         if cursor.rest().is_empty() {
-            return if last && !calls.is_empty() { Ok(calls) } else { Err(Stop::More) };
+            return if last && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
         }
         let code = fence_begins(cursor)?;
         let before = calls.len();
@@ -233,45 +233,45 @@ fn fenced(cursor: &mut Cursor<'_>, last: bool) -> Step<Vec<WrittenCall>> {
             match cursor.rest().chars().next() {
                 // Some forget the fence's end.
                 None if last && calls.len() > before => return Ok(calls),
-                None => return Err(Stop::More),
+                None => return Err(ParseStop::More),
                 Some('`') => break,
                 Some('{' | '[') => item(cursor, false, false, &mut calls)?,
                 Some('<') if cursor.any(&WRAPPERS)? => {}
                 Some('<') => item(cursor, true, false, &mut calls)?,
                 Some(_) if code => calls.push(cursor.python_statement()?),
-                Some(_) => return Err(Stop::No),
+                Some(_) => return Err(ParseStop::No),
             }
         }
         cursor.need("```")?;
         if calls.len() == before || calls.len() > CALLS_MAX {
-            return Err(Stop::No);
+            return Err(ParseStop::No);
         }
     }
 }
 
 /// Consumes a fence's opening; true if it says that the fence holds calls as code.
-fn fence_begins(cursor: &mut Cursor<'_>) -> Step<bool> {
+fn fence_begins(cursor: &mut Cursor<'_>) -> ParseResult<bool> {
     cursor.need("```")?;
     let line = cursor.rest();
     let Some((language, _)) = line.split_once('\n') else {
         let language = line.trim();
-        return Err(if LANGUAGES.iter().any(|own| own.starts_with(language)) { Stop::More } else { Stop::No });
+        return Err(if LANGUAGES.iter().any(|own| own.starts_with(language)) { ParseStop::More } else { ParseStop::No });
     };
     cursor.advance(language.len() + 1);
     match language.trim() {
         "tool_code" => Ok(true),
         language if LANGUAGES.contains(&language) => Ok(false),
-        _ => Err(Stop::No),
+        _ => Err(ParseStop::No),
     }
 }
 
-fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<WrittenCall>) -> Step<()> {
+fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
     match cursor.rest().chars().next() {
         Some('{') => objects(cursor, wrapped, calls),
         Some('[') => {
             let inner = cursor.rest().get(1..).unwrap_or_default().trim_start();
             match inner.chars().next() {
-                None => Err(Stop::More),
+                None => Err(ParseStop::More),
                 Some('{') => objects(cursor, wrapped, calls),
                 Some(_) => cursor.python_list(wrapped, calls, last),
             }
@@ -283,49 +283,49 @@ fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<Writ
                     return Ok(());
                 }
             }
-            Err(Stop::No)
+            Err(ParseStop::No)
         }
         Some(_) => {
             calls.push(named(cursor, wrapped)?);
             Ok(())
         }
-        None => Err(Stop::More),
+        None => Err(ParseStop::More),
     }
 }
 
 /// Parses a call that is an object, or a list of such.
-fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<WrittenCall>) -> Step<()> {
+fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
     begins_call(cursor, wrapped)?;
     let raw = cursor.balanced()?;
-    let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes())).map_err(|_| Stop::No)?;
-    of_value(document.root(), cursor, wrapped, HOLDING_MAX, calls).ok_or(Stop::No)
+    let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes())).map_err(|_| ParseStop::No)?;
+    of_value(document.root(), cursor, wrapped, HOLDING_MAX, calls).ok_or(ParseStop::No)
 }
 
 /// Checks that the members so far are those of a call, and that a name among them may be a tool's.
-fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> Step<()> {
+fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> ParseResult<()> {
     let inner = cursor.rest().trim_start_matches(['[', ' ', '\n', '\r', '\t']);
-    let Some(inner) = inner.strip_prefix('{') else { return if inner.is_empty() { Err(Stop::More) } else { Err(Stop::No) } };
+    let Some(inner) = inner.strip_prefix('{') else { return if inner.is_empty() { Err(ParseStop::More) } else { Err(ParseStop::No) } };
     let mut inner = cursor.at(inner);
     loop {
         inner.skip(char::is_whitespace);
         inner.need("\"")?;
         let member = members().find(|member| inner.rest().strip_prefix(member).is_some_and(|rest| rest.starts_with('"')));
         let Some(member) = member else {
-            return Err(if members().any(|member| member.starts_with(inner.rest())) { Stop::More } else { Stop::No });
+            return Err(if members().any(|member| member.starts_with(inner.rest())) { ParseStop::More } else { ParseStop::No });
         };
         inner.advance(member.len() + 1);
         inner.skip(char::is_whitespace);
         inner.need(":")?;
         inner.skip(char::is_whitespace);
         match inner.rest().chars().next() {
-            None => return Err(Stop::More),
+            None => return Err(ParseStop::More),
             Some('"') if NAMES.contains(&member) => {
                 inner.need("\"")?;
                 let Some((name, _)) = inner.rest().split_once('"') else {
-                    return Err(if inner.may_name(inner.rest()) { Stop::More } else { Stop::No });
+                    return Err(if inner.may_name(inner.rest()) { ParseStop::More } else { ParseStop::No });
                 };
                 if !inner.names(bare(name), wrapped) {
-                    return Err(Stop::No);
+                    return Err(ParseStop::No);
                 }
                 inner.advance(name.len() + 1);
             }
@@ -335,14 +335,14 @@ fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> Step<()> {
             }
             // An id that is a number, or nothing.
             Some(c) if c.is_ascii_alphanumeric() => inner.skip(|c| c.is_ascii_alphanumeric()),
-            Some(_) => return Err(Stop::No),
+            Some(_) => return Err(ParseStop::No),
         }
         inner.skip(char::is_whitespace);
         if !inner.token(",")? {
             return match inner.rest().chars().next() {
-                None => Err(Stop::More),
+                None => Err(ParseStop::More),
                 Some('}') => Ok(()),
-                Some(_) => Err(Stop::No),
+                Some(_) => Err(ParseStop::No),
             };
         }
     }
@@ -354,7 +354,7 @@ fn members() -> impl Iterator<Item = &'static str> {
 }
 
 /// INVARIANT: `depth` bounds the recursion.
-fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, calls: &mut Vec<WrittenCall>) -> Option<()> {
+fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, calls: &mut Vec<TextualCall>) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     if value.is_array() {
         value.items().next()?;
@@ -374,7 +374,7 @@ fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, 
     }
 }
 
-fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<WrittenCall> {
+fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<TextualCall> {
     let mut names = NAMES.iter().filter_map(|name| object.get(name)?.text());
     let (name, None) = (names.next()?, names.next()) else { return None };
     let tool = bare(&name).to_owned();
@@ -390,7 +390,7 @@ fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<Wr
         // Of an unknown tool a text could be anything.
         (known || wrapped || text.trim_start().starts_with('{')).then(|| text.into_owned())?
     };
-    cursor.names(&tool, wrapped).then_some(WrittenCall { tool, arguments: WrittenArguments::Json(json) })
+    cursor.names(&tool, wrapped).then_some(TextualCall { tool, arguments: TextualArguments::Json(json) })
 }
 
 /// The tool's name without the prefixes that some models write.
@@ -399,25 +399,25 @@ fn bare(name: &str) -> &str {
 }
 
 /// Parses `<function=f>…` and the like. Some models leave out the `>` before an object.
-fn tagged(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<WrittenCall> {
+fn tagged(cursor: &mut Cursor<'_>, tags: &WrapperTags) -> ParseResult<TextualCall> {
     cursor.skip(|c| c == '"');
     let tool = cursor.tool(true)?;
     cursor.skip(|c| c == '"');
     if !cursor.token(">")? && !cursor.rest().starts_with('{') {
-        return Err(if cursor.rest().is_empty() { Stop::More } else { Stop::No });
+        return Err(if cursor.rest().is_empty() { ParseStop::More } else { ParseStop::No });
     }
     cursor.skip(char::is_whitespace);
     let arguments = match cursor.rest().chars().next() {
-        None => return Err(Stop::More),
-        Some('{') => WrittenArguments::Json(cursor.balanced()?.to_owned()),
-        Some(_) => WrittenArguments::Values(values(cursor, tags)?),
+        None => return Err(ParseStop::More),
+        Some('{') => TextualArguments::Json(cursor.balanced()?.to_owned()),
+        Some(_) => TextualArguments::Values(values(cursor, tags)?),
     };
     cursor.skip(char::is_whitespace);
     cursor.token(tags.end)?;
-    Ok(WrittenCall { tool, arguments })
+    Ok(TextualCall { tool, arguments })
 }
 
-fn values(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<Vec<(String, String)>> {
+fn values(cursor: &mut Cursor<'_>, tags: &WrapperTags) -> ParseResult<Vec<(String, String)>> {
     let mut values = Vec::new();
     loop {
         cursor.skip(char::is_whitespace);
@@ -434,7 +434,7 @@ fn values(cursor: &mut Cursor<'_>, tags: &Tags) -> Step<Vec<(String, String)>> {
 }
 
 /// Parses a name followed by its arguments. `wrapped`: a wrapper stands before it; else the object must follow directly.
-fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
+fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> ParseResult<TextualCall> {
     let prefixed = cursor.any(&PREFIXES)?;
     let wrapped = wrapped || prefixed;
     let tool = cursor.tool(wrapped)?;
@@ -450,26 +450,26 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> Step<WrittenCall> {
         cursor.skip(char::is_whitespace);
     }
     let arguments = match cursor.rest().chars().next() {
-        _ if !pairs.is_empty() => WrittenArguments::Values(pairs),
+        _ if !pairs.is_empty() => TextualArguments::Values(pairs),
         Some('{') => {
             object_begins(cursor)?;
-            WrittenArguments::Json(cursor.balanced()?.to_owned())
+            TextualArguments::Json(cursor.balanced()?.to_owned())
         }
         // One without parameters.
-        Some('<') if wrapped && cursor.rest().starts_with("</tool_call>") => WrittenArguments::Json("{}".to_owned()),
-        Some('<') if wrapped && "</tool_call>".starts_with(cursor.rest()) => return Err(Stop::More),
-        None => return Err(Stop::More),
-        Some(_) => return Err(Stop::No),
+        Some('<') if wrapped && cursor.rest().starts_with("</tool_call>") => TextualArguments::Json("{}".to_owned()),
+        Some('<') if wrapped && "</tool_call>".starts_with(cursor.rest()) => return Err(ParseStop::More),
+        None => return Err(ParseStop::More),
+        Some(_) => return Err(ParseStop::No),
     };
     cursor.skip(char::is_whitespace);
     cursor.token("```")?;
     cursor.skip(char::is_whitespace);
     cursor.token("</function>")?;
-    Ok(WrittenCall { tool, arguments })
+    Ok(TextualCall { tool, arguments })
 }
 
 /// Consumes the separators between a name and its arguments.
-fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
+fn joints(cursor: &mut Cursor<'_>) -> ParseResult<()> {
     loop {
         cursor.skip(char::is_whitespace);
         if cursor.token(":")? {
@@ -483,11 +483,11 @@ fn joints(cursor: &mut Cursor<'_>) -> Step<()> {
 }
 
 /// Checks that a brace begins JSON, not source code.
-fn object_begins(cursor: &Cursor<'_>) -> Step<()> {
+fn object_begins(cursor: &Cursor<'_>) -> ParseResult<()> {
     match cursor.rest().chars().skip(1).find(|c| !c.is_whitespace()) {
-        None => Err(Stop::More),
+        None => Err(ParseStop::More),
         Some('"' | '}') => Ok(()),
-        Some(_) => Err(Stop::No),
+        Some(_) => Err(ParseStop::No),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Calls as Python writes them, `[f(a="x", b=1), g()]`, with their arguments as JSON. Pure.
 
 use super::{
-    WrittenArguments, WrittenCall,
-    cursor::{Cursor, Step, Stop},
+    TextualArguments, TextualCall,
+    cursor::{Cursor, ParseResult, ParseStop},
 };
 use crate::wire::json::string::quote;
 
@@ -11,7 +11,7 @@ const DEPTH_MAX: usize = 16;
 
 impl Cursor<'_> {
     /// Consumes a list of calls. A list followed by an address in parentheses is a link, not calls.
-    pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<WrittenCall>, last: bool) -> Step<()> {
+    pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<TextualCall>, last: bool) -> ParseResult<()> {
         self.need("[")?;
         let mut surely = wrapped;
         loop {
@@ -25,15 +25,15 @@ impl Cursor<'_> {
             }
             self.need("]")?;
             return match self.rest().chars().next() {
-                None if !last => Err(Stop::More),
-                Some('(') => Err(Stop::No),
+                None if !last => Err(ParseStop::More),
+                Some('(') => Err(ParseStop::No),
                 None | Some(_) => Ok(()),
             };
         }
     }
 
     /// Consumes a statement that is a call, or prints one.
-    pub(super) fn python_statement(&mut self) -> Step<WrittenCall> {
+    pub(super) fn python_statement(&mut self) -> ParseResult<TextualCall> {
         let prints = self.token("print(")?;
         self.skip(char::is_whitespace);
         let prefixed = self.any(&["default_api.", "functions.", "tools."])?;
@@ -45,7 +45,7 @@ impl Cursor<'_> {
         Ok(call)
     }
 
-    fn python_call(&mut self, surely: bool) -> Step<WrittenCall> {
+    fn python_call(&mut self, surely: bool) -> ParseResult<TextualCall> {
         let tool = self.tool(surely)?;
         self.need("(")?;
         let mut members = Vec::new();
@@ -61,25 +61,25 @@ impl Cursor<'_> {
             members.push(format!("{}:{}", quote(name), self.literal(0)?));
             self.skip(char::is_whitespace);
             if !self.token(",")? && !self.rest().starts_with(')') {
-                return Err(if self.rest().is_empty() { Stop::More } else { Stop::No });
+                return Err(if self.rest().is_empty() { ParseStop::More } else { ParseStop::No });
             }
         }
-        Ok(WrittenCall { tool, arguments: WrittenArguments::Json(format!("{{{}}}", members.join(","))) })
+        Ok(TextualCall { tool, arguments: TextualArguments::Json(format!("{{{}}}", members.join(","))) })
     }
 
     /// Parses a literal as JSON. INVARIANT: `depth` bounds the recursion.
-    fn literal(&mut self, depth: usize) -> Step<String> {
+    fn literal(&mut self, depth: usize) -> ParseResult<String> {
         if depth > DEPTH_MAX {
-            return Err(Stop::No);
+            return Err(ParseStop::No);
         }
         match self.rest().chars().next() {
-            None => Err(Stop::More),
+            None => Err(ParseStop::More),
             Some(mark @ ('"' | '\'')) => self.text(mark).map(|text| quote(&text)),
             Some('[') => Ok(format!("[{}]", self.elements("[", "]", depth, None)?.join(","))),
             Some('{') => Ok(format!("{{{}}}", self.elements("{", "}", depth, Some(":"))?.join(","))),
             Some(_) => {
                 let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '+');
-                let length = self.rest().find(|c| !inside(c)).ok_or(Stop::More)?;
+                let length = self.rest().find(|c| !inside(c)).ok_or(ParseStop::More)?;
                 let word = self.rest().get(..length).unwrap_or_default();
                 self.advance(length);
                 match word {
@@ -87,14 +87,14 @@ impl Cursor<'_> {
                     "False" | "false" => Ok("false".to_owned()),
                     "None" | "null" => Ok("null".to_owned()),
                     number if serde_json::from_str::<serde_json::Number>(number).is_ok() => Ok(number.to_owned()),
-                    _ => Err(Stop::No),
+                    _ => Err(ParseStop::No),
                 }
             }
         }
     }
 
     /// Parses the elements between two brackets; with `colon` they are pairs.
-    fn elements(&mut self, open: &str, close: &str, depth: usize, colon: Option<&str>) -> Step<Vec<String>> {
+    fn elements(&mut self, open: &str, close: &str, depth: usize, colon: Option<&str>) -> ParseResult<Vec<String>> {
         self.need(open)?;
         let mut elements = Vec::new();
         loop {
@@ -104,7 +104,7 @@ impl Cursor<'_> {
             }
             let mut element = match (colon, self.rest().chars().next()) {
                 (Some(_), Some(mark @ ('"' | '\''))) => quote(&self.text(mark)?),
-                (Some(_), Some(_)) => return Err(Stop::No),
+                (Some(_), Some(_)) => return Err(ParseStop::No),
                 _ => self.literal(depth + 1)?,
             };
             if let Some(colon) = colon {
@@ -116,27 +116,27 @@ impl Cursor<'_> {
             elements.push(element);
             self.skip(char::is_whitespace);
             if !self.token(",")? && !self.rest().starts_with(close) {
-                return Err(if self.rest().is_empty() { Stop::More } else { Stop::No });
+                return Err(if self.rest().is_empty() { ParseStop::More } else { ParseStop::No });
             }
         }
     }
 
     /// Parses a string. Escapes without a meaning stay as they are, as in Python.
-    fn text(&mut self, mark: char) -> Step<String> {
+    fn text(&mut self, mark: char) -> ParseResult<String> {
         let mut out = String::new();
         let mut chars = self.rest().char_indices().skip(1);
         while let Some((at, c)) = chars.next() {
             match c {
-                '\\' => match chars.next().ok_or(Stop::More)?.1 {
+                '\\' => match chars.next().ok_or(ParseStop::More)?.1 {
                     'n' => out.push('\n'),
                     't' => out.push('\t'),
                     'r' => out.push('\r'),
                     same @ ('\\' | '"' | '\'') => out.push(same),
                     // Not read: what it stands for would be guessed.
-                    'x' | 'u' | 'U' | 'N' | '0'..='7' => return Err(Stop::No),
+                    'x' | 'u' | 'U' | 'N' | '0'..='7' => return Err(ParseStop::No),
                     other => out.extend(['\\', other]),
                 },
-                '\n' => return Err(Stop::No),
+                '\n' => return Err(ParseStop::No),
                 c if c == mark => {
                     self.advance(at + 1);
                     return Ok(out);
@@ -144,6 +144,6 @@ impl Cursor<'_> {
                 c => out.push(c),
             }
         }
-        Err(Stop::More)
+        Err(ParseStop::More)
     }
 }

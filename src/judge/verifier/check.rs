@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::{Entry, Shown, Verdict};
+use super::{ShownResult, VerifierEntry, VerifierVerdict};
 use crate::violation::{Certainty, Checks, Code, Detail, Violation};
 
 /// Characters of a quotation: longer ones don't quote a sentence, or the words that decide it.
@@ -17,7 +17,7 @@ const FINDINGS_MAX: usize = 16;
 
 /// A checked objection of the verifier.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Finding {
+pub struct VerifierFinding {
     /// Byte range of the claim in the answer.
     pub span: Range<usize>,
     /// The claim.
@@ -25,14 +25,14 @@ pub struct Finding {
     /// Index of the result with the evidence, and the words quoted from it.
     pub evidence: Option<(usize, Box<str>)>,
     /// Verdict of the verifier on the claim.
-    pub verdict: Verdict,
+    pub verdict: VerifierVerdict,
 }
 
 /// Result of checking all verdicts on one answer.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Checked {
+pub struct CheckedVerdicts {
     /// Objections to the answer.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<VerifierFinding>,
     /// Number of supported claims.
     pub supported: u64,
     /// Number of dropped verdicts.
@@ -40,16 +40,16 @@ pub struct Checked {
 }
 
 /// Checks verdicts against the answer and its cited results. `beyond`: number of verdicts besides `entries`.
-pub fn check(entries: &[Entry], beyond: usize, answer: &str, results: &[Shown<'_>]) -> Checked {
-    let mut checked = Checked { dropped: beyond as u64, ..Checked::default() };
-    let answer = Folded::of(answer);
-    let results: Vec<String> = results.iter().map(|shown| Folded::of(shown.text).text).collect();
-    let believed: Vec<Finding> = entries.iter().filter_map(|entry| believed(entry, &answer, &results)).collect();
+pub fn check(entries: &[VerifierEntry], beyond: usize, answer: &str, results: &[ShownResult<'_>]) -> CheckedVerdicts {
+    let mut checked = CheckedVerdicts { dropped: beyond as u64, ..CheckedVerdicts::default() };
+    let answer = NormalizedText::of(answer);
+    let results: Vec<String> = results.iter().map(|shown| NormalizedText::of(shown.text).text).collect();
+    let believed: Vec<VerifierFinding> = entries.iter().filter_map(|entry| believed(entry, &answer, &results)).collect();
     checked.dropped += (entries.len() - believed.len()) as u64;
     let supported: Vec<Range<usize>> =
-        believed.iter().filter(|own| own.verdict == Verdict::Supported).map(|own| own.span.clone()).collect();
+        believed.iter().filter(|own| own.verdict == VerifierVerdict::Supported).map(|own| own.span.clone()).collect();
     checked.supported = supported.len() as u64;
-    for finding in believed.into_iter().filter(|own| own.verdict != Verdict::Supported) {
+    for finding in believed.into_iter().filter(|own| own.verdict != VerifierVerdict::Supported) {
         let again = checked.findings.iter().any(|other| other.span == finding.span);
         if again || supported.contains(&finding.span) || checked.findings.len() >= FINDINGS_MAX {
             checked.dropped += 1;
@@ -60,7 +60,7 @@ pub fn check(entries: &[Entry], beyond: usize, answer: &str, results: &[Shown<'_
     checked
 }
 
-fn believed(entry: &Entry, answer: &Folded, results: &[String]) -> Option<Finding> {
+fn believed(entry: &VerifierEntry, answer: &NormalizedText, results: &[String]) -> Option<VerifierFinding> {
     let claim = quotation(&entry.claim).filter(|claim| claim.chars().filter(|c| c.is_alphanumeric()).count() >= CLAIM_CHARS_MIN)?;
     let span = answer.find(&claim)?;
     let evidence = match &entry.evidence {
@@ -72,11 +72,11 @@ fn believed(entry: &Entry, answer: &Folded, results: &[String]) -> Option<Findin
     };
     let said = || results.iter().any(|result| stands(result, &claim));
     let holds = match entry.verdict {
-        Verdict::Supported => true,
-        Verdict::Contradicted => evidence.is_some() && !said(),
-        Verdict::Unsupported => !said(),
+        VerifierVerdict::Supported => true,
+        VerifierVerdict::Contradicted => evidence.is_some() && !said(),
+        VerifierVerdict::Unsupported => !said(),
     };
-    holds.then(|| Finding { span, claim: claim.into_boxed_str(), evidence, verdict: entry.verdict })
+    holds.then(|| VerifierFinding { span, claim: claim.into_boxed_str(), evidence, verdict: entry.verdict })
 }
 
 /// `words` with blanks folded, if they may be a quotation.
@@ -85,7 +85,7 @@ fn quotation(words: &str) -> Option<String> {
     if words.len() > QUOTED_CHARS_MAX * 8 {
         return None;
     }
-    let folded = Folded::of(words).text;
+    let folded = NormalizedText::of(words).text;
     let fits = folded.chars().count() <= QUOTED_CHARS_MAX && folded.chars().any(char::is_alphanumeric);
     fits.then_some(folded)
 }
@@ -95,13 +95,13 @@ fn stands(text: &str, words: &str) -> bool {
 }
 
 /// A text with each run of blanks folded to one, none at its ends, and the original offsets.
-struct Folded {
+struct NormalizedText {
     text: String,
     /// Original offset of each byte.
     places: Vec<usize>,
 }
 
-impl Folded {
+impl NormalizedText {
     fn of(text: &str) -> Self {
         let mut folded = Self { text: String::with_capacity(text.len()), places: Vec::with_capacity(text.len()) };
         let mut gap = None;
@@ -130,11 +130,11 @@ impl Folded {
 }
 
 /// The findings as violations, unless the policy has them off. `model`: the verifier's model.
-pub fn violations(findings: &[Finding], results: &[Shown<'_>], model: &str, checks: &Checks) -> Vec<Violation> {
+pub fn violations(findings: &[VerifierFinding], results: &[ShownResult<'_>], model: &str, checks: &Checks) -> Vec<Violation> {
     findings.iter().filter_map(|finding| violation(finding, results, model, checks)).collect()
 }
 
-fn violation(finding: &Finding, results: &[Shown<'_>], model: &str, checks: &Checks) -> Option<Violation> {
+fn violation(finding: &VerifierFinding, results: &[ShownResult<'_>], model: &str, checks: &Checks) -> Option<Violation> {
     let (shown, expected) = match (&finding.evidence, results) {
         (Some((at, words)), _) => (results.get(*at), words.to_string()),
         (None, [only]) => (Some(only), "the result says nothing of it".to_owned()),
@@ -144,7 +144,7 @@ fn violation(finding: &Finding, results: &[Shown<'_>], model: &str, checks: &Che
         shown.map_or_else(|| "the cited results".to_owned(), |shown| format!("the result of `{}` ({})", shown.tool, shown.execution_id));
     let claim = &finding.claim;
     let message = match (finding.verdict, &finding.evidence) {
-        (Verdict::Contradicted, _) => {
+        (VerifierVerdict::Contradicted, _) => {
             format!("`{claim}` disagrees with {result}: it says `{expected}` (by the verifier `{model}`; likely)")
         }
         (_, Some(_)) => format!("`{claim}` is not what {result} says: `{expected}` (by the verifier `{model}`; likely)"),

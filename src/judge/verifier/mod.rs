@@ -17,7 +17,7 @@ mod tests;
 
 /// A cited result as shown to the verifier.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub struct Shown<'a> {
+pub struct ShownResult<'a> {
     /// Execution ID of the result.
     pub execution_id: &'a str,
     /// Name of the tool.
@@ -31,7 +31,7 @@ pub struct Shown<'a> {
 /// Verdict of the verifier on one claim.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum VerifierVerdict {
     /// The results support the claim.
     Supported,
     /// A result contradicts the claim.
@@ -43,12 +43,12 @@ pub enum Verdict {
 /// One verdict as the verifier wrote it, unchecked.
 #[derive(Clone, Debug, Eq, PartialEq, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct VerifierEntry {
     /// Alleged words of the answer.
     pub claim: String,
     /// Alleged words of a result.
     #[serde(deserialize_with = "serde::Deserialize::deserialize")]
     pub evidence: Option<String>,
     /// Verdict on the claim.
-    pub verdict: Verdict,
+    pub verdict: VerifierVerdict,
 }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Shown;
+use super::ShownResult;
 use crate::wire::json::string::quote;
 
 /// Verdicts that are asked for at most.
@@ -24,23 +24,23 @@ If you aren't sure that a statement is wrong, it is `supported`. Give at most 32
 
 /// An answer to be verified, with the results that it cites.
 #[derive(Clone, Debug)]
-pub struct Question<'a> {
+pub struct VerifierQuestion<'a> {
     /// Text of the answer, citations included.
     pub answer: &'a str,
     /// The results that it cites, each once.
-    pub results: Vec<Shown<'a>>,
+    pub results: Vec<ShownResult<'a>>,
 }
 
-impl Question<'_> {
+impl VerifierQuestion<'_> {
     /// Bytes of all texts shown to the verifier.
     pub fn bytes(&self) -> usize {
-        let of = |shown: &Shown<'_>| shown.execution_id.len() + shown.tool.len() + shown.arguments.len() + shown.text.len();
+        let of = |shown: &ShownResult<'_>| shown.execution_id.len() + shown.tool.len() + shown.arguments.len() + shown.text.len();
         self.answer.len() + self.results.iter().map(of).sum::<usize>()
     }
 
     /// Body of the request.
     pub fn request(&self, model: &str) -> String {
-        let result = |shown: &Shown<'_>| json!({"execution_id": shown.execution_id, "tool": shown.tool, "arguments": shown.arguments, "result": shown.text});
+        let result = |shown: &ShownResult<'_>| json!({"execution_id": shown.execution_id, "tool": shown.tool, "arguments": shown.arguments, "result": shown.text});
         let data = json!({"answer": self.answer, "results": self.results.iter().map(result).collect::<Vec<_>>()}).to_string();
         let (model, task, data) = (quote(model), quote(TASK), quote(&data));
         format!(

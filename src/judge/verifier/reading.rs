@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Deserialize;
 
-use super::Entry;
+use super::VerifierEntry;
 use crate::wire::json::{Document, Value};
 
 /// Bytes of the longest answer: dozens of verdicts with their quotations take a tenth of it.
@@ -30,30 +30,30 @@ pub enum Invalid {
 
 /// A parsed answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Read {
+pub struct VerifierReply {
     /// Tokens according to the reported usage: input, output.
     pub tokens: Option<(u64, u64)>,
     /// Verdicts, at most [`ENTRIES_MAX`], and the number of further ones.
-    pub verdicts: Result<(Vec<Entry>, usize), Invalid>,
+    pub verdicts: Result<(Vec<VerifierEntry>, usize), Invalid>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Verdicts {
-    verdicts: Vec<Entry>,
+    verdicts: Vec<VerifierEntry>,
 }
 
 /// Parses the body of the verifier's answer, a chat completion.
-pub fn read(body: &Bytes) -> Read {
+pub fn read(body: &Bytes) -> VerifierReply {
     if body.len() > ANSWER_BYTES_MAX {
-        return Read { tokens: None, verdicts: Err(Invalid::TooLong) };
+        return VerifierReply { tokens: None, verdicts: Err(Invalid::TooLong) };
     }
-    let Ok(document) = Document::parse(body.clone()) else { return Read { tokens: None, verdicts: Err(Invalid::NotJson) } };
+    let Ok(document) = Document::parse(body.clone()) else { return VerifierReply { tokens: None, verdicts: Err(Invalid::NotJson) } };
     let root = document.root();
-    Read { tokens: root.get_some("usage").and_then(tokens), verdicts: verdicts(root) }
+    VerifierReply { tokens: root.get_some("usage").and_then(tokens), verdicts: verdicts(root) }
 }
 
-fn verdicts(root: Value<'_>) -> Result<(Vec<Entry>, usize), Invalid> {
+fn verdicts(root: Value<'_>) -> Result<(Vec<VerifierEntry>, usize), Invalid> {
     let choice = root.get("choices").and_then(|choices| choices.items().next());
     let text = choice.and_then(|choice| choice.get("message")?.get_some("content")?.text()).ok_or(Invalid::NoText)?;
     let Verdicts { mut verdicts } = serde_json::from_str(&text).map_err(|_| Invalid::NotTheSchema)?;

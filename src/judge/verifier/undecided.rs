@@ -14,11 +14,11 @@ use std::collections::HashSet;
 
 use aho_corasick::AhoCorasick;
 
-use super::Shown;
+use super::ShownResult;
 use crate::{
     judge::claims::{
         language::fold::{fold, name_words},
-        passage::{Kind, Passages},
+        passage::{Kind, PassageSplitter},
     },
     violation::{Certainty, Code, Violation},
 };
@@ -41,16 +41,16 @@ struct Paragraph {
 }
 
 /// True if the rules left something of the answer open. `asked`: the user's last message; `found`: violations that the rules found.
-pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[Violation]) -> bool {
+pub fn is_undecided(answer: &str, results: &[ShownResult<'_>], asked: &str, found: &[Violation]) -> bool {
     let likely = |own: &Violation| own.detail.as_ref().is_some_and(|detail| detail.certainty == Certainty::Likely);
     if found.iter().any(|own| own.code == Code::NotJudged || likely(own)) {
         return true;
     }
     // More ids than can be looked for together are more than rules can have weighed.
     let Ok(ids) = AhoCorasick::new(results.iter().map(|shown| shown.execution_id).filter(|id| !id.is_empty())) else { return true };
-    let known = Known::of(results, asked);
+    let known = GivenContent::of(results, asked);
     let mut paragraphs: Vec<Paragraph> = Vec::new();
-    let mut passages = Passages::default();
+    let mut passages = PassageSplitter::default();
     passages.push(answer);
     let mut fresh = true;
     while let Some(passage) = passages.take(true) {
@@ -92,14 +92,14 @@ pub fn is_undecided(answer: &str, results: &[Shown<'_>], asked: &str, found: &[V
 }
 
 /// Numbers and words that a sentence may have without saying anything new.
-struct Known {
+struct GivenContent {
     numbers: HashSet<String>,
     stems: HashSet<String>,
     results: Vec<String>,
 }
 
-impl Known {
-    fn of(results: &[Shown<'_>], asked: &str) -> Self {
+impl GivenContent {
+    fn of(results: &[ShownResult<'_>], asked: &str) -> Self {
         let mut known = Self { numbers: HashSet::new(), stems: HashSet::new(), results: Vec::new() };
         for shown in results {
             let said = fold(shown.text);

@@ -10,7 +10,7 @@ use crate::{
 
 const TOOL: &str = r#"{"type": "function", "function": {"name": "add", "parameters": {"type":"object"}}}"#;
 
-fn read(files: &[(&str, &str)]) -> Result<Rules, String> {
+fn read(files: &[(&str, &str)]) -> Result<CompiledPolicy, String> {
     let directory = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = directory.path().join(name);
@@ -99,7 +99,7 @@ fn what_the_model_is_told() {
 #[test]
 fn the_observing_policy_records_all() {
     let rules = PolicySource::Observe.load().unwrap();
-    assert_eq!(rules.policy.mode, crate::policy::Mode::Observe);
+    assert_eq!(rules.policy.mode, crate::policy::PolicyMode::Observe);
     assert!(Code::ALL.iter().all(|code| rules.checks.severity(*code) > Severity::Off));
 }
 

@@ -13,7 +13,7 @@ use quick_cache::{
 use crate::{
     exchange::conversation::{Fate, KnownCall, Memo, Thread},
     marks::Scope,
-    upstreams::quirks::Kept,
+    upstreams::quirks::ProviderExtras,
 };
 
 /// Maximum bytes of the cache, by estimate.
@@ -37,37 +37,37 @@ enum Kind {
 }
 
 #[derive(Clone, Debug)]
-enum Entry {
+enum CacheEntry {
     Thread(Arc<Thread>),
     Call(KnownCall),
     Item(Fate),
-    Beside(Arc<Kept>),
+    Beside(Arc<ProviderExtras>),
     Mark(Arc<str>),
 }
 
 type Key = (Scope, Kind, Box<str>);
 
 #[derive(Clone, Copy)]
-struct Weight;
+struct EntryWeight;
 
-impl Weighter<Key, Entry> for Weight {
-    fn weight(&self, key: &Key, entry: &Entry) -> u64 {
+impl Weighter<Key, CacheEntry> for EntryWeight {
+    fn weight(&self, key: &Key, entry: &CacheEntry) -> u64 {
         let own = match entry {
-            Entry::Thread(thread) => thread.weight(),
-            Entry::Call(call) => (call.tool.len() + call.upstream_id.len() + call.arguments.len() + 80) as u64,
-            Entry::Beside(kept) => {
+            CacheEntry::Thread(thread) => thread.weight(),
+            CacheEntry::Call(call) => (call.tool.len() + call.upstream_id.len() + call.arguments.len() + 80) as u64,
+            CacheEntry::Beside(kept) => {
                 (kept.extra_content.as_ref().map_or(0, |extra| extra.len()) + kept.reasoning.as_ref().map_or(0, |text| text.len())) as u64
             }
-            Entry::Mark(mark) => mark.len() as u64,
-            Entry::Item(Fate::Dropped) => 0,
-            Entry::Item(Fate::Instead(json)) => json.len() as u64,
+            CacheEntry::Mark(mark) => mark.len() as u64,
+            CacheEntry::Item(Fate::Dropped) => 0,
+            CacheEntry::Item(Fate::Instead(json)) => json.len() as u64,
         };
         own + key.2.len() as u64 + 160
     }
 }
 
 /// Cache of stored conversations and of the facts needed to continue them.
-pub struct Memory(Cache<Key, Entry, Weight>);
+pub struct Memory(Cache<Key, CacheEntry, EntryWeight>);
 
 impl Default for Memory {
     fn default() -> Self {
@@ -75,9 +75,9 @@ impl Default for Memory {
         options.shards(PARTS).estimated_items_capacity(ENTRIES_EXPECTED).weight_capacity(BYTES_MAX).hot_allocation(ASKED_FOR_AGAIN);
         let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
         match options.build() {
-            Ok(options) => Self(Cache::with_options(options, Weight, hasher, lifecycle)),
+            Ok(options) => Self(Cache::with_options(options, EntryWeight, hasher, lifecycle)),
             // INVARIANT: both capacities are set, which is all that could be missing.
-            Err(_) => Self(Cache::with_weighter(ENTRIES_EXPECTED, BYTES_MAX, Weight)),
+            Err(_) => Self(Cache::with_weighter(ENTRIES_EXPECTED, BYTES_MAX, EntryWeight)),
         }
     }
 }
@@ -88,33 +88,33 @@ impl Memory {
         let put = |kind, id: &str, entry| self.0.insert((scope.clone(), kind, id.into()), entry);
         let thread = Arc::new(memo.thread);
         for id in &memo.responses {
-            put(Kind::Response, id, Entry::Thread(thread.clone()));
+            put(Kind::Response, id, CacheEntry::Thread(thread.clone()));
         }
         if let Some(id) = &memo.conversation {
-            put(Kind::Conversation, id, Entry::Thread(thread));
+            put(Kind::Conversation, id, CacheEntry::Thread(thread));
         }
         for (mark, call) in memo.calls {
             // Without an id of its own the upstream has the mark.
             if *call.upstream_id != *mark {
-                put(Kind::Mark, &call.upstream_id, Entry::Mark(mark.as_str().into()));
+                put(Kind::Mark, &call.upstream_id, CacheEntry::Mark(mark.as_str().into()));
             }
-            put(Kind::Call, &mark, Entry::Call(call));
+            put(Kind::Call, &mark, CacheEntry::Call(call));
         }
         for (id, fate) in memo.items {
-            put(Kind::Item, &id, Entry::Item(fate));
+            put(Kind::Item, &id, CacheEntry::Item(fate));
         }
     }
 
     /// Stores the mark by which the application knows a call of the upstream.
     pub fn keep_mark(&self, scope: &Scope, upstream_id: &str, mark: &str) {
-        self.0.insert((scope.clone(), Kind::Mark, upstream_id.into()), Entry::Mark(mark.into()));
+        self.0.insert((scope.clone(), Kind::Mark, upstream_id.into()), CacheEntry::Mark(mark.into()));
     }
 
     /// The mark by which the application knows a call of the upstream.
     pub fn mark(&self, scope: &Scope, upstream_id: &str) -> Option<Arc<str>> {
         match self.get(scope, Kind::Mark, upstream_id)? {
-            Entry::Mark(mark) => Some(mark),
-            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) => None,
+            CacheEntry::Mark(mark) => Some(mark),
+            CacheEntry::Thread(_) | CacheEntry::Call(_) | CacheEntry::Item(_) | CacheEntry::Beside(_) => None,
         }
     }
 
@@ -125,52 +125,52 @@ impl Memory {
         }
     }
 
-    fn get(&self, scope: &Scope, kind: Kind, id: &str) -> Option<Entry> {
+    fn get(&self, scope: &Scope, kind: Kind, id: &str) -> Option<CacheEntry> {
         self.0.get(&(scope.clone(), kind, id.into()))
     }
 
     /// The conversation up to this response.
     pub fn response(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Response, id)? {
-            Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
+            CacheEntry::Thread(thread) => Some(thread),
+            CacheEntry::Call(_) | CacheEntry::Item(_) | CacheEntry::Beside(_) | CacheEntry::Mark(_) => None,
         }
     }
 
     /// The conversation with this ID.
     pub fn conversation(&self, scope: &Scope, id: &str) -> Option<Arc<Thread>> {
         match self.get(scope, Kind::Conversation, id)? {
-            Entry::Thread(thread) => Some(thread),
-            Entry::Call(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
+            CacheEntry::Thread(thread) => Some(thread),
+            CacheEntry::Call(_) | CacheEntry::Item(_) | CacheEntry::Beside(_) | CacheEntry::Mark(_) => None,
         }
     }
 
     /// The call that was passed on with this mark.
     pub fn call(&self, scope: &Scope, mark: &str) -> Option<KnownCall> {
         match self.get(scope, Kind::Call, mark)? {
-            Entry::Call(call) => Some(call),
-            Entry::Thread(_) | Entry::Item(_) | Entry::Beside(_) | Entry::Mark(_) => None,
+            CacheEntry::Call(call) => Some(call),
+            CacheEntry::Thread(_) | CacheEntry::Item(_) | CacheEntry::Beside(_) | CacheEntry::Mark(_) => None,
         }
     }
 
     /// Stores the provider extras of the call with this mark.
-    pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: Kept) {
-        self.0.insert((scope.clone(), Kind::Beside, mark.into()), Entry::Beside(Arc::new(kept)));
+    pub fn keep_beside(&self, scope: &Scope, mark: &str, kept: ProviderExtras) {
+        self.0.insert((scope.clone(), Kind::Beside, mark.into()), CacheEntry::Beside(Arc::new(kept)));
     }
 
     /// Provider extras of the call with this mark.
-    pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<Kept>> {
+    pub fn beside(&self, scope: &Scope, mark: &str) -> Option<Arc<ProviderExtras>> {
         match self.get(scope, Kind::Beside, mark)? {
-            Entry::Beside(kept) => Some(kept),
-            Entry::Thread(_) | Entry::Call(_) | Entry::Item(_) | Entry::Mark(_) => None,
+            CacheEntry::Beside(kept) => Some(kept),
+            CacheEntry::Thread(_) | CacheEntry::Call(_) | CacheEntry::Item(_) | CacheEntry::Mark(_) => None,
         }
     }
 
     /// Disposition of this output item, if the application did not get it as the upstream stores it.
     pub fn item(&self, scope: &Scope, id: &str) -> Option<Fate> {
         match self.get(scope, Kind::Item, id)? {
-            Entry::Item(fate) => Some(fate),
-            Entry::Thread(_) | Entry::Call(_) | Entry::Beside(_) | Entry::Mark(_) => None,
+            CacheEntry::Item(fate) => Some(fate),
+            CacheEntry::Thread(_) | CacheEntry::Call(_) | CacheEntry::Beside(_) | CacheEntry::Mark(_) => None,
         }
     }
 }
@@ -178,13 +178,13 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::history::Execution, marks::Moment};
+    use crate::{judge::history::Execution, marks::MarkTime};
 
     /// The heaviest that one conversation gets, by estimate.
     const THREAD_BYTES_MAX: u64 = 2 << 20;
 
     fn execution(number: u64) -> Execution {
-        let moment = Moment { time_ms: number, counter: 0 };
+        let moment = MarkTime { time_ms: number, counter: 0 };
         let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
         Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0, mark: String::new(), result: [0; 32] }
     }

@@ -14,7 +14,7 @@ use crate::{
     },
     ledger::{lookup::LookupUnavailable, sealed_kv::SealedKv},
     marks::Scope,
-    policy::Mode,
+    policy::PolicyMode,
     settings::Settings,
     violation::{Code, Violation},
     wire::json::Document,
@@ -27,16 +27,16 @@ const EXPECTED: usize = 1 << 12;
 const MS_MAX: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Cache of hidden rounds by key, each with the Unix time of its insertion in milliseconds.
-pub struct KeptRounds {
-    entries: Cache<Key, (u64, Arc<Kept>), ByBytes>,
+pub struct HiddenTurnStore {
+    entries: Cache<Key, (u64, Arc<Kept>), HiddenTurnWeight>,
     /// toolmark runs the tools of an MCP server; else no round was ever hidden.
     runs_tools: bool,
 }
 
 #[derive(Clone)]
-struct ByBytes;
+struct HiddenTurnWeight;
 
-impl Weighter<Key, (u64, Arc<Kept>)> for ByBytes {
+impl Weighter<Key, (u64, Arc<Kept>)> for HiddenTurnWeight {
     fn weight(&self, _: &Key, (_, kept): &(u64, Arc<Kept>)) -> u64 {
         kept.bytes() as u64 + 256
     }
@@ -44,7 +44,7 @@ impl Weighter<Key, (u64, Arc<Kept>)> for ByBytes {
 
 /// Request with its hidden rounds restored.
 #[derive(Default)]
-pub struct Restored {
+pub struct RestoredRequest {
     /// The new request; `None` if no round was hidden.
     pub body: Option<Bytes>,
     /// Rounds that were restored.
@@ -53,10 +53,10 @@ pub struct Restored {
     pub violations: Vec<Violation>,
 }
 
-impl KeptRounds {
+impl HiddenTurnStore {
     /// An empty store.
     pub fn new(settings: &Settings) -> Self {
-        Self { entries: Cache::with_weighter(EXPECTED, BYTES_MAX, ByBytes), runs_tools: settings.runs_tools() }
+        Self { entries: Cache::with_weighter(EXPECTED, BYTES_MAX, HiddenTurnWeight), runs_tools: settings.runs_tools() }
     }
 
     fn get(&self, key: &Key, now_ms: u64) -> Option<Arc<Kept>> {
@@ -100,9 +100,9 @@ impl KeptRounds {
         came: &Document,
         scope: &Scope,
         now_ms: u64,
-    ) -> Restored {
-        let mut restored = Restored::default();
-        if !self.runs_tools || standard.rules.policy.mode == Mode::Observe {
+    ) -> RestoredRequest {
+        let mut restored = RestoredRequest::default();
+        if !self.runs_tools || standard.rules.policy.mode == PolicyMode::Observe {
             return restored;
         }
         let turns = A::turns(came);

@@ -15,7 +15,7 @@ use crate::{
         lookup::LookupUnavailable,
         sealed_kv::{self, SealedKv},
     },
-    marks::{Moment, Scope},
+    marks::{MarkTime, Scope},
     mcp::{outcome::ToolOutcome, runner::ToolCallRequest},
     wire::json::canonical::canonical,
 };
@@ -25,7 +25,7 @@ const RECENT_MAX: usize = 1 << 16;
 
 /// Journal entry of a call that was started.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-pub struct Begun {
+pub struct JournalEntry {
     /// Mark of the call.
     pub mark: Box<str>,
     time_ms: u64,
@@ -35,9 +35,9 @@ pub struct Begun {
 }
 
 /// Calls that this process started, by request, tool, arguments and ordinal.
-pub struct Journal(Cache<Key, Begun>);
+pub struct CallJournal(Cache<Key, JournalEntry>);
 
-impl Default for Journal {
+impl Default for CallJournal {
     fn default() -> Self {
         Self(Cache::new(RECENT_MAX))
     }
@@ -87,7 +87,7 @@ pub struct Due {
     /// Request to run the tool.
     pub asked: ToolCallRequest,
     /// Moment of the call's mark.
-    pub moment: Moment,
+    pub moment: MarkTime,
     key: Key,
     /// Knowledge about an earlier run.
     pub known: Known,
@@ -100,9 +100,9 @@ pub enum Known {
     /// It was not run.
     Nothing,
     /// It runs, or ran, in this process.
-    Here(Begun),
+    Here(JournalEntry),
     /// The ledger has its start, and perhaps its outcome.
-    Before(Begun),
+    Before(JournalEntry),
     /// The ledger can't be asked.
     Untold,
 }
@@ -126,28 +126,28 @@ impl Due {
         if !self.is_journaled() {
             return Ok(());
         }
-        let begun = Begun::of(self, Some(outcome.clone()));
+        let begun = JournalEntry::of(self, Some(outcome.clone()));
         let entries = begun.bytes().map(|bytes| (self.key, bytes)).into_iter().collect();
         shelf.put_behind(entries, self.noted, now_ms)
     }
 
     /// Moment for the call's mark: that of the call that it repeats, if it does.
-    pub fn moment(&self) -> Moment {
+    pub fn moment(&self) -> MarkTime {
         match &self.known {
-            Known::Here(begun) | Known::Before(begun) => Moment { time_ms: begun.time_ms, counter: begun.counter },
+            Known::Here(begun) | Known::Before(begun) => MarkTime { time_ms: begun.time_ms, counter: begun.counter },
             Known::Nothing | Known::Untold => self.moment,
         }
     }
 }
 
-impl Journal {
+impl CallJournal {
     /// Looks up whether an earlier attempt at a request started these calls. To be called before their marks are used.
     pub async fn due(
         &self,
         shelf: &SealedKv,
         identity: &Identity,
         ordinals: &mut Ordinals,
-        asked: Vec<(ToolCallRequest, Moment)>,
+        asked: Vec<(ToolCallRequest, MarkTime)>,
         now_ms: u64,
     ) -> Vec<Due> {
         let mut dues: Vec<Due> = Vec::new();
@@ -178,7 +178,7 @@ impl Journal {
     /// [`LookupUnavailable`] if the ledger didn't record the start of one.
     pub async fn begin(&self, shelf: &SealedKv, dues: &mut [Due], now_ms: u64) -> Result<(), LookupUnavailable> {
         let begin = async |due: &mut Due| -> Result<(), LookupUnavailable> {
-            let begun = Begun::of(due, None);
+            let begun = JournalEntry::of(due, None);
             let body = begun.bytes();
             self.0.insert(due.key, begun);
             if let Some(body) = body {
@@ -191,9 +191,9 @@ impl Journal {
     }
 }
 
-impl Begun {
+impl JournalEntry {
     fn of(due: &Due, outcome: Option<ToolOutcome>) -> Self {
-        let Moment { time_ms, counter } = due.moment;
+        let MarkTime { time_ms, counter } = due.moment;
         Self { mark: due.asked.mark.clone(), time_ms, counter, outcome }
     }
 
@@ -205,7 +205,7 @@ impl Begun {
 /// The ledger's knowledge about a call.
 fn before(told: Result<&[(Key, Vec<u8>)], &LookupUnavailable>, key: &Key) -> Known {
     let Ok(rows) = told else { return Known::Untold };
-    match rows.iter().find(|(own, _)| own == key).map(|(_, body)| serde_json::from_slice::<Begun>(body)) {
+    match rows.iter().find(|(own, _)| own == key).map(|(_, body)| serde_json::from_slice::<JournalEntry>(body)) {
         None => Known::Nothing,
         Some(Ok(begun)) => Known::Before(begun),
         Some(Err(_)) => Known::Untold,

@@ -67,8 +67,8 @@ type Key = (Scope, Box<str>);
 
 /// Cache of objects by scope and ID.
 pub struct Originals {
-    small: Cache<Key, Arc<Object>, ByBytes>,
-    large: Cache<Key, Arc<Object>, ByBytes>,
+    small: Cache<Key, Arc<Object>, ObjectWeight>,
+    large: Cache<Key, Arc<Object>, ObjectWeight>,
     /// Responses that are being judged.
     judged: Mutex<HashMap<Key, Weak<tokio::sync::Mutex<()>>>>,
 }
@@ -77,22 +77,22 @@ pub struct Originals {
 pub type Turn = OwnedMutexGuard<()>;
 
 #[derive(Clone)]
-struct ByBytes;
+struct ObjectWeight;
 
-impl Weighter<Key, Arc<Object>> for ByBytes {
+impl Weighter<Key, Arc<Object>> for ObjectWeight {
     fn weight(&self, (_, id): &Key, object: &Arc<Object>) -> u64 {
         (object.bytes() + id.len() + 192) as u64
     }
 }
 
-fn cache(shards: usize, bytes_max: u64) -> Cache<Key, Arc<Object>, ByBytes> {
+fn cache(shards: usize, bytes_max: u64) -> Cache<Key, Arc<Object>, ObjectWeight> {
     let mut options = OptionsBuilder::new();
     options.shards(shards).estimated_items_capacity(EXPECTED).weight_capacity(bytes_max).hot_allocation(HOT_SHARE);
     let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
     match options.build() {
-        Ok(options) => Cache::with_options(options, ByBytes, hasher, lifecycle),
+        Ok(options) => Cache::with_options(options, ObjectWeight, hasher, lifecycle),
         // INVARIANT: both capacities are set, which is all that could be missing.
-        Err(_) => Cache::with_weighter(EXPECTED, bytes_max, ByBytes),
+        Err(_) => Cache::with_weighter(EXPECTED, bytes_max, ObjectWeight),
     }
 }
 

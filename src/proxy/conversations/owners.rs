@@ -14,7 +14,7 @@ use crate::{
     marks::Scope,
     proxy::{app::App, http::failure::Failure},
     responses::{
-        request::named::{Named, ObjectKind},
+        request::named::{NamedObject, ObjectKind},
         stored::Ids,
     },
     violation::Code,
@@ -72,8 +72,8 @@ fn key(scope: Option<&Scope>, upstream: &str, id: &str) -> KvKey {
 ///
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
-async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[Named]) -> Result<Vec<Owner>, LookupUnavailable> {
-    let keys = |named: &Named| {
+async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject]) -> Result<Vec<Owner>, LookupUnavailable> {
+    let keys = |named: &NamedObject| {
         let upstream = if named.kind == ObjectKind::Item { ANYWHERE } else { upstream };
         [key(Some(scope), upstream, &named.id), key(None, upstream, &named.id)]
     };
@@ -104,7 +104,7 @@ pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
 ///
 /// # Errors
 /// 404 as for an object that isn't there; 503 if the ledger doesn't say in time whose it is.
-pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[Named], lenient: bool) -> Result<(), Failure> {
+pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject], lenient: bool) -> Result<(), Failure> {
     if *scope == Scope::shared() || named.is_empty() {
         return Ok(());
     }
@@ -120,7 +120,7 @@ pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[Named], le
 }
 
 /// Error for an object that isn't there, or isn't the caller's: which of them isn't said.
-fn not_found(named: &Named) -> Failure {
+fn not_found(named: &NamedObject) -> Failure {
     let (code, what) = match named.kind {
         ObjectKind::Response => ("unknown_response", "Response"),
         ObjectKind::Conversation => ("unknown_conversation", "Conversation"),

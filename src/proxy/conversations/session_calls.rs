@@ -19,15 +19,15 @@ const SESSIONS_MAX: usize = 4096;
 type Calls = Arc<Mutex<Vec<SessionCall>>>;
 
 /// Calls by scope and session.
-pub struct Sessions(Cache<(ScopeDigest, Box<str>), Calls>);
+pub struct SessionCalls(Cache<(ScopeDigest, Box<str>), Calls>);
 
-impl Default for Sessions {
+impl Default for SessionCalls {
     fn default() -> Self {
         Self(Cache::new(SESSIONS_MAX))
     }
 }
 
-impl Sessions {
+impl SessionCalls {
     /// Adds the executions in an exchange's record.
     pub fn take(&self, record: &ExchangeRecord) {
         let Some(session) = record.session.as_ref().filter(|_| !record.executions.is_empty()) else { return };

@@ -14,7 +14,7 @@ use crate::{
         http::failure::Failure,
         upstream::{self, pool::Answer, select::BreakerPermit, status},
     },
-    upstreams::retry::{self, Failed},
+    upstreams::retry::{self, AttemptFailure},
 };
 
 /// Reply of an upstream.
@@ -37,7 +37,7 @@ pub enum Downstream {
 }
 
 /// Outcome of one request, and the kind of failure if a retry may help.
-type Sent = (Result<Reply, Failure>, Option<Failed>);
+type Sent = (Result<Reply, Failure>, Option<AttemptFailure>);
 
 /// Sends the request as it stands, with retries and fallbacks, until there is a reply that the exchange can go on with.
 ///
@@ -65,7 +65,7 @@ pub async fn send(driver: &mut ExchangeDriver, downstream: Downstream) -> Result
 
 /// Prepares a retry after an answer with status 200 that contains an error of this status. True if [`send`] is to be called again.
 pub async fn retries_after(driver: &mut ExchangeDriver, status: u16) -> bool {
-    let failed = Failed::Status(status, None);
+    let failed = AttemptFailure::Status(status, None);
     if !failed.passes() || driver.attempts.is_final() {
         return false;
     }
@@ -110,9 +110,9 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
             record.status(status);
             let outcome = read_head(driver, response).await;
             let failed = match outcome {
-                Ok(Reply::Error(..)) => Some(Failed::Status(status, wait)),
+                Ok(Reply::Error(..)) => Some(AttemptFailure::Status(status, wait)),
                 // A redirect and the like: it would be none the next time, but another upstream may answer.
-                Err(_) if !matches!(status, 200..=299 | 400..=599) => Some(Failed::Nonsense),
+                Err(_) if !matches!(status, 200..=299 | 400..=599) => Some(AttemptFailure::Nonsense),
                 Ok(Reply::Answer(_) | Reply::FailedCall(_)) | Err(_) => None,
             };
             (outcome, failed)

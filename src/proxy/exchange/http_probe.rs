@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::{
     exchange::state_checks::{self, Values},
     policy::{
-        compiled::Rules,
+        compiled::CompiledPolicy,
         state_probe::{CompiledProbe, HttpProbe},
     },
     settings::ProbeHosts,
@@ -46,7 +46,7 @@ fn client(hosts: &ProbeHosts) -> Result<Client, String> {
 }
 
 /// First probe of a policy's rules whose host isn't in the settings.
-pub fn unnamed<'r>(rules: &'r Rules, hosts: &ProbeHosts) -> Option<&'r HttpProbe> {
+pub fn unnamed<'r>(rules: &'r CompiledPolicy, hosts: &ProbeHosts) -> Option<&'r HttpProbe> {
     rules.state.iter().find_map(|rule| match &rule.probe {
         CompiledProbe::Http(probe) => Some(probe).filter(|probe| !hosts.names(&probe.host, probe.port)),
         CompiledProbe::Mcp { .. } => None,

@@ -3,7 +3,7 @@
 
 use crate::{
     exchange::{context::Context, evidence::trimmed},
-    judge::text::Known,
+    judge::text::LedgerAnswer,
     ledger::{
         execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
@@ -138,7 +138,7 @@ impl LedgerChecks {
         context.inquiry.answer(|id| {
             let key = ExecutionKey::of(id);
             let found = known.iter().find(|(known, _)| Some(*known) == key);
-            Known {
+            LedgerAnswer {
                 same_session: own != 0 && found.is_some_and(|(_, session)| *session == own),
                 unavailable: found.is_none() && failed.is_err(),
             }

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use super::upstream;
 use crate::{
-    cassette::recorder::Tape,
+    cassette::recorder::RecordingHandle,
     chat::{
         adapter::Chat,
         request::{self, DEPTH_NOTED, Head},
@@ -45,7 +45,7 @@ use crate::{
         tool_set::ToolSet,
         turn::EchoedTurn,
     },
-    judge::loops::Beyond,
+    judge::loops::ExternalCounts,
     marks::Scope,
     openai::error::{Reported, masked},
     proxy::conversations::journal::Identity,
@@ -87,7 +87,7 @@ pub struct Incoming {
     /// Time at which the head of the request was read.
     pub started: Began,
     /// Recording of the exchange, if it is recorded.
-    pub tape: Option<Tape>,
+    pub tape: Option<RecordingHandle>,
     /// The request's share of the limits, released on drop.
     pub held: Held,
 }
@@ -178,7 +178,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         upstream,
         protocol: standard.protocol.as_deref(),
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
-        beyond: Beyond::default(),
+        beyond: ExternalCounts::default(),
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     exchange::{context::Context, decision::ChoiceOutcome, turn::Said},
     proxy::{app::App, upstream::Endpoint},
-    upstreams::quirks::Kept,
+    upstreams::quirks::ProviderExtras,
 };
 
 /// Maximum bytes of the reasoning before one turn's calls.
@@ -35,7 +35,7 @@ pub fn keep(app: &App, endpoint: &Endpoint, context: &Context, finals: &[ChoiceO
             let extra_content = extra.filter(|extra| put_back.signatures && extra.len() <= EXTRA_BYTES_MAX).map(Box::from);
             if extra_content.is_some() || reasoning.is_some() {
                 let mark = context.mint(call.name(), call.arguments(), *moment);
-                let kept = Kept { extra_content, reasoning: reasoning.clone() };
+                let kept = ProviderExtras { extra_content, reasoning: reasoning.clone() };
                 app.memory.keep_beside(&context.scope, &mark, kept);
             }
         }

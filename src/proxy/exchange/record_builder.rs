@@ -13,7 +13,7 @@ use crate::{
         AttemptRecord, AttemptTokens, CallOutcome, CallRecord, ClaimRecord, Digest, ExchangeRecord, ExecutionRecord, SESSION_CHARS_MAX,
         StoredText, TOOL_CHARS_MAX, ViolationRecord, Witness,
     },
-    marks::Moment,
+    marks::MarkTime,
     openai::Api,
     proxy::{app::App, exchange::clock::ExchangeClock, http::headers::SESSION},
     responses,
@@ -72,7 +72,7 @@ pub struct RecordBuilder {
     attempts: Vec<AttemptRecord>,
     calls: Vec<CallRecord>,
     /// Calls that were passed on, as indices into `calls`, each with the moment of its mark.
-    moments: Vec<(usize, Moment)>,
+    moments: Vec<(usize, MarkTime)>,
     /// Number of violations already found when each attempt began.
     known: Vec<usize>,
 }
@@ -182,7 +182,7 @@ impl RecordBuilder {
     }
 
     /// Records a call that is passed on.
-    pub fn call(&mut self, call: &ValidCall, moment: Moment, ledger: &LedgerSettings) {
+    pub fn call(&mut self, call: &ValidCall, moment: MarkTime, ledger: &LedgerSettings) {
         if self.calls.len() >= CALLS_MAX {
             return;
         }
@@ -200,12 +200,12 @@ impl RecordBuilder {
     }
 
     /// Replaces the moment of a call's mark.
-    pub fn moved(&mut self, from: Moment, to: Moment) {
+    pub fn moved(&mut self, from: MarkTime, to: MarkTime) {
         self.moments.iter_mut().filter(|(_, moment)| *moment == from).for_each(|(_, moment)| *moment = to);
     }
 
     /// Returns the attempts and calls, and empties the builder. `marks`: the marks that calls were given, by their moments.
-    fn take(&mut self, marks: &[(Moment, Box<str>)]) -> (Vec<AttemptRecord>, Vec<CallRecord>) {
+    fn take(&mut self, marks: &[(MarkTime, Box<str>)]) -> (Vec<AttemptRecord>, Vec<CallRecord>) {
         for (at, moment) in self.moments.drain(..) {
             if let Some(call) = self.calls.get_mut(at) {
                 call.mark = marks.iter().find(|(own, _)| *own == moment).map(|(_, mark)| mark.clone());

@@ -12,7 +12,7 @@ use crate::{
         hidden_turns::{How, RoundForm as _},
     },
     marks::Scope,
-    policy::Mode,
+    policy::PolicyMode,
     proxy::conversations::journal::Identity,
     proxy::{
         app::App,
@@ -60,7 +60,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     helper_threads::step_for(came.bytes().len()).await;
     let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
     let head = Head::read(&document)?;
-    if head.background && app.settings.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == Mode::Enforce {
+    if head.background && app.settings.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == PolicyMode::Enforce {
         let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
         return Err(Failure { param: Some("background".into()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message) });
     }
@@ -144,7 +144,7 @@ pub(in crate::proxy) async fn check_named(
     if !endpoint.opens_everybodys(caller_key, false) {
         return Ok(());
     }
-    let observes = policy.mode == Mode::Observe;
+    let observes = policy.mode == PolicyMode::Observe;
     if !observes {
         statefulness::check(head, policy.responses.stateful)?;
     }

@@ -25,8 +25,8 @@ use crate::{
         request_error::Refusal,
         turn::Said,
     },
-    judge::{call::ValidCall, loops::Beyond},
-    marks::{Moment, Scope},
+    judge::{call::ValidCall, loops::ExternalCounts},
+    marks::{MarkTime, Scope},
     mcp::{Mcp, catalog::OfferedTool, outcome::ToolOutcome, runner::ToolCallRequest},
     proxy::{
         conversations::journal::{Due, Identity, Ordinals},
@@ -34,7 +34,7 @@ use crate::{
         http::failure::Failure,
     },
     violation::{Code, Violation},
-    wire::{json::Document, sse::Parser},
+    wire::{json::Document, sse::SseParser},
 };
 
 /// Maximum bytes of an answer's text by which its hidden rounds can be found again.
@@ -68,7 +68,7 @@ pub struct RoundBase {
     /// The upstream's requirements.
     pub upstream: Upstream,
     /// Loop control's counts from outside the conversation.
-    pub beyond: Beyond,
+    pub beyond: ExternalCounts,
     /// The request as the application sent it.
     pub came: Document,
     /// Fingerprint of the request.
@@ -93,7 +93,7 @@ pub enum RoundOutcome {
 /// 503 if a required MCP server is missing; 400 for more than one choice.
 pub fn check(standard: &Standard, choices: u64) -> Result<(), Failure> {
     let offered = &standard.offered.1;
-    let enforced = standard.rules.policy.mode == crate::policy::Mode::Enforce;
+    let enforced = standard.rules.policy.mode == crate::policy::PolicyMode::Enforce;
     if let Some(why) = offered.missing().filter(|_| enforced) {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "mcp_unavailable", why));
     }
@@ -169,8 +169,8 @@ struct Own {
 }
 
 impl Own {
-    fn of(context: &Context, calls: &[(ValidCall, Moment)], mcp: &Mcp) -> Self {
-        let runs = |(at, (call, _)): (usize, &(ValidCall, Moment))| Some((at, context.tools.runs(call.name())?.clone()));
+    fn of(context: &Context, calls: &[(ValidCall, MarkTime)], mcp: &Mcp) -> Self {
+        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, context.tools.runs(call.name())?.clone()));
         let tools: Vec<(usize, OfferedTool)> = calls.iter().enumerate().filter_map(runs).collect();
         let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
         Self { tools, limit }
@@ -244,7 +244,7 @@ async fn run_calls<A: Adapter>(
     mcp: &Arc<Mcp>,
     own: &Own,
     said: &Said,
-    calls: &mut [(ValidCall, Moment)],
+    calls: &mut [(ValidCall, MarkTime)],
 ) -> Result<Vec<ToolOutcome>, Failure> {
     let ExchangeDriver { worker, context, attempts, record, rounds, cassette, .. } = driver;
     let app = &worker.app;
@@ -253,7 +253,7 @@ async fn run_calls<A: Adapter>(
         let ((call, moment), mark) = calls.get(*at).zip(marks.get(*at))?;
         Some((ToolCallRequest { mark: mark.as_str().into(), tool: tool.clone(), arguments: call.arguments().to_owned() }, *moment))
     });
-    let asked: Vec<(ToolCallRequest, Moment)> = asked.collect();
+    let asked: Vec<(ToolCallRequest, MarkTime)> = asked.collect();
     if let Some(outcomes) = cassette.recorded_calls(asked.iter().map(|(asked, _)| asked)) {
         return Ok(outcomes);
     }
@@ -361,20 +361,20 @@ pub fn runs_all(driver: &ExchangeDriver, finals: &[ChoiceOutcome]) -> bool {
 }
 
 /// Calls with their marks.
-fn passed<'c>(calls: &'c [(ValidCall, Moment)], marks: &'c [String]) -> Vec<(&'c ValidCall, &'c str)> {
+fn passed<'c>(calls: &'c [(ValidCall, MarkTime)], marks: &'c [String]) -> Vec<(&'c ValidCall, &'c str)> {
     calls.iter().zip(marks).map(|((call, _), mark)| (call, mark.as_str())).collect()
 }
 
 /// Extracts the text from the events that are sent.
 struct Tap {
-    parser: Parser,
+    parser: SseParser,
     /// `None` if it is too long, or can't be extracted.
     text: Option<String>,
 }
 
 impl Default for Tap {
     fn default() -> Self {
-        Self { parser: Parser::default(), text: Some(String::new()) }
+        Self { parser: SseParser::default(), text: Some(String::new()) }
     }
 }
 

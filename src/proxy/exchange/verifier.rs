@@ -6,7 +6,7 @@ use crate::{
     exchange::context::{Context, JudgedChoice},
     judge::{
         text::Evidence as _,
-        verifier::{Shown, check, question::Question, undecided::is_undecided},
+        verifier::{ShownResult, check, question::VerifierQuestion, undecided::is_undecided},
     },
     proxy::{exchange::clock::ExchangeClock, helper_threads, upstream::verifier::Verifier, worker::Worker},
     settings::VerifyWhen,
@@ -43,14 +43,19 @@ pub async fn verify(
     let ([choice], Some(grounds)) = (judged, context.grounds()) else { return };
     let source = |id: &String| {
         let source = grounds.result(id)?;
-        Some(Shown { execution_id: source.execution_id.as_deref()?, tool: &source.tool, arguments: &source.arguments, text: &source.text })
+        Some(ShownResult {
+            execution_id: source.execution_id.as_deref()?,
+            tool: &source.tool,
+            arguments: &source.arguments,
+            text: &source.text,
+        })
     };
-    let results: Vec<Shown<'_>> = choice.citations.iter().filter_map(source).collect();
+    let results: Vec<ShownResult<'_>> = choice.citations.iter().filter_map(source).collect();
     if results.is_empty() || answer.trim().is_empty() {
         return;
     }
     let (settings, counts) = (verifier.settings(), verifier.counts());
-    let question = Question { answer: &answer, results };
+    let question = VerifierQuestion { answer: &answer, results };
     // Of a longer stream not all is kept.
     if question.bytes() > settings.max_bytes || answer.len() >= context.held_bytes_max {
         return counts.count(VerifierOutcome::TooLarge);

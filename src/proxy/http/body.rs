@@ -22,11 +22,11 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use http::Response;
 
 use crate::{
-    cassette::recorder::Tape,
+    cassette::recorder::RecordingHandle,
     proxy::{
         helper_threads::Movable,
         server::{admission::Held, error_key_removal::Unkeyed},
-        upstream::{pool::AnswerBody, response::Interrupted},
+        upstream::{pool::AnswerBody, response::BodyError},
     },
 };
 
@@ -46,10 +46,10 @@ const BROKEN: u8 = 2;
 
 /// Sink that a running exchange writes its response body to.
 #[derive(Clone, Default)]
-pub struct Outlet(Arc<Pending>);
+pub struct Outlet(Arc<SinkBuffer>);
 
 #[derive(Default)]
-struct Pending {
+struct SinkBuffer {
     bytes: Mutex<BytesMut>,
     ending: AtomicU8,
 }
@@ -108,12 +108,12 @@ pub enum Body {
     /// Body written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Movable<()>>),
     /// Another body, recorded as it is sent.
-    Recorded(Box<Body>, Tape),
+    Recorded(Box<Body>, RecordingHandle),
 }
 
 impl Body {
     /// Response whose body is recorded as it is sent.
-    pub fn recorded(response: Response<Self>, tape: Tape) -> Response<Self> {
+    pub fn recorded(response: Response<Self>, tape: RecordingHandle) -> Response<Self> {
         tape.respond(response.status().as_u16(), response.headers().clone());
         if response.body().is_end_stream() {
             tape.sent();
@@ -136,9 +136,9 @@ impl From<String> for Body {
 /// The upstream's body is truncated. The client sees a broken transfer, never a complete one.
 #[derive(Debug, thiserror::Error)]
 #[error("the upstream's answer broke off")]
-pub struct BrokenOff(#[source] Interrupted);
+pub struct TruncatedBody(#[source] BodyError);
 
-impl From<Infallible> for BrokenOff {
+impl From<Infallible> for TruncatedBody {
     fn from(never: Infallible) -> Self {
         match never {}
     }
@@ -146,19 +146,19 @@ impl From<Infallible> for BrokenOff {
 
 impl HttpBody for Body {
     type Data = Bytes;
-    type Error = BrokenOff;
+    type Error = TruncatedBody;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BrokenOff>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, TruncatedBody>>> {
         match self.get_mut() {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(BrokenOff),
+            Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(TruncatedBody),
             Self::PassUnkeyed(passed) => {
                 let (body, _, unkeyed) = &mut **passed;
                 loop {
                     let data = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
                         Some(Ok(frame)) => frame.into_data().map(|data| unkeyed.take(data)).unwrap_or_default(),
-                        Some(Err(error)) => return Poll::Ready(Some(Err(BrokenOff(error)))),
+                        Some(Err(error)) => return Poll::Ready(Some(Err(TruncatedBody(error)))),
                         None if unkeyed.is_empty() => return Poll::Ready(None),
                         None => return Poll::Ready(Some(Ok(Frame::data(unkeyed.finish())))),
                     };
@@ -179,7 +179,7 @@ impl HttpBody for Body {
                 }
                 match running {
                     Some(_) => Poll::Pending,
-                    None if outlet.is_broken() => Poll::Ready(Some(Err(BrokenOff(Interrupted::Cut)))),
+                    None if outlet.is_broken() => Poll::Ready(Some(Err(TruncatedBody(BodyError::Cut)))),
                     None => Poll::Ready(None),
                 }
             }

@@ -28,7 +28,7 @@ use crate::{
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
 
 /// Admission control: counts of connections, exchanges and bytes in memory, with their limits.
-pub struct Load {
+pub struct AdmissionControl {
     connections: AtomicUsize,
     connections_max: AtomicUsize,
     exchanges: AtomicUsize,
@@ -46,23 +46,23 @@ struct ClientLoad {
 }
 
 /// Permit that is counted until it is dropped.
-pub struct Counted {
-    load: Arc<Load>,
-    what: What,
+pub struct CountPermit {
+    load: Arc<AdmissionControl>,
+    what: QuotaKind,
 }
 
-enum What {
+enum QuotaKind {
     Connection,
     Exchange,
     OfClient(usize),
 }
 
-impl Drop for Counted {
+impl Drop for CountPermit {
     fn drop(&mut self) {
         let counter = match self.what {
-            What::Connection => &self.load.connections,
-            What::Exchange => &self.load.exchanges,
-            What::OfClient(at) => match self.load.clients.get(at) {
+            QuotaKind::Connection => &self.load.connections,
+            QuotaKind::Exchange => &self.load.exchanges,
+            QuotaKind::OfClient(at) => match self.load.clients.get(at) {
                 Some(client) => &client.running,
                 None => return,
             },
@@ -72,12 +72,12 @@ impl Drop for Counted {
 }
 
 /// Memory permit: bytes of one exchange, counted until it is dropped.
-pub struct Weight {
-    load: Arc<Load>,
+pub struct MemoryPermit {
+    load: Arc<AdmissionControl>,
     bytes: u64,
 }
 
-impl Weight {
+impl MemoryPermit {
     /// Adds this many bytes.
     ///
     /// # Errors
@@ -94,7 +94,7 @@ impl Weight {
     }
 }
 
-impl Weight {
+impl MemoryPermit {
     /// Sets the number of bytes, which may grow or shrink.
     ///
     /// # Errors
@@ -111,7 +111,7 @@ impl Weight {
     }
 }
 
-impl Drop for Weight {
+impl Drop for MemoryPermit {
     fn drop(&mut self) {
         self.load.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
@@ -120,9 +120,9 @@ impl Drop for Weight {
 /// Permits of one request: they are released on drop.
 pub struct Held {
     /// The request's bytes in memory.
-    pub weight: Weight,
-    _exchange: Counted,
-    _of_client: Option<Counted>,
+    pub weight: MemoryPermit,
+    _exchange: CountPermit,
+    _of_client: Option<CountPermit>,
 }
 
 impl Held {
@@ -130,7 +130,7 @@ impl Held {
     ///
     /// # Errors
     /// [`Failure`] if a limit of the proxy or of the client is exceeded.
-    pub fn new(load: &Arc<Load>, client: Option<usize>) -> Result<Self, Failure> {
+    pub fn new(load: &Arc<AdmissionControl>, client: Option<usize>) -> Result<Self, Failure> {
         let of_client = client.map(|client| load.of_client(client)).transpose()?.flatten();
         Ok(Self { weight: load.weight(), _exchange: load.begin()?, _of_client: of_client })
     }
@@ -141,7 +141,7 @@ fn overloaded(message: impl Into<String>) -> Failure {
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
 }
 
-impl Load {
+impl AdmissionControl {
     /// Counters at zero, with the limits of the settings.
     pub fn new(limits: &Limits, clients: &[ClientSettings]) -> Arc<Self> {
         let client = |client: &ClientSettings| ClientLoad {
@@ -172,18 +172,18 @@ impl Load {
     }
 
     /// Admits a connection; `None` if there are too many.
-    pub fn connect(self: &Arc<Self>) -> Option<Counted> {
-        count(self, &self.connections, self.connections_max(), What::Connection)
+    pub fn connect(self: &Arc<Self>) -> Option<CountPermit> {
+        count(self, &self.connections, self.connections_max(), QuotaKind::Connection)
     }
 
     /// Admits an exchange.
     ///
     /// # Errors
     /// [`Failure`] `overloaded` if there are too many.
-    pub fn begin(self: &Arc<Self>) -> Result<Counted, Failure> {
+    pub fn begin(self: &Arc<Self>) -> Result<CountPermit, Failure> {
         // Each needs a descriptor of its own towards its upstream, and HTTP/2 has many on one connection.
         let most = self.exchanges_max.min(self.connections_max());
-        let counted = count(self, &self.exchanges, most, What::Exchange);
+        let counted = count(self, &self.exchanges, most, QuotaKind::Exchange);
         counted.ok_or_else(|| overloaded(format!("more than {most} exchanges at a time (`limits.exchanges`)")))
     }
 
@@ -191,7 +191,7 @@ impl Load {
     ///
     /// # Errors
     /// [`Failure`] `rate_limit_exceeded` if it exceeds its rate or its concurrency.
-    pub fn of_client(self: &Arc<Self>, client: usize) -> Result<Option<Counted>, Failure> {
+    pub fn of_client(self: &Arc<Self>, client: usize) -> Result<Option<CountPermit>, Failure> {
         let Some(own) = self.clients.get(client) else { return Ok(None) };
         let too_many = |message: String, wait: Duration| {
             let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
@@ -205,7 +205,7 @@ impl Load {
             );
         }
         let Some(most) = own.concurrent_max else { return Ok(None) };
-        match count(self, &own.running, most, What::OfClient(client)) {
+        match count(self, &own.running, most, QuotaKind::OfClient(client)) {
             Some(counted) => Ok(Some(counted)),
             None => too_many(
                 format!("client `{}` has {most} exchanges running, which is all it may have at a time", own.name),
@@ -215,8 +215,8 @@ impl Load {
     }
 
     /// Memory permit of zero bytes.
-    pub fn weight(self: &Arc<Self>) -> Weight {
-        Weight { load: self.clone(), bytes: 0 }
+    pub fn weight(self: &Arc<Self>) -> MemoryPermit {
+        MemoryPermit { load: self.clone(), bytes: 0 }
     }
 
     /// True if more than one exchange is running.
@@ -230,9 +230,9 @@ impl Load {
     }
 }
 
-fn count(load: &Arc<Load>, counter: &AtomicUsize, most: usize, what: What) -> Option<Counted> {
+fn count(load: &Arc<AdmissionControl>, counter: &AtomicUsize, most: usize, what: QuotaKind) -> Option<CountPermit> {
     let before = counter.fetch_add(1, Ordering::Relaxed);
-    let counted = Counted { load: load.clone(), what };
+    let counted = CountPermit { load: load.clone(), what };
     (before < most).then_some(counted)
 }
 
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
     use crate::settings::ClientRate;
 
-    fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[ClientSettings]) -> Arc<Load> {
+    fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[ClientSettings]) -> Arc<AdmissionControl> {
         let limits = Limits {
             request_bytes: 1 << 20,
             response_bytes: 1 << 20,
@@ -258,7 +258,7 @@ mod tests {
             held_bytes: 1 << 20,
             client_idle: Duration::from_secs(30),
         };
-        Load::new(&limits, clients)
+        AdmissionControl::new(&limits, clients)
     }
 
     #[test]

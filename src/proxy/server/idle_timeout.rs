@@ -19,7 +19,7 @@ use tokio::time::Sleep;
 const GREETING_BYTES: usize = 24;
 
 /// Connection to a client, with timeouts.
-pub struct Stalled<S> {
+pub struct IdleTimeoutIo<S> {
     inner: S,
     /// Time limit for a write that doesn't proceed, and for the preface.
     limit: Duration,
@@ -29,7 +29,7 @@ pub struct Stalled<S> {
     greets: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Stalled<S> {
+impl<S> IdleTimeoutIo<S> {
     /// Wraps a socket.
     pub fn new(inner: S, limit: Duration) -> Self {
         Self { inner, limit, waits: None, missing: GREETING_BYTES, greets: None }
@@ -48,7 +48,7 @@ impl<S> Stalled<S> {
     }
 }
 
-impl<S: Read + Unpin> Read for Stalled<S> {
+impl<S: Read + Unpin> Read for IdleTimeoutIo<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.missing == 0 {
             return Pin::new(&mut self.inner).poll_read(cx, buffer);
@@ -75,7 +75,7 @@ impl<S: Read + Unpin> Read for Stalled<S> {
     }
 }
 
-impl<S: Write + Unpin> Write for Stalled<S> {
+impl<S: Write + Unpin> Write for IdleTimeoutIo<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(cx, bytes);
         self.bounded(cx, polled)

@@ -53,10 +53,10 @@ use crate::{
     },
 };
 use abreast::EVENTS_AT_ONCE;
-use admission::{Held, Weight};
-use idle_timeout::Stalled;
-use passthrough::Passage;
-use rejections::Polite;
+use admission::{Held, MemoryPermit};
+use idle_timeout::IdleTimeoutIo;
+use passthrough::PassthroughTarget;
+use rejections::RejectionRewriter;
 use route::{Route, route};
 
 /// Interval of a timer that keeps each worker's next timer near.
@@ -184,7 +184,8 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
         let worker = worker.clone();
         async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
     });
-    let connection = graceful.watch(builder.serve_connection(Polite::new(Stalled::new(TokioIo::new(stream), idle)), service).into_owned());
+    let connection = graceful
+        .watch(builder.serve_connection(RejectionRewriter::new(IdleTimeoutIo::new(TokioIo::new(stream), idle)), service).into_owned());
     tokio::spawn(async move {
         let _counted = connected;
         if let Err(error) = connection.await {
@@ -242,7 +243,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             return Err(failure);
         }
     };
-    if let Some(passage) = Passage::of(&found) {
+    if let Some(passage) = PassthroughTarget::of(&found) {
         return Ok(Box::pin(passthrough::pass(worker, passage, request, held)).await);
     }
     let mut held = held;
@@ -299,7 +300,13 @@ fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Setting
 
 /// Reads a request's body, bounded in bytes and in the time that the client may pause. `waits`: the client sends nothing
 /// before it gets `100 Continue` (`Expect: 100-continue`).
-async fn read_body(mut body: HyperBody, bytes_max: usize, idle_max: Duration, waits: bool, weight: &mut Weight) -> Result<Bytes, Failure> {
+async fn read_body(
+    mut body: HyperBody,
+    bytes_max: usize,
+    idle_max: Duration,
+    waits: bool,
+    weight: &mut MemoryPermit,
+) -> Result<Bytes, Failure> {
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)

@@ -29,14 +29,14 @@ const LIST_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// Target of a request that passes through.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Passage {
+pub enum PassthroughTarget {
     /// This path below the upstream's base URL.
     Below(String),
     /// This path beside `/v1` of the upstream.
     Beside(String),
 }
 
-impl Passage {
+impl PassthroughTarget {
     /// Target of a route; `None` for a route that doesn't pass through.
     pub fn of(route: &Route) -> Option<Self> {
         match route {
@@ -54,15 +54,15 @@ impl Passage {
 }
 
 /// Passes a request on: to the upstream that serves the model in its path, otherwise to the first. `/models` merges the lists of all.
-pub async fn pass(worker: Arc<Worker>, passage: Passage, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
-    let merged = passage == Passage::Below("/models".to_owned()) && worker.endpoints.len() > 1;
+pub async fn pass(worker: Arc<Worker>, passage: PassthroughTarget, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
+    let merged = passage == PassthroughTarget::Below("/models".to_owned()) && worker.endpoints.len() > 1;
     let sent = if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await };
     sent.unwrap_or_else(|failure| failure.response())
 }
 
 async fn through(
     worker: &Worker,
-    passage: &Passage,
+    passage: &PassthroughTarget,
     request: Request<hyper::body::Incoming>,
     held: Held,
 ) -> Result<Response<Body>, Failure> {
@@ -76,8 +76,8 @@ async fn through(
     let query = endpoint.query(parts.uri.query().map(str::to_owned), own_keys);
     let query = query.as_deref();
     let target = match passage {
-        Passage::Below(rest) => endpoint.target(rest, query),
-        Passage::Beside(path) => endpoint.target_beside(path, query),
+        PassthroughTarget::Below(rest) => endpoint.target(rest, query),
+        PassthroughTarget::Beside(path) => endpoint.target_beside(path, query),
     };
     let target = target.ok_or_else(wrong)?;
     let asked = Asked::passed(&parts.method, &parts.headers);

@@ -22,7 +22,7 @@ const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES_MAX: usize = 4 << 20;
 
 /// Connection to a client.
-pub struct Polite<S> {
+pub struct RejectionRewriter<S> {
     inner: S,
     /// Response to be written instead of a bare refusal; empty if there is none.
     instead: Vec<u8>,
@@ -32,14 +32,14 @@ pub struct Polite<S> {
     lingers: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Polite<S> {
+impl<S> RejectionRewriter<S> {
     /// Wraps a socket.
     pub fn new(inner: S) -> Self {
         Self { inner, instead: Vec::new(), written: 0, drained: 0, lingers: None }
     }
 }
 
-impl<S: Read + Write + Unpin> Polite<S> {
+impl<S: Read + Write + Unpin> RejectionRewriter<S> {
     /// Replaces the response if `head` is that of a bare refusal. True if it was replaced.
     fn takes(&mut self, head: &[u8]) -> bool {
         if !head.starts_with(b"HTTP/1.1 4") {
@@ -87,13 +87,13 @@ impl<S: Read + Write + Unpin> Polite<S> {
     }
 }
 
-impl<S: Read + Unpin> Read for Polite<S> {
+impl<S: Read + Unpin> Read for RejectionRewriter<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_read(cx, buf)
     }
 }
 
-impl<S: Read + Write + Unpin> Write for Polite<S> {
+impl<S: Read + Write + Unpin> Write for RejectionRewriter<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         if self.takes(buf) {
             return Poll::Ready(Ok(buf.len()));

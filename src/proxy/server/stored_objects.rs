@@ -16,7 +16,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 
 use super::route::Stored;
 use crate::{
-    cassette::player::Pace,
+    cassette::player::PlaybackSpeed,
     exchange::{
         active_policy::Standard,
         answer_error::Fault,
@@ -26,7 +26,7 @@ use crate::{
     },
     marks::{CallMark, Scope},
     openai::error::{Reported, enveloped, masked},
-    policy::{Mode, Stateful},
+    policy::{PolicyMode, Stateful},
     proxy::{
         app::App,
         conversations::{
@@ -54,13 +54,13 @@ use crate::{
         conversation_update,
         request::{
             self, DEPTH_NOTED, Head, Recalled,
-            named::{Named, ObjectKind},
+            named::{NamedObject, ObjectKind},
         },
-        stored::{self, Ids, Known},
+        stored::{self, Ids, StoredKnowledge},
     },
     settings::{self, Credential},
     violation::{Code, Severity, Violation},
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Maximum responses of one conversation that are searched for an item, the latest first.
@@ -81,9 +81,9 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
     let app = worker.app.clone();
     let standard = app.standard(&incoming.caller).clone();
     let scope = incoming.caller.scope.clone();
-    let client = Client { worker: &worker, app: &app, standard: &standard, scope: &scope };
+    let client = StoredCaller { worker: &worker, app: &app, standard: &standard, scope: &scope };
     let served = match what {
-        _ if standard.rules.policy.mode == Mode::Observe => client.unjudged(&what, method, incoming).await,
+        _ if standard.rules.policy.mode == PolicyMode::Observe => client.unjudged(&what, method, incoming).await,
         Stored::Response(id) if method == Method::DELETE => client.delete(&id, &incoming).await,
         Stored::Response(id) => client.retrieve(&id, Method::GET, incoming).await,
         Stored::Cancel(id) => client.retrieve(&id, Method::POST, incoming).await,
@@ -100,7 +100,7 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
 }
 
 /// The caller's worker, policy and scope.
-struct Client<'c> {
+struct StoredCaller<'c> {
     worker: &'c Arc<Worker>,
     app: &'c Arc<App>,
     standard: &'c Arc<Standard>,
@@ -143,7 +143,7 @@ macro_rules! whole {
     };
 }
 
-impl Client<'_> {
+impl StoredCaller<'_> {
     fn endpoint(&self, upstream: usize) -> Result<&Endpoint, Failure> {
         self.worker.endpoints.get(upstream).ok_or_else(|| Failure::unreachable("upstream"))
     }
@@ -190,8 +190,8 @@ impl Client<'_> {
         if !endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
             return Ok(());
         }
-        let named = [Named { kind, id: id.to_owned(), param: None }];
-        let observes = self.standard.rules.policy.mode == Mode::Observe;
+        let named = [NamedObject { kind, id: id.to_owned(), param: None }];
+        let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
         owners::check(self.app, self.scope, &endpoint.settings.name, &named, observes).await
     }
 
@@ -268,7 +268,7 @@ impl Client<'_> {
         let headers = endpoint.downstream_headers(response.headers(), true);
         if !status.is_success() {
             let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
-            let observes = self.standard.rules.policy.mode == Mode::Observe;
+            let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
             let body = if endpoint.settings.fitting.wrap_errors && !observes { enveloped(body) } else { body };
             return Ok(Came::Error(self.failed(endpoint, status, headers, body)));
         }
@@ -287,7 +287,7 @@ impl Client<'_> {
 
     /// Error in a body that came with a status of success.
     fn reported(&self, body: &Bytes) -> Option<Reported> {
-        if self.standard.rules.policy.mode == Mode::Observe {
+        if self.standard.rules.policy.mode == PolicyMode::Observe {
             return None;
         }
         let document = Document::parse(body.clone()).ok()?;
@@ -473,7 +473,7 @@ impl Client<'_> {
                 if let Some(json) = stored::unfinished(&document, id).map_err(|fault| self.fault(holder, &fault))? {
                     return Ok(self.answer(holder, headers, json, &[]));
                 }
-                let mut answer = Response::new(AnswerBody::played(vec![(0, body)], Pace::None, false));
+                let mut answer = Response::new(AnswerBody::played(vec![(0, body)], PlaybackSpeed::None, false));
                 *answer.headers_mut() = headers;
                 answer
             }
@@ -628,7 +628,7 @@ impl Client<'_> {
     }
 
     /// Calls `read` with the facts about items that this process has stored.
-    fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(Known<'_>) -> T) -> T {
+    fn known<T>(&self, thread: Option<&Thread>, read: impl FnOnce(StoredKnowledge<'_>) -> T) -> T {
         let (mut given, mut bytes) = (HashMap::new(), 0_usize);
         for id in thread.iter().flat_map(|thread| thread.answers.iter().rev()).take(ANSWERS_MAX) {
             let Some(object) = self.app.originals.get(self.scope, id) else { continue };
@@ -641,7 +641,7 @@ impl Client<'_> {
             }
         }
         let (memory, scope, ring) = (&self.app.memory, self.scope, &self.app.ring);
-        read(Known {
+        read(StoredKnowledge {
             given,
             fate: &|id| memory.item(scope, id),
             mark: &|id| memory.mark(scope, id).map(|mark| mark.to_string()),
@@ -708,7 +708,7 @@ impl Client<'_> {
         if let Some(violation) = found.iter().find(|violation| violation.blocks()) {
             return Err(exchange::unprocessable(violation));
         }
-        let passed = self.known(Some(&memo.thread), |known| Known { judged: true, ..known }.items(output)).map_err(fault)?;
+        let passed = self.known(Some(&memo.thread), |known| StoredKnowledge { judged: true, ..known }.items(output)).map_err(fault)?;
         let mut violations = begun.violations;
         violations.extend(found);
         violations.extend(self.incomplete(passed.unknown)?);
@@ -726,7 +726,7 @@ impl Client<'_> {
         let holder = self.keeper()?;
         let came = if incoming.body.is_empty() { Bytes::from_static(b"{}") } else { incoming.body.clone() };
         let document = read(came, self.standard, DEPTH_NOTED)?;
-        let Writing { body, begun } = self.writing(holder, &document, None).await?;
+        let ItemWrite { body, begun } = self.writing(holder, &document, None).await?;
         let asked = self.ask(holder, Method::POST, "/conversations", incoming.query.as_deref(), &incoming.headers, body).await?;
         let (headers, body) = whole!(asked);
         let answered = self.document(holder, body)?;
@@ -772,7 +772,7 @@ impl Client<'_> {
         if document.root().get("items").is_none() {
             return Err(Refusal::new("invalid_request", Some("items"), "`items` is missing").into());
         }
-        let Writing { body, begun } = self.writing(holder, &document, Some(id)).await?;
+        let ItemWrite { body, begun } = self.writing(holder, &document, Some(id)).await?;
         let rest = format!("/conversations/{id}/items");
         let came = self.ask(holder, Method::POST, &rest, incoming.query.as_deref(), &incoming.headers, body).await?;
         let (headers, body) = whole!(came);
@@ -792,13 +792,13 @@ impl Client<'_> {
     }
 
     /// Request that writes items, which are prepared.
-    async fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<Writing, Failure> {
+    async fn writing(&self, holder: Holder, document: &Document, conversation: Option<&str>) -> Result<ItemWrite, Failure> {
         let root = document.root();
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object").into());
         }
         unique(root, "the request")?;
-        let Some(items) = root.get_some("items") else { return Ok(Writing { body: document.bytes().clone(), begun: None }) };
+        let Some(items) = root.get_some("items") else { return Ok(ItemWrite { body: document.bytes().clone(), begun: None }) };
         if !items.is_array() {
             return Err(Refusal::wrong("items", "an array of items").into());
         }
@@ -806,9 +806,9 @@ impl Client<'_> {
         let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into()).await?;
         let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
         let input = prepared.root().get("input").ok_or_else(internal)?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.replace(items.span(), input.raw_str().to_owned());
-        Ok(Writing { body: edits.apply(document.bytes()), begun: Some((written, begun)) })
+        Ok(ItemWrite { body: edits.apply(document.bytes()), begun: Some((written, begun)) })
     }
 
     /// Stores the marks by which the application knows the calls that it wrote. Returns the violations found in them.
@@ -825,7 +825,7 @@ impl Client<'_> {
 }
 
 /// Request that writes items.
-struct Writing {
+struct ItemWrite {
     body: Bytes,
     /// The items as a request, and that request prepared.
     begun: Option<(Document, Begun)>,
@@ -834,7 +834,7 @@ struct Writing {
 /// A request with its prepared members, without those that only concern an answer.
 fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
     let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     for name in ["input", "previous_response_id", "tools"] {
         if let Some(own) = made.root().get(name).filter(|own| document.root().get(name).is_none_or(|came| came.raw() != own.raw())) {
             edits.set_member(document.root(), name, own.raw_str());

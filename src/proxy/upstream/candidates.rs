@@ -1,6 +1,6 @@
 //! Upstreams that may answer an exchange, and their order. Pure.
 
-use crate::{settings::UpstreamSettings, upstreams::capability_probe::Calls};
+use crate::{settings::UpstreamSettings, upstreams::capability_probe::ToolCalling};
 
 /// An upstream that may answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -44,11 +44,11 @@ pub enum Fitness {
 }
 
 /// Judges suitability by what is known of the model's calls. `probed`: the upstream is probed.
-pub fn fitness(calls: Calls, probed: bool) -> Fitness {
+pub fn fitness(calls: ToolCalling, probed: bool) -> Fitness {
     match (calls, probed) {
-        (Calls::Yes, _) | (Calls::Unknown, false) => Fitness::Fit,
-        (Calls::Unknown, true) => Fitness::Ask,
-        (Calls::No | Calls::TextLeak, true) => Fitness::Unfit,
-        (Calls::No | Calls::TextLeak, false) => Fitness::Last,
+        (ToolCalling::Yes, _) | (ToolCalling::Unknown, false) => Fitness::Fit,
+        (ToolCalling::Unknown, true) => Fitness::Ask,
+        (ToolCalling::No | ToolCalling::TextLeak, true) => Fitness::Unfit,
+        (ToolCalling::No | ToolCalling::TextLeak, false) => Fitness::Last,
     }
 }

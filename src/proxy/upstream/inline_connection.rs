@@ -32,24 +32,24 @@ type Running = Pin<Box<dyn Future<Output = Result<(), hyper::Error>> + Send + Sy
 pub type Sent = Result<Response<Incoming>, TrySendError<Request<Outgoing>>>;
 
 /// HTTP/1.1 connection that its user polls inline, without a task of its own.
-pub struct Driven {
+pub struct InlineConnection {
     sender: http1::SendRequest<Outgoing>,
     /// `None` if the connection has ended, or runs in a task of its own.
     connection: Option<Running>,
     /// True if the connection runs in a task of its own.
     detached: bool,
-    turn: Arc<Turn>,
+    turn: Arc<PollGuard>,
     waker: Waker,
 }
 
-impl Driven {
+impl InlineConnection {
     /// Opens a connection over a stream.
     ///
     /// # Errors
     /// [`hyper::Error`] if the connection breaks at once.
     pub async fn open(stream: impl Read + Write + Unpin + Send + Sync + 'static) -> Result<Self, hyper::Error> {
         let (sender, connection) = http1::Builder::new().max_buf_size(HEADER_BUFFER_MAX).handshake(stream).await?;
-        let turn = Arc::new(Turn::default());
+        let turn = Arc::new(PollGuard::default());
         let mut driven = Self { sender, connection: Some(Box::pin(connection)), detached: false, waker: turn.clone().into(), turn };
         poll_fn(|cx| driven.poll(cx, |sender, cx| sender.poll_ready(cx))).await?;
         Ok(driven)
@@ -129,15 +129,15 @@ fn run(connection: &mut Option<Running>, cx: &mut Context<'_>) {
     }
 }
 
-/// Wake-up state of [`Driven::poll`]. While connection and user are polled in turns, they wake each other: that needs no
+/// Wake-up state of [`InlineConnection::poll`]. While connection and user are polled in turns, they wake each other: that needs no
 /// wake-up of the task, only another turn. Any other wake-up wakes the task.
 #[derive(Default)]
-struct Turn {
+struct PollGuard {
     state: AtomicU8,
     task: AtomicWaker,
 }
 
-impl Turn {
+impl PollGuard {
     const OUTSIDE: u8 = 0;
     const INSIDE: u8 = 1;
     const AGAIN: u8 = 2;
@@ -152,7 +152,7 @@ impl Turn {
     }
 }
 
-impl Wake for Turn {
+impl Wake for PollGuard {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }
@@ -179,7 +179,7 @@ mod tests {
 
     #[test]
     fn whoever_has_the_turn_is_asked_again_instead_of_woken() {
-        let (count, turn) = (Arc::new(Count(AtomicU8::new(0))), Arc::new(Turn::default()));
+        let (count, turn) = (Arc::new(Count(AtomicU8::new(0))), Arc::new(PollGuard::default()));
         let woken = || count.0.load(Ordering::SeqCst);
         turn.task.register(&count.clone().into());
         turn.begin();

@@ -27,10 +27,10 @@ use crate::{
     },
     settings::{Credential, DefaultToolChoice, ResponsesSupport, Settings, UpstreamSettings},
     sys::tls,
-    upstreams::retry::Failed,
+    upstreams::retry::AttemptFailure,
 };
-use pool::{Answer, Client, Outgoing, SendError};
-use response::Interrupted;
+use pool::{Answer, Outgoing, SendError, UpstreamPool};
+use response::BodyError;
 use status::Asked;
 use timeout::within;
 
@@ -42,7 +42,7 @@ const MASKED_BYTES_MIN: usize = 4;
 /// Error of a request without an answer.
 pub struct SendFailure {
     /// Kind of failure, which decides on a retry.
-    pub failed: Failed,
+    pub failed: AttemptFailure,
     /// Error for the caller.
     pub failure: Failure,
 }
@@ -59,7 +59,7 @@ pub struct Endpoint {
     pub settings: UpstreamSettings,
     /// Its requirements for chat requests.
     pub chat: context::Upstream,
-    client: Client,
+    client: UpstreamPool,
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
     targets: [PathAndQuery; 2],
@@ -78,7 +78,7 @@ impl Endpoint {
 
     fn new(settings: &UpstreamSettings, tls: &rustls::ClientConfig) -> Result<Self, Error> {
         let base: Uri = settings.base_url.parse().map_err(http::Error::from)?;
-        let client = Client::new(&base, settings.timeouts.connect, tls)?;
+        let client = UpstreamPool::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
         let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
@@ -208,10 +208,10 @@ impl Endpoint {
             Some(Err(error)) => {
                 tracing::error!(upstream = name, error = %chain(&error), "the upstream `{name}` can't be reached");
                 let (failed, failure) = match error {
-                    SendError::ConnectTimeout => (Failed::Unreachable, Failure::timeout(name, "no connection in time")),
-                    SendError::Connect(_) => (Failed::Unreachable, Failure::unreachable(name)),
+                    SendError::ConnectTimeout => (AttemptFailure::Unreachable, Failure::timeout(name, "no connection in time")),
+                    SendError::Connect(_) => (AttemptFailure::Unreachable, Failure::unreachable(name)),
                     SendError::Broken(error) => {
-                        let failed = if error.is_parse() { Failed::Nonsense } else { Failed::BrokenOff };
+                        let failed = if error.is_parse() { AttemptFailure::Nonsense } else { AttemptFailure::BrokenOff };
                         (failed, Failure::protocol(name, "it broke off, or is no HTTP"))
                     }
                 };
@@ -219,7 +219,7 @@ impl Endpoint {
             }
             None => {
                 tracing::error!(upstream = name, "the upstream `{name}` sent nothing in time");
-                Err(SendFailure { failed: Failed::Timeout, failure: Failure::timeout(name, "no answer in time") })
+                Err(SendFailure { failed: AttemptFailure::Timeout, failure: Failure::timeout(name, "no answer in time") })
             }
         }
     }
@@ -300,7 +300,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Failure`]: 504 after a timeout, 502 if the answer broke off.
-    pub fn in_time<T>(&self, read: Option<Result<T, Interrupted>>) -> Result<T, Failure> {
+    pub fn in_time<T>(&self, read: Option<Result<T, BodyError>>) -> Result<T, Failure> {
         let name = &*self.settings.name;
         match read {
             None => Err(Failure::timeout(name, "its answer stopped coming")),

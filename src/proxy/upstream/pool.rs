@@ -26,7 +26,7 @@ use hyper_util::{
 };
 use tower_service::Service as _;
 
-use crate::proxy::upstream::inline_connection::Driven;
+use crate::proxy::upstream::inline_connection::InlineConnection;
 
 /// Time after which an unused connection is closed.
 const IDLE_MAX: Duration = Duration::from_secs(90);
@@ -80,34 +80,34 @@ pub struct LiveBody {
 pub use crate::proxy::upstream::response::{Answer, AnswerBody};
 
 /// Connection pool of one worker for one upstream.
-pub struct Client {
+pub struct UpstreamPool {
     connector: HttpsConnector<HttpConnector>,
     origin: Uri,
     host: HeaderValue,
     connect_timeout: Duration,
-    open: Arc<Mutex<Open>>,
+    open: Arc<Mutex<Connections>>,
 }
 
 #[derive(Default)]
-struct Open {
+struct Connections {
     /// Unused HTTP/1.1 connections, the one used last at the end.
-    idle: Vec<(Driven, Instant)>,
+    idle: Vec<(InlineConnection, Instant)>,
     shared: Option<http2::SendRequest<Outgoing>>,
 }
 
 /// HTTP/1.1 connection in use; it goes back to the pool on drop.
 struct Lease {
     /// `None` once it is back in the pool.
-    driven: Option<Driven>,
-    open: Arc<Mutex<Open>>,
+    driven: Option<InlineConnection>,
+    open: Arc<Mutex<Connections>>,
 }
 
 enum Connection {
-    One(Driven),
+    One(InlineConnection),
     Shared(http2::SendRequest<Outgoing>),
 }
 
-impl Client {
+impl UpstreamPool {
     /// Pool for the origin of `base`, an http or https URL; `tls` is used for https.
     ///
     /// # Errors
@@ -173,7 +173,7 @@ impl Client {
         self.open().idle.retain_mut(|(driven, since)| driven.lives() && now.duration_since(*since) < IDLE_MAX);
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, Connections> {
         open(&self.open)
     }
 
@@ -200,12 +200,12 @@ impl Client {
                 self.open().shared = Some(sender.clone());
                 return Ok(Connection::Shared(sender));
             }
-            Ok(Connection::One(Driven::open(stream).await?))
+            Ok(Connection::One(InlineConnection::open(stream).await?))
         };
         tokio::time::timeout(self.connect_timeout, connecting).await.map_err(|_| SendError::ConnectTimeout)?
     }
 
-    fn answer(&self, response: Response<Incoming>, driven: Option<Driven>) -> Answer {
+    fn answer(&self, response: Response<Incoming>, driven: Option<InlineConnection>) -> Answer {
         let lease = driven.map(|driven| Lease { driven: Some(driven), open: self.open.clone() });
         response.map(|incoming| LiveBody { incoming, lease }.into())
     }
@@ -219,7 +219,7 @@ fn unsent(mut failed: TrySendError<Request<Outgoing>>, fresh: bool) -> Result<Re
     }
 }
 
-fn open(open: &Mutex<Open>) -> MutexGuard<'_, Open> {
+fn open(open: &Mutex<Connections>) -> MutexGuard<'_, Connections> {
     // Never contended: a worker's connections are its own.
     open.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,19 +13,19 @@ use super::*;
 
 const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-fn client(address: std::net::SocketAddr) -> Client {
+fn client(address: std::net::SocketAddr) -> UpstreamPool {
     let base = format!("http://{address}/v1").parse().unwrap();
-    Client::new(&base, Duration::from_secs(5), &crate::sys::tls::client_config(false).unwrap()).unwrap()
+    UpstreamPool::new(&base, Duration::from_secs(5), &crate::sys::tls::client_config(false).unwrap()).unwrap()
 }
 
 /// An upstream that listens, and a client of it.
-async fn listening() -> (TcpListener, Client) {
+async fn listening() -> (TcpListener, UpstreamPool) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let client = client(listener.local_addr().unwrap());
     (listener, client)
 }
 
-async fn ask(client: &Client) -> Result<Answer, SendError> {
+async fn ask(client: &UpstreamPool) -> Result<Answer, SendError> {
     client.send(Method::POST, "/v1/x".parse().unwrap(), HeaderMap::new(), Bytes::from("{}").into()).await
 }
 
@@ -263,7 +263,7 @@ async fn http2_is_shared() {
     roots.add(cert.der().clone()).unwrap();
     let tls = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let tls = tls.with_root_certificates(roots).with_no_client_auth();
-    let client = Client::new(&format!("https://localhost:{port}/v1").parse().unwrap(), Duration::from_secs(5), &tls).unwrap();
+    let client = UpstreamPool::new(&format!("https://localhost:{port}/v1").parse().unwrap(), Duration::from_secs(5), &tls).unwrap();
 
     let connections = Arc::new(AtomicUsize::new(0));
     let counted = connections.clone();

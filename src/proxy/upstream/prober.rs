@@ -20,8 +20,8 @@ use crate::{
     },
     settings::{Credential, UpstreamSettings},
     upstreams::{
-        capabilities::{Known, Model, Open},
-        capability_probe::{Calls, Finding, LIMITS, REFUSALS_MAX, Schedule, TIME_MAX, finding, question},
+        capabilities::{Inconclusive, ModelCapabilities, ModelEntry},
+        capability_probe::{LIMITS, ProbeResult, ProbeSchedule, REFUSALS_MAX, TIME_MAX, ToolCalling, finding, question},
     },
     wire::json::Document,
 };
@@ -36,9 +36,9 @@ const LIST_BYTES_MAX: usize = 16 << 20;
 const AGAIN: (Duration, Duration) = (Duration::from_secs(60), Duration::from_secs(3600));
 
 /// Outcome of a probe.
-pub enum Asked {
+pub enum ProbeOutcome {
     /// The capability is known.
-    Known(Calls),
+    Known(ToolCalling),
     /// The probe was refused, as the request itself would be: a wrong key, no such model.
     Refused,
     /// Inconclusive; with the failure if no response came at all.
@@ -51,29 +51,31 @@ pub async fn ask(
     endpoint: &Endpoint,
     upstream: usize,
     model: &str,
-    entry: &Model,
+    entry: &ModelEntry,
     headers: HeaderMap,
     limit: Duration,
-) -> Asked {
+) -> ProbeOutcome {
     let asking = async {
         let _alone = entry.asking.lock().await;
         let known = entry.known().clone();
         match (known.calls_at(app.now_ms()), known.open_at(app.now_ms())) {
-            (Calls::Unknown, None) => one(app, endpoint, upstream, model, entry, &headers).await,
-            (Calls::Unknown, Some(Open::Refused)) => Asked::Refused,
-            (Calls::Unknown, Some(Open::Failed)) => Asked::Failed(None),
-            (calls, _) => Asked::Known(calls),
+            (ToolCalling::Unknown, None) => one(app, endpoint, upstream, model, entry, &headers).await,
+            (ToolCalling::Unknown, Some(Inconclusive::Refused)) => ProbeOutcome::Refused,
+            (ToolCalling::Unknown, Some(Inconclusive::Failed)) => ProbeOutcome::Failed(None),
+            (calls, _) => ProbeOutcome::Known(calls),
         }
     };
     match tokio::time::timeout(limit.min(TIME_MAX), asking).await {
         Ok(asked) => asked,
-        Err(_) => Asked::Failed(Some(Failure::timeout(&endpoint.settings.name, "it didn't say in time whether its model calls functions"))),
+        Err(_) => {
+            ProbeOutcome::Failed(Some(Failure::timeout(&endpoint.settings.name, "it didn't say in time whether its model calls functions")))
+        }
     }
 }
 
-async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &Model, headers: &HeaderMap) -> Asked {
+async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &ModelEntry, headers: &HeaderMap) -> ProbeOutcome {
     let name = &*endpoint.settings.name;
-    let Some(target) = endpoint.enforced(Api::Chat, None) else { return Asked::Failed(None) };
+    let Some(target) = endpoint.enforced(Api::Chat, None) else { return ProbeOutcome::Failed(None) };
     let mut headers = headers.clone();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
@@ -84,63 +86,63 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
         let sent = endpoint.send(Method::POST, target.clone(), headers.clone(), Outgoing::Whole(question.into())).await;
         let (status, body) = match sent {
             Err(error) => {
-                note_open(app, name, model, entry, &error.failure.message, Open::Failed);
-                return Asked::Failed(Some(error.failure));
+                note_open(app, name, model, entry, &error.failure.message, Inconclusive::Failed);
+                return ProbeOutcome::Failed(Some(error.failure));
             }
             Ok(response) => {
                 if let Some(standing) = app.standings.get(upstream) {
                     standing.hear(&endpoint.settings, response.headers());
                 }
                 if let Err(failure) = endpoint.usable(status::Asked::Answer, Api::Chat.path(), &response) {
-                    note_open(app, name, model, entry, &failure.message, Open::Failed);
-                    return Asked::Failed(Some(failure));
+                    note_open(app, name, model, entry, &failure.message, Inconclusive::Failed);
+                    return ProbeOutcome::Failed(Some(failure));
                 }
                 (response.status().as_u16(), endpoint.read(response, ERROR_BYTES_MAX).await.unwrap_or_default())
             }
         };
         match finding(status, &body) {
-            Finding::Known(calls, why) => {
+            ProbeResult::Known(calls, why) => {
                 note(app, upstream, model, entry, calls, &why);
-                return Asked::Known(calls);
+                return ProbeOutcome::Known(calls);
             }
-            Finding::Refuses(path) if LIMITS.contains(&path) && !limits.contains(&path) => limits.push(path),
-            Finding::Refuses(path) if entry.refuse(path, app.now_ms()) => {
+            ProbeResult::Refuses(path) if LIMITS.contains(&path) && !limits.contains(&path) => limits.push(path),
+            ProbeResult::Refuses(path) if entry.refuse(path, app.now_ms()) => {
                 tracing::info!(upstream = name, model, parameter = path, "upstream `{name}` refuses `{path}`: it is left out from now on");
             }
-            Finding::Refuses(path) => {
-                note(app, upstream, model, entry, Calls::No, &format!("it refuses `{path}`, and tools without it"));
-                return Asked::Known(Calls::No);
+            ProbeResult::Refuses(path) => {
+                note(app, upstream, model, entry, ToolCalling::No, &format!("it refuses `{path}`, and tools without it"));
+                return ProbeOutcome::Known(ToolCalling::No);
             }
-            Finding::Cut(why) => {
-                note_open(app, name, model, entry, &why, Open::Refused);
-                return Asked::Refused;
+            ProbeResult::Cut(why) => {
+                note_open(app, name, model, entry, &why, Inconclusive::Refused);
+                return ProbeOutcome::Refused;
             }
-            Finding::Open(why) => {
+            ProbeResult::Open(why) => {
                 let own = (400..500).contains(&status) && !matches!(status, 408 | 429);
-                let open = if own { Open::Refused } else { Open::Failed };
+                let open = if own { Inconclusive::Refused } else { Inconclusive::Failed };
                 note_open(app, name, model, entry, &why, open);
-                return if own { Asked::Refused } else { Asked::Failed(None) };
+                return if own { ProbeOutcome::Refused } else { ProbeOutcome::Failed(None) };
             }
         }
     }
-    Asked::Failed(None)
+    ProbeOutcome::Failed(None)
 }
 
-fn note_open(app: &App, name: &str, model: &str, entry: &Model, why: &str, open: Open) {
+fn note_open(app: &App, name: &str, model: &str, entry: &ModelEntry, why: &str, open: Inconclusive) {
     if entry.open(why, open, app.now_ms()) {
         tracing::warn!(upstream = name, model, reason = why, "whether `{model}` of `{name}` calls functions couldn't be found out: {why}");
     }
 }
 
 /// Records a probe's result, and logs it if it is new.
-pub fn note(app: &App, upstream: usize, model: &str, entry: &Model, calls: Calls, why: &str) {
+pub fn note(app: &App, upstream: usize, model: &str, entry: &ModelEntry, calls: ToolCalling, why: &str) {
     let Some(settings) = app.settings.upstreams.get(upstream) else { return };
     let name = &*settings.name;
     if !entry.learn(calls, why, app.now_ms()) {
         return;
     }
     let word = calls.as_str();
-    if calls == Calls::Yes {
+    if calls == ToolCalling::Yes {
         return tracing::info!(upstream = name, model, calls = word, "`{model}` of `{name}` calls functions");
     }
     let others: Vec<&str> = candidates(&app.settings.upstreams, model)
@@ -160,11 +162,11 @@ pub fn note(app: &App, upstream: usize, model: &str, entry: &Model, calls: Calls
 }
 
 /// Reason for which exchanges with tools don't go to a model, as words that follow its name.
-pub fn why_not(known: &Known) -> String {
+pub fn why_not(known: &ModelCapabilities) -> String {
     match known.calls {
-        Calls::Yes => "calls functions".to_owned(),
-        Calls::Unknown => format!("isn't known to call functions ({})", known.reason),
-        Calls::No | Calls::TextLeak => format!("doesn't call functions ({})", known.reason),
+        ToolCalling::Yes => "calls functions".to_owned(),
+        ToolCalling::Unknown => format!("isn't known to call functions ({})", known.reason),
+        ToolCalling::No | ToolCalling::TextLeak => format!("doesn't call functions ({})", known.reason),
     }
 }
 
@@ -220,8 +222,8 @@ async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
             models.truncate(MODELS_MAX);
         }
         let every = match endpoint.settings.probe {
-            Schedule::Every(every) => Some(every),
-            Schedule::Startup | Schedule::Off => None,
+            ProbeSchedule::Every(every) => Some(every),
+            ProbeSchedule::Startup | ProbeSchedule::Off => None,
         };
         let headers = endpoint.headers(&HeaderMap::new(), false);
         let questions = models.iter().map(|model| background(app, upstream, endpoint, model, &headers, every.is_some()));
@@ -247,7 +249,7 @@ fn waits(every: Option<Duration>, open: usize, pause: &mut Duration) -> Option<D
 async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str, headers: &HeaderMap, anew: bool) -> bool {
     let Some(standing) = app.standings.get(upstream) else { return true };
     let entry = standing.models.model(model);
-    if entry.known().calls != Calls::Unknown && !anew {
+    if entry.known().calls != ToolCalling::Unknown && !anew {
         return true;
     }
     let asking = async {
@@ -255,10 +257,10 @@ async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str
         one(app, endpoint, upstream, model, &entry, headers).await
     };
     match tokio::time::timeout(TIME_MAX, asking).await {
-        Ok(asked) => matches!(asked, Asked::Known(_)),
+        Ok(asked) => matches!(asked, ProbeOutcome::Known(_)),
         Err(_) => {
             let why = format!("no answer within {} s: is it slow, or busy?", TIME_MAX.as_secs());
-            note_open(app, &endpoint.settings.name, model, &entry, &why, Open::Failed);
+            note_open(app, &endpoint.settings.name, model, &entry, &why, Inconclusive::Failed);
             false
         }
     }

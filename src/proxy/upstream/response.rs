@@ -13,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::{
-    cassette::{player::Pace, recorder::Tape},
+    cassette::{player::PlaybackSpeed, recorder::RecordingHandle},
     proxy::upstream::pool::LiveBody,
 };
 
@@ -25,7 +25,7 @@ pub type Answer = Response<AnswerBody>;
 
 /// Reason for which an answer's body ends too early.
 #[derive(Debug, thiserror::Error)]
-pub enum Interrupted {
+pub enum BodyError {
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
@@ -36,17 +36,17 @@ pub enum Interrupted {
 
 /// Body of an upstream's answer.
 pub struct AnswerBody {
-    source: Source,
+    source: BodySource,
     /// Bytes read ahead by [`Self::begins_with_events`]; they are returned first.
     head: Option<Box<Bytes>>,
     /// Recorder, and the number of the attempt.
-    tape: Option<(Tape, usize)>,
+    tape: Option<(RecordingHandle, usize)>,
     disturbance: Disturbance,
 }
 
-enum Source {
+enum BodySource {
     Live(LiveBody),
-    Played(Played),
+    Played(PlayedBody),
 }
 
 /// Fault injected into a body.
@@ -62,7 +62,7 @@ pub enum Disturbance {
 }
 
 /// Body played from a cassette: pieces, each with the time after the start at which it is due.
-struct Played {
+struct PlayedBody {
     pieces: VecDeque<(Duration, Bytes)>,
     begun: Option<Instant>,
     /// The body breaks off at its end.
@@ -71,24 +71,24 @@ struct Played {
 
 impl From<LiveBody> for AnswerBody {
     fn from(live: LiveBody) -> Self {
-        Self { source: Source::Live(live), head: None, tape: None, disturbance: Disturbance::None }
+        Self { source: BodySource::Live(live), head: None, tape: None, disturbance: Disturbance::None }
     }
 }
 
 impl AnswerBody {
     /// Body of these pieces, each with its due time in milliseconds since the start. `cut`: it breaks off at its end.
-    pub fn played(pieces: Vec<(u64, Bytes)>, pace: Pace, cut: bool) -> Self {
+    pub fn played(pieces: Vec<(u64, Bytes)>, pace: PlaybackSpeed, cut: bool) -> Self {
         let due = |ms: u64| match pace {
-            Pace::None => Duration::ZERO,
-            Pace::Times(times) => Duration::from_millis(ms).div_f64(times),
+            PlaybackSpeed::None => Duration::ZERO,
+            PlaybackSpeed::Times(times) => Duration::from_millis(ms).div_f64(times),
         };
         let pieces = pieces.into_iter().map(|(ms, piece)| (due(ms), piece)).collect();
-        Self { source: Source::Played(Played { pieces, begun: None, cut }), head: None, tape: None, disturbance: Disturbance::None }
+        Self { source: BodySource::Played(PlayedBody { pieces, begun: None, cut }), head: None, tape: None, disturbance: Disturbance::None }
     }
 
     /// This body, with a recorder.
     #[must_use]
-    pub fn taped(self, tape: Option<(Tape, usize)>) -> Self {
+    pub fn taped(self, tape: Option<(RecordingHandle, usize)>) -> Self {
         Self { tape, ..self }
     }
 
@@ -101,21 +101,21 @@ impl AnswerBody {
     /// The next bytes; `None` at the end.
     ///
     /// # Errors
-    /// [`Interrupted`] if the body broke off.
-    pub async fn chunk(&mut self) -> Result<Option<Bytes>, Interrupted> {
+    /// [`BodyError`] if the body broke off.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         if let Some(head) = self.head.take() {
             return Ok(Some(*head));
         }
         let undisturbed = self.tape.is_none() && self.disturbance == Disturbance::None;
-        if undisturbed && let Source::Live(live) = &mut self.source {
+        if undisturbed && let BodySource::Live(live) = &mut self.source {
             return Ok(live.chunk().await?);
         }
         if let Disturbance::Slow(pause) = self.disturbance {
             tokio::time::sleep(pause).await;
         }
         let next = match &mut self.source {
-            Source::Live(live) => live.chunk().await.map_err(Interrupted::from),
-            Source::Played(played) => played.chunk().await,
+            BodySource::Live(live) => live.chunk().await.map_err(BodyError::from),
+            BodySource::Played(played) => played.chunk().await,
         };
         let next = self.dropped(next);
         self.note(&next);
@@ -125,8 +125,8 @@ impl AnswerBody {
     /// True if the body begins like an event stream rather than like JSON. Bytes read for that are returned again.
     ///
     /// # Errors
-    /// [`Interrupted`] if the body broke off.
-    pub async fn begins_with_events(&mut self) -> Result<bool, Interrupted> {
+    /// [`BodyError`] if the body broke off.
+    pub async fn begins_with_events(&mut self) -> Result<bool, BodyError> {
         const LINES: [&[u8]; 5] = [b"data:", b"event:", b"id:", b"retry:", b":"];
         let mut head = BytesMut::new();
         let begun = loop {
@@ -145,21 +145,21 @@ impl AnswerBody {
         Ok(begun)
     }
 
-    fn dropped(&mut self, next: Result<Option<Bytes>, Interrupted>) -> Result<Option<Bytes>, Interrupted> {
+    fn dropped(&mut self, next: Result<Option<Bytes>, BodyError>) -> Result<Option<Bytes>, BodyError> {
         let Disturbance::Drop(left) = &mut self.disturbance else { return next };
         match next {
-            Ok(Some(_)) if *left == 0 => Err(Interrupted::Cut),
+            Ok(Some(_)) if *left == 0 => Err(BodyError::Cut),
             Ok(Some(bytes)) => {
                 let kept = bytes.slice(..bytes.len().min(*left));
                 *left -= kept.len();
                 Ok(Some(kept))
             }
-            Ok(None) => Err(Interrupted::Cut),
+            Ok(None) => Err(BodyError::Cut),
             Err(error) => Err(error),
         }
     }
 
-    fn note(&self, next: &Result<Option<Bytes>, Interrupted>) {
+    fn note(&self, next: &Result<Option<Bytes>, BodyError>) {
         let Some((tape, attempt)) = &self.tape else { return };
         match next {
             Ok(Some(bytes)) => tape.piece(*attempt, bytes.clone()),
@@ -169,9 +169,9 @@ impl AnswerBody {
     }
 }
 
-impl Played {
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Interrupted> {
-        let Some((due, _)) = self.pieces.front() else { return if self.cut { Err(Interrupted::Cut) } else { Ok(None) } };
+impl PlayedBody {
+    async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let Some((due, _)) = self.pieces.front() else { return if self.cut { Err(BodyError::Cut) } else { Ok(None) } };
         if !due.is_zero() {
             let begun = *self.begun.get_or_insert_with(Instant::now);
             tokio::time::sleep_until(begun + *due).await;
@@ -183,17 +183,17 @@ impl Played {
 /// Body of a response that passes through untouched. A played body comes without its pauses.
 impl HttpBody for AnswerBody {
     type Data = Bytes;
-    type Error = Interrupted;
+    type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Interrupted>>> {
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(head) = self.head.take() {
             return Poll::Ready(Some(Ok(Frame::data(*head))));
         }
         match &mut self.source {
-            Source::Live(live) => Pin::new(live).poll_frame(cx).map_err(Interrupted::from),
-            Source::Played(played) => Poll::Ready(match played.pieces.pop_front() {
+            BodySource::Live(live) => Pin::new(live).poll_frame(cx).map_err(BodyError::from),
+            BodySource::Played(played) => Poll::Ready(match played.pieces.pop_front() {
                 Some((_, piece)) => Some(Ok(Frame::data(piece))),
-                None if played.cut => Some(Err(Interrupted::Cut)),
+                None if played.cut => Some(Err(BodyError::Cut)),
                 None => None,
             }),
         }
@@ -202,15 +202,15 @@ impl HttpBody for AnswerBody {
     fn is_end_stream(&self) -> bool {
         match &self.source {
             _ if self.head.is_some() => false,
-            Source::Live(live) => live.is_end_stream(),
-            Source::Played(played) => played.pieces.is_empty() && !played.cut,
+            BodySource::Live(live) => live.is_end_stream(),
+            BodySource::Played(played) => played.pieces.is_empty() && !played.cut,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Live(live) if self.head.is_none() => live.size_hint(),
-            Source::Live(_) | Source::Played(_) => SizeHint::default(),
+            BodySource::Live(live) if self.head.is_none() => live.size_hint(),
+            BodySource::Live(_) | BodySource::Played(_) => SizeHint::default(),
         }
     }
 }

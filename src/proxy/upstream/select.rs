@@ -19,7 +19,7 @@ use http::{HeaderMap, StatusCode};
 use super::{
     Endpoint,
     candidates::{Candidate, Fitness, fitness},
-    prober::{self, Asked},
+    prober::{self, ProbeOutcome},
 };
 use crate::{
     exchange::{
@@ -36,15 +36,15 @@ use crate::{
     settings::{ResponsesSupport, UpstreamSettings},
     translate,
     upstreams::{
-        breaker::{Admission, Condition, Outcome},
-        capabilities::Model,
-        capability_probe::Calls,
-        health::Trouble,
+        breaker::{Admission, BreakerState, RequestOutcome},
+        capabilities::ModelEntry,
+        capability_probe::ToolCalling,
+        health::FailureKind,
         quirks::{
-            Attempt, Misfit, fit,
-            learn::{Lesson, lesson},
+            AdaptContext, Incompatible, fit,
+            learn::{LearnedQuirk, lesson},
         },
-        retry::{self, Failed, Left, Next, TRIES},
+        retry::{self, AttemptFailure, RetryDecision, RetryLimits, TRIES},
     },
     violation::Code,
     wire::json::Document,
@@ -298,8 +298,8 @@ impl UpstreamSelection {
                 let name = &*self.endpoint(request.worker).settings.name;
                 Err(match standing.gauge.trouble() {
                     // It is there: its errors say more than ours would, and one slow model is no reason to refuse all.
-                    Trouble::Errors | Trouble::Silent => Unsuitable::LastResort,
-                    Trouble::Unreachable => Unsuitable::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
+                    FailureKind::Errors | FailureKind::Silent => Unsuitable::LastResort,
+                    FailureKind::Unreachable => Unsuitable::Down(Failure::unreachable(name).retry_after_ms(wait_ms)),
                 })
             }
         }
@@ -310,7 +310,7 @@ impl UpstreamSelection {
         let (worker, endpoint) = (request.worker, self.endpoint(request.worker));
         let model = self.model().unwrap_or(request.model);
         let Some(standing) = worker.app.standings.get(self.upstream()) else { return Ok(()) };
-        let no_tools = |entry: &Model| Unsuitable::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
+        let no_tools = |entry: &ModelEntry| Unsuitable::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
         let Some(entry) = (match endpoint.settings.probe.asks() {
             true => Some(standing.models.model(model)),
             // Nothing is made of names that nobody will ask about.
@@ -328,12 +328,12 @@ impl UpstreamSelection {
         // Rare, and large: it would make every exchange as large.
         let asking = prober::ask(&worker.app, endpoint, self.upstream(), model, &entry, self.headers(), request.time_left());
         match Box::pin(asking).await {
-            Asked::Known(Calls::Yes) => Ok(()),
-            Asked::Known(_) => Err(no_tools(&entry)),
+            ProbeOutcome::Known(ToolCalling::Yes) => Ok(()),
+            ProbeOutcome::Known(_) => Err(no_tools(&entry)),
             // The same would be said to the request itself, in the upstream's own words.
-            Asked::Refused => Ok(()),
-            Asked::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
-            Asked::Failed(None) => {
+            ProbeOutcome::Refused => Ok(()),
+            ProbeOutcome::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
+            ProbeOutcome::Failed(None) => {
                 let why = &entry.known().reason;
                 Err(Unsuitable::NoTools(format!("whether the model `{model}` calls functions couldn't be found out: {why}")))
             }
@@ -350,7 +350,7 @@ impl UpstreamSelection {
             param: Some(param.to_owned()),
             ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message)
         };
-        let misfit = |why: Misfit| refused("messages", format!("this can't go to the upstream `{}`: {why}", settings.name));
+        let misfit = |why: Incompatible| refused("messages", format!("this can't go to the upstream `{}`: {why}", settings.name));
         if !self.translates(settings) {
             return self.fitted(request.body, request).map_err(misfit);
         }
@@ -363,7 +363,7 @@ impl UpstreamSelection {
     }
 
     /// A body without the parameters that the current upstream rejects, and with those that it needs.
-    fn fitted(&self, body: &Bytes, request: PendingRequest<'_>) -> Result<Bytes, Misfit> {
+    fn fitted(&self, body: &Bytes, request: PendingRequest<'_>) -> Result<Bytes, Incompatible> {
         let (app, settings, foreign) = (&request.worker.app, &self.endpoint(request.worker).settings, self.is_foreign());
         if request.context.observes() && !foreign {
             return Ok(body.clone());
@@ -375,7 +375,7 @@ impl UpstreamSelection {
         let recall = |mark: &str| memory.beside(scope, mark);
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
         let fitting = standing.map_or(&settings.fitting, |standing| standing.fitting(settings));
-        fit(body, fitting, &Attempt { model: self.model(), foreign, refused, recall: &recall })
+        fit(body, fitting, &AdaptContext { model: self.model(), foreign, refused, recall: &recall })
     }
 
     /// Counts a request to the current upstream.
@@ -384,14 +384,14 @@ impl UpstreamSelection {
     }
 
     /// Records the outcome of a request with this permit, which was sent at this instant, for health and breaker.
-    pub fn report(&mut self, request: PendingRequest<'_>, permit: &mut BreakerPermit, sent_at: Instant, failed: Option<Failed>) {
+    pub fn report(&mut self, request: PendingRequest<'_>, permit: &mut BreakerPermit, sent_at: Instant, failed: Option<AttemptFailure>) {
         let (app, endpoint) = (&request.worker.app, self.endpoint(request.worker));
         if failed.is_none() {
             self.tries = 0;
             self.answered = Some(endpoint.settings.name.clone());
         }
         let Some(standing) = app.standings.get(self.upstream()).filter(|_| !request.is_played) else { return };
-        if let Some(Failed::Status(429, wait)) = failed
+        if let Some(AttemptFailure::Status(429, wait)) = failed
             && endpoint.own_key().is_some()
         {
             // Its own limits are everybody's; a caller's are the caller's.
@@ -401,17 +401,27 @@ impl UpstreamSelection {
         let fault = failed.filter(|failed| failed.is_upstreams_fault());
         if let Some(failed) = fault {
             standing.gauge.fail(match failed {
-                Failed::Unreachable => Trouble::Unreachable,
-                Failed::Timeout => Trouble::Silent,
-                Failed::BrokenOff | Failed::Nonsense | Failed::Status(..) | Failed::Refused | Failed::NoTools => Trouble::Errors,
+                AttemptFailure::Unreachable => FailureKind::Unreachable,
+                AttemptFailure::Timeout => FailureKind::Silent,
+                AttemptFailure::BrokenOff
+                | AttemptFailure::Nonsense
+                | AttemptFailure::Status(..)
+                | AttemptFailure::Refused
+                | AttemptFailure::NoTools => FailureKind::Errors,
             });
         }
-        permit.report(app.uptime_ms_at(sent_at), if fault.is_some() { Outcome::Failed } else { Outcome::Answered });
+        permit.report(app.uptime_ms_at(sent_at), if fault.is_some() { RequestOutcome::Failed } else { RequestOutcome::Answered });
     }
 
     /// Learns from an error response, such as a parameter that the upstream rejects. Returns the kind of failure if a retry or a
     /// fallback may help.
-    pub fn learn_from_error(&mut self, request: PendingRequest<'_>, status: StatusCode, body: &Bytes, failed: Failed) -> Option<Failed> {
+    pub fn learn_from_error(
+        &mut self,
+        request: PendingRequest<'_>,
+        status: StatusCode,
+        body: &Bytes,
+        failed: AttemptFailure,
+    ) -> Option<AttemptFailure> {
         let app = &request.worker.app;
         let name = self.endpoint(request.worker).settings.name.clone();
         let model = self.model().unwrap_or(request.model).to_owned();
@@ -420,20 +430,20 @@ impl UpstreamSelection {
             let Some(standing) = app.standings.get(self.upstream()) else { return Some(failed).filter(|failed| failed.passes()) };
             let entry = standing.models.model(&model);
             match found {
-                Lesson::Refuses(path) if request.has_parameter(path) && entry.refuse(path, app.now_ms()) => {
+                LearnedQuirk::Refuses(path) if request.has_parameter(path) && entry.refuse(path, app.now_ms()) => {
                     tracing::info!(
                         upstream = &*name,
                         model,
                         parameter = path,
                         "upstream `{name}` refuses `{path}`: it is left out from now on"
                     );
-                    return Some(Failed::Refused);
+                    return Some(AttemptFailure::Refused);
                 }
-                Lesson::NoTools if request.wants_tools() => {
-                    prober::note(app, self.upstream(), &model, &entry, Calls::No, "tools are refused");
-                    return Some(Failed::NoTools);
+                LearnedQuirk::NoTools if request.wants_tools() => {
+                    prober::note(app, self.upstream(), &model, &entry, ToolCalling::No, "tools are refused");
+                    return Some(AttemptFailure::NoTools);
                 }
-                Lesson::Refuses(_) | Lesson::NoTools => {}
+                LearnedQuirk::Refuses(_) | LearnedQuirk::NoTools => {}
             }
         }
         self.answered = Some(name);
@@ -451,14 +461,14 @@ impl UpstreamSelection {
             standing.models.model(model).called(now_ms);
         } else if request.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {
             let entry = standing.models.model(model);
-            prober::note(app, self.upstream(), model, &entry, Calls::TextLeak, "it writes calls as text");
+            prober::note(app, self.upstream(), model, &entry, ToolCalling::TextLeak, "it writes calls as text");
         }
     }
 
     /// Prepares the next request after a failure, if there is one: waits, or selects another upstream. `is_trial`: the permit of the
     /// failed request was a half-open probe.
-    pub async fn recover(&mut self, request: PendingRequest<'_>, failed: Failed, is_trial: bool) -> Option<BreakerPermit> {
-        let left = Left {
+    pub async fn recover(&mut self, request: PendingRequest<'_>, failed: AttemptFailure, is_trial: bool) -> Option<BreakerPermit> {
+        let left = RetryLimits {
             tries: if is_trial { TRIES } else { self.tries.max(1) },
             attempts: request.attempts.left(request.context),
             time: request.time_left(),
@@ -469,14 +479,14 @@ impl UpstreamSelection {
         let name = self.endpoint(request.worker).settings.name.clone();
         let next = match retry::next(failed, left, self.at + 1 < self.count(), chance()) {
             // It is left alone now, or has no retry left: who waits would wait for nothing.
-            Next::Again(_) if standing.gauge.condition(app.uptime_ms()) == Condition::Open => Next::Elsewhere,
-            Next::Again(pause) if failed == Failed::Refused || standing.gauge.spend() => Next::Again(pause),
-            Next::Again(_) => Next::Elsewhere,
+            RetryDecision::Again(_) if standing.gauge.condition(app.uptime_ms()) == BreakerState::Open => RetryDecision::Elsewhere,
+            RetryDecision::Again(pause) if failed == AttemptFailure::Refused || standing.gauge.spend() => RetryDecision::Again(pause),
+            RetryDecision::Again(_) => RetryDecision::Elsewhere,
             next => next,
         };
         let exchange = request.context.id;
         match next {
-            Next::Again(pause) => {
+            RetryDecision::Again(pause) => {
                 // Nobody is spared by waiting where a recording answers.
                 let pause = if request.is_played { Duration::ZERO } else { pause };
                 let pause_ms = pause.as_millis() as u64;
@@ -484,14 +494,14 @@ impl UpstreamSelection {
                 tokio::time::sleep(pause).await;
                 Some(self.permit(app))
             }
-            Next::Elsewhere => {
+            RetryDecision::Elsewhere => {
                 let permit = self.choose(self.at + 1, request).await.ok()?;
                 let other = &*self.endpoint(request.worker).settings.name;
                 let failed = failed.as_str();
                 tracing::warn!(%exchange, upstream = &*name, fallback = other, failed, "upstream `{name}` failed: `{other}` is asked");
                 Some(permit)
             }
-            Next::Stop => None,
+            RetryDecision::Stop => None,
         }
     }
 
@@ -528,15 +538,17 @@ impl BreakerPermit {
     }
 
     /// Reports the request's outcome to the breaker, at this uptime, and logs a change of its state.
-    pub fn report(&mut self, uptime_ms: u64, outcome: Outcome) {
+    pub fn report(&mut self, uptime_ms: u64, outcome: RequestOutcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
         let Some(condition) = standing.gauge.report(self.is_trial, outcome, uptime_ms) else { return };
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {
-            Outcome::Failed => tracing::warn!(upstream = name, breaker, "upstream `{name}` fails: it is left alone for a while"),
-            Outcome::Answered | Outcome::Abandoned => tracing::info!(upstream = name, breaker, "upstream `{name}` answers again"),
+            RequestOutcome::Failed => tracing::warn!(upstream = name, breaker, "upstream `{name}` fails: it is left alone for a while"),
+            RequestOutcome::Answered | RequestOutcome::Abandoned => {
+                tracing::info!(upstream = name, breaker, "upstream `{name}` answers again")
+            }
         }
     }
 }
@@ -544,7 +556,7 @@ impl BreakerPermit {
 impl Drop for BreakerPermit {
     fn drop(&mut self) {
         if !self.reported {
-            self.report(self.app.uptime_ms(), Outcome::Abandoned);
+            self.report(self.app.uptime_ms(), RequestOutcome::Abandoned);
         }
     }
 }

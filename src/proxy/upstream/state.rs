@@ -11,24 +11,24 @@ use serde_json::{Value, json};
 use crate::{
     settings::UpstreamSettings,
     upstreams::{
-        capabilities::Table,
-        health::Gauge,
-        quirks::{Fitting, presets::Preset},
+        capabilities::CapabilityTable,
+        health::UpstreamHealth,
+        quirks::{Quirks, presets::Preset},
     },
 };
 
 /// State of one upstream that all workers share.
 #[derive(Default)]
-pub struct Standing {
+pub struct UpstreamState {
     /// Health: breaker, retry budget and rate-limit pause.
-    pub gauge: Gauge,
+    pub gauge: UpstreamHealth,
     /// Capabilities of its models.
-    pub models: Table,
+    pub models: CapabilityTable,
     /// True once a `server` header of its answers has named llama.cpp.
     llama_cpp: AtomicBool,
 }
 
-impl Standing {
+impl UpstreamState {
     /// Reads the header `server` of an answer, unless the settings already say which server it is.
     pub fn hear(&self, upstream: &UpstreamSettings, headers: &HeaderMap) {
         if upstream.fitting_of_server.is_none() || self.llama_cpp.load(Ordering::Relaxed) {
@@ -45,7 +45,7 @@ impl Standing {
     }
 
     /// Changes that its requests need.
-    pub fn fitting<'u>(&self, upstream: &'u UpstreamSettings) -> &'u Fitting {
+    pub fn fitting<'u>(&self, upstream: &'u UpstreamSettings) -> &'u Quirks {
         let heard = upstream.fitting_of_server.as_deref().filter(|_| self.llama_cpp.load(Ordering::Relaxed));
         heard.unwrap_or(&upstream.fitting)
     }
@@ -57,8 +57,8 @@ impl Standing {
 
 /// Description of all upstreams by name: the breaker, and for each model whether it calls functions, the reason if not, and
 /// the parameters that it rejects. `uptime_ms`: clock of the breaker; `now_ms`: clock of the capabilities.
-pub fn shown(upstreams: &[UpstreamSettings], standings: &Arc<[Standing]>, uptime_ms: u64, now_ms: u64) -> Value {
-    let one = |(upstream, standing): (&UpstreamSettings, &Standing)| {
+pub fn shown(upstreams: &[UpstreamSettings], standings: &Arc<[UpstreamState]>, uptime_ms: u64, now_ms: u64) -> Value {
+    let one = |(upstream, standing): (&UpstreamSettings, &UpstreamState)| {
         let models = standing.models.all().into_iter().map(|(name, known)| {
             let found = json!({
                 "calls": known.calls_at(now_ms).as_str(),

@@ -16,10 +16,10 @@ use quick_cache::sync::Cache;
 
 use crate::{
     judge::verifier::{
-        Verdict,
-        check::{self, Checked},
-        question::{Question, tokens_of},
-        reading::{self, ANSWER_BYTES_MAX, Read},
+        VerifierVerdict,
+        check::{self, CheckedVerdicts},
+        question::{VerifierQuestion, tokens_of},
+        reading::{self, ANSWER_BYTES_MAX, VerifierReply},
     },
     openai::Api,
     proxy::{
@@ -29,7 +29,7 @@ use crate::{
             Endpoint, is_encoded,
             pool::{Answer, Outgoing},
             response,
-            state::Standing,
+            state::UpstreamState,
         },
     },
     settings::{self},
@@ -37,9 +37,9 @@ use crate::{
     telemetry::metrics::verifier::{VerifierCounters, VerifierOutcome},
     upstreams::{
         allowance::{Allowance, Reserved},
-        breaker::{self, Admission, Condition},
-        health::Gauge,
-        quirks::{Attempt, fit},
+        breaker::{self, Admission, BreakerState},
+        health::UpstreamHealth,
+        quirks::{AdaptContext, fit},
         retry,
     },
 };
@@ -53,9 +53,9 @@ const ANSWER_TOKENS: u64 = 1_000;
 pub struct Verifier {
     settings: settings::VerifierSettings,
     secret: [u8; 32],
-    cache: Option<Cache<[u8; 32], Arc<Checked>>>,
+    cache: Option<Cache<[u8; 32], Arc<CheckedVerdicts>>>,
     /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
-    gauge: Gauge,
+    gauge: UpstreamHealth,
     allowance: Mutex<Allowance>,
     counts: Arc<VerifierCounters>,
     quiet_until_ms: AtomicU64,
@@ -63,14 +63,14 @@ pub struct Verifier {
 }
 
 /// Failure to get a second opinion.
-struct Failed {
+struct VerifierFailure {
     outcome: VerifierOutcome,
     why: String,
     /// Pause that the upstream asks for (`retry-after`).
     pause: Option<Duration>,
 }
 
-impl Failed {
+impl VerifierFailure {
     fn new(outcome: VerifierOutcome, why: impl Into<String>) -> Self {
         Self { outcome, why: why.into(), pause: None }
     }
@@ -86,7 +86,7 @@ struct Asking<'v> {
 }
 
 impl Asking<'_> {
-    fn end(mut self, outcome: breaker::Outcome) {
+    fn end(mut self, outcome: breaker::RequestOutcome) {
         self.told = true;
         self.verifier.counts.time(self.since.elapsed());
         self.verifier.gauge.report(self.trial, outcome, self.uptime.ms());
@@ -97,7 +97,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.told {
             self.verifier.counts.count(VerifierOutcome::Abandoned);
-            self.verifier.gauge.report(self.trial, breaker::Outcome::Abandoned, self.uptime.ms());
+            self.verifier.gauge.report(self.trial, breaker::RequestOutcome::Abandoned, self.uptime.ms());
         }
     }
 }
@@ -114,7 +114,7 @@ impl Verifier {
             settings: settings.clone(),
             secret,
             cache: (settings.cache > 0).then(|| Cache::new(settings.cache)),
-            gauge: Gauge::default(),
+            gauge: UpstreamHealth::default(),
             allowance: Mutex::new(Allowance::new(settings.calls_per_hour, settings.tokens_per_hour)),
             counts,
             quiet_until_ms: AtomicU64::new(0),
@@ -143,7 +143,12 @@ impl Verifier {
     }
 
     /// Findings on an answer; `None` if there is no second opinion. `upstream`: the one of [`Self::upstream`], which is asked.
-    pub async fn opinion(&self, upstream: Option<(&Endpoint, &Standing)>, uptime: Uptime, question: &Question<'_>) -> Option<Arc<Checked>> {
+    pub async fn opinion(
+        &self,
+        upstream: Option<(&Endpoint, &UpstreamState)>,
+        uptime: Uptime,
+        question: &VerifierQuestion<'_>,
+    ) -> Option<Arc<CheckedVerdicts>> {
         let Self { settings, counts, .. } = self;
         let key = self.cache.as_ref().map(|cache| (cache, question.key(&self.secret, &settings.upstream, &settings.model)));
         if let Some(known) = key.as_ref().and_then(|(cache, key)| cache.get(key)) {
@@ -152,8 +157,13 @@ impl Verifier {
         }
         match self.ask(upstream, uptime, question).await {
             Ok(checked) => {
-                let objects = |verdict: Verdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
-                counts.claims([checked.supported, objects(Verdict::Contradicted), objects(Verdict::Unsupported), checked.dropped]);
+                let objects = |verdict: VerifierVerdict| checked.findings.iter().filter(|own| own.verdict == verdict).count() as u64;
+                counts.claims([
+                    checked.supported,
+                    objects(VerifierVerdict::Contradicted),
+                    objects(VerifierVerdict::Unsupported),
+                    checked.dropped,
+                ]);
                 counts.count(if checked.findings.is_empty() { VerifierOutcome::Supported } else { VerifierOutcome::Objected });
                 let checked = Arc::new(checked);
                 if let Some((cache, key)) = key {
@@ -170,16 +180,21 @@ impl Verifier {
     }
 
     /// Makes one call, within its deadline.
-    async fn ask(&self, upstream: Option<(&Endpoint, &Standing)>, uptime: Uptime, question: &Question<'_>) -> Result<Checked, Failed> {
-        let resting = || Failed::new(VerifierOutcome::Resting, "it failed of late and is left alone for a while");
+    async fn ask(
+        &self,
+        upstream: Option<(&Endpoint, &UpstreamState)>,
+        uptime: Uptime,
+        question: &VerifierQuestion<'_>,
+    ) -> Result<CheckedVerdicts, VerifierFailure> {
+        let resting = || VerifierFailure::new(VerifierOutcome::Resting, "it failed of late and is left alone for a while");
         let (endpoint, standing) = upstream.ok_or_else(resting)?;
         let now_ms = uptime.ms();
-        if standing.gauge.condition(now_ms) == Condition::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
+        if standing.gauge.condition(now_ms) == BreakerState::Open || standing.gauge.is_paused(now_ms) || self.gauge.is_paused(now_ms) {
             return Err(resting());
         }
         let request = self.request(endpoint, standing, question)?;
         let input = tokens_of(request.len());
-        let spent = || Failed::new(VerifierOutcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
+        let spent = || VerifierFailure::new(VerifierOutcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
         let reserved = self.allowance().reserve(input.saturating_add(ANSWER_TOKENS), now_ms).ok_or_else(spent)?;
         let trial = match self.gauge.admit(now_ms) {
             Admission::Pass => false,
@@ -191,22 +206,22 @@ impl Verifier {
         };
         let asking = Asking { verifier: self, uptime, trial, since: Instant::now(), told: false };
         let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, reserved, input, question)).await;
-        let came = asked.unwrap_or_else(|_| Err(Failed::new(VerifierOutcome::Late, "no verdict within `deadline`")));
+        let came = asked.unwrap_or_else(|_| Err(VerifierFailure::new(VerifierOutcome::Late, "no verdict within `deadline`")));
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
             self.gauge.pause(uptime.ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));
         }
-        asking.end(if came.is_ok() { breaker::Outcome::Answered } else { breaker::Outcome::Failed });
+        asking.end(if came.is_ok() { breaker::RequestOutcome::Answered } else { breaker::RequestOutcome::Failed });
         came
     }
 
     /// Request body of the question, without the parameters that its upstream is known to reject.
-    fn request(&self, endpoint: &Endpoint, standing: &Standing, question: &Question<'_>) -> Result<Bytes, Failed> {
+    fn request(&self, endpoint: &Endpoint, standing: &UpstreamState, question: &VerifierQuestion<'_>) -> Result<Bytes, VerifierFailure> {
         let request = Bytes::from(question.request(&self.settings.model));
         let known = standing.models.find(&self.settings.model).map(|model| model.known().clone());
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
-        let attempt = Attempt { model: None, foreign: false, refused, recall: &|_| None };
+        let attempt = AdaptContext { model: None, foreign: false, refused, recall: &|_| None };
         fit(&request, standing.fitting(&endpoint.settings), &attempt)
-            .map_err(|why| Failed::new(VerifierOutcome::Error, format!("the question can't be made to fit: {why}")))
+            .map_err(|why| VerifierFailure::new(VerifierOutcome::Error, format!("the question can't be made to fit: {why}")))
     }
 
     async fn exchange(
@@ -215,34 +230,34 @@ impl Verifier {
         request: Bytes,
         reserved: Reserved,
         input: u64,
-        question: &Question<'_>,
-    ) -> Result<Checked, Failed> {
-        let error = |why: String| Failed::new(VerifierOutcome::Error, why);
+        question: &VerifierQuestion<'_>,
+    ) -> Result<CheckedVerdicts, VerifierFailure> {
+        let error = |why: String| VerifierFailure::new(VerifierOutcome::Error, why);
         let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
         // Nothing of the caller's.
         let mut headers = endpoint.headers(&HeaderMap::new(), false);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let sent = endpoint.send_quietly(Method::POST, target, headers, Outgoing::Whole(request)).await;
-        let response = sent.map_err(|why| Failed::new(VerifierOutcome::Unreachable, crate::proxy::upstream::chain(&why)))?;
+        let response = sent.map_err(|why| VerifierFailure::new(VerifierOutcome::Unreachable, crate::proxy::upstream::chain(&why)))?;
         if response.status() != StatusCode::OK || is_encoded(response.headers()) {
             let said = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok());
             let pause = retry::retry_after(said("retry-after-ms"), said(header::RETRY_AFTER.as_str()));
             let pause = pause.filter(|_| matches!(response.status().as_u16(), 429 | 503));
-            return Err(Failed { pause, ..error(format!("it answered with status {}", response.status().as_u16())) });
+            return Err(VerifierFailure { pause, ..error(format!("it answered with status {}", response.status().as_u16())) });
         }
         let body = body(response).await?;
-        let Read { tokens, verdicts } = reading::read(&body);
+        let VerifierReply { tokens, verdicts } = reading::read(&body);
         let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
         self.counts.tokens(input, output);
         self.allowance().settle(reserved, input.saturating_add(output));
         helper_threads::step_for(question.bytes().saturating_mul(2)).await;
-        let (entries, beyond) = verdicts.map_err(|why| Failed::new(VerifierOutcome::Invalid, why.to_string()))?;
+        let (entries, beyond) = verdicts.map_err(|why| VerifierFailure::new(VerifierOutcome::Invalid, why.to_string()))?;
         Ok(check::check(&entries, beyond, question.answer, &question.results))
     }
 
     /// Logs that there is no second opinion, at most once per interval.
-    fn say(&self, failed: &Failed, now_ms: u64) {
+    fn say(&self, failed: &VerifierFailure, now_ms: u64) {
         let Some(times) = self.unsaid(now_ms) else { return };
         let (upstream, model, why) = (&*self.settings.upstream, &*self.settings.model, &*failed.why);
         let outcome = failed.outcome.as_str();
@@ -268,13 +283,13 @@ impl Verifier {
 }
 
 /// Body of an answer, bounded in bytes.
-async fn body(mut response: Answer) -> Result<Bytes, Failed> {
+async fn body(mut response: Answer) -> Result<Bytes, VerifierFailure> {
     let mut body = BytesMut::new();
     loop {
-        let broken = |why: response::Interrupted| Failed::new(VerifierOutcome::Unreachable, format!("its answer broke off: {why}"));
+        let broken = |why: response::BodyError| VerifierFailure::new(VerifierOutcome::Unreachable, format!("its answer broke off: {why}"));
         let Some(chunk) = response.body_mut().chunk().await.map_err(broken)? else { return Ok(body.freeze()) };
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(Failed::new(VerifierOutcome::Invalid, reading::Invalid::TooLong.to_string()));
+            return Err(VerifierFailure::new(VerifierOutcome::Invalid, reading::Invalid::TooLong.to_string()));
         }
         body.extend_from_slice(&chunk);
     }

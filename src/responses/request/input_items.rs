@@ -8,7 +8,7 @@ use crate::{
     exchange::request_error::{Refusal, array, unique},
     judge::{
         call::CallKind,
-        history::{Item, PastCall, result_classifier::Natures},
+        history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
     },
     openai::content::text_of,
     responses::call_name::tool_name,
@@ -151,25 +151,25 @@ pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
 pub fn history<'d>(
     items: &[InputItem<'d>],
     registry: &Registry,
-    natures: &Natures,
+    natures: &ResultClassifier,
     large: u64,
     gone: impl Fn(usize) -> bool,
-) -> Vec<Item<'d>> {
+) -> Vec<HistoryItem<'d>> {
     // Results of built-in calls, as a search for tools, come as a function's too.
     let built_in: HashSet<Cow<'d, str>> =
         items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
     let of_built_in = |item: &InputItem<'d>| item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
-        _ if gone(at) || of_built_in(item) => Item::Other,
-        Kind::Assistant => Item::Assistant(Vec::new()),
-        Kind::Call(_) => Item::Assistant(vec![past_call(item, registry)]),
+        _ if gone(at) || of_built_in(item) => HistoryItem::Other,
+        Kind::Assistant => HistoryItem::Assistant(Vec::new()),
+        Kind::Call(_) => HistoryItem::Assistant(vec![past_call(item, registry)]),
         Kind::Output(_) => {
             let raw = item.output().map_or("", Value::raw_str);
             let text = || item.output().and_then(text_of).unwrap_or_default();
-            Item::Result(natures.result(item.call_id(), None, raw, large, text))
+            HistoryItem::Result(natures.result(item.call_id(), None, raw, large, text))
         }
-        Kind::User => Item::User,
-        Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => Item::Other,
+        Kind::User => HistoryItem::User,
+        Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => HistoryItem::Other,
     };
     items.iter().enumerate().map(step).collect()
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     exchange::evidence::material::Words,
-    judge::history::Answered,
+    judge::history::AnsweredCall,
     openai::content::text_of,
     responses::request::{
         Head, Input,
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// Extracts the texts of a request, and the results in `answered`.
-pub fn words_of(document: &Document, answered: &[Answered]) -> Words {
+pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let mut words = Words::default();
     for result in answered {

@@ -22,7 +22,7 @@ pub enum ObjectKind {
 
 /// Object that a request names.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Named {
+pub struct NamedObject {
     /// Kind of the object.
     pub kind: ObjectKind,
     /// Its ID.
@@ -33,12 +33,12 @@ pub struct Named {
 
 impl Head<'_> {
     /// Stored objects that the request names. `known`: items that toolmark itself replaces or leaves out.
-    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<Named> {
+    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<NamedObject> {
         let previous = self.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
         let conversation = self.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
         let items = self.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
         let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
-        let named = all.filter(|(_, id, _)| !id.is_empty()).map(|(kind, id, param)| Named { kind, id, param: Some(param) });
+        let named = all.filter(|(_, id, _)| !id.is_empty()).map(|(kind, id, param)| NamedObject { kind, id, param: Some(param) });
         named.collect()
     }
 }

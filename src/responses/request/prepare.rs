@@ -19,19 +19,19 @@ use crate::{
         request_error::Refusal,
     },
     judge::history::{
-        self, Adjacency, Execution, History, Item, Remembered,
+        self, Adjacency, Execution, HistoryItem, StoredCall, VerifiedHistory,
         stamp::{self, Stamp},
     },
     marks::CallMark,
     openai::content::text_of,
-    policy::{Mode, compiled::Rules},
+    policy::{PolicyMode, compiled::CompiledPolicy},
     responses::request::{
         Head, Input, Recalled, Stateful,
         input_items::{self, InputItem, Kind},
         statefulness, tools,
     },
     violation::{Code, Violation},
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Verifies the history and prepares the request. The caller sets the result's `hidden.tools`.
@@ -40,7 +40,7 @@ use crate::{
 /// [`Refusal`] for anything that the policy doesn't allow.
 pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: &Basis<'_>) -> Result<Prepared, Refusal> {
     let (root, rules, tools) = (document.root(), &**basis.rules, &*basis.tools);
-    let enforced = rules.policy.mode == Mode::Enforce;
+    let enforced = rules.policy.mode == PolicyMode::Enforce;
     let stateful = if enforced { rules.policy.responses.stateful } else { Stateful::Track };
     statefulness::check(head, stateful)?;
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
@@ -50,11 +50,11 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
     let past = verify(&steps, recalled, hidden_part, basis);
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if enforced {
         let gone = |at: usize| fates.contains_key(&at);
         stamp_results(&mut edits, &past, &steps, head, rules, gone);
-        let ids = Ids::of(head, recalled, &fates);
+        let ids = CallIdMap::of(head, recalled, &fates);
         replace_ids(&mut edits, head, &ids, gone);
         let mut front = owed(head, recalled, &ids);
         if let (Some(previous), Some(own)) =
@@ -74,8 +74,8 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     }
     let echo = echo(root, &edits);
     let forged = forged_stamps(rules, &past, &steps, head);
-    let spoke = matches!(head.input, Input::Text(_)) || steps.iter().any(|step| matches!(step, Item::User));
-    let History { mut executions, mut succeeded, trail, answered, mut violations } = past;
+    let spoke = matches!(head.input, Input::Text(_)) || steps.iter().any(|step| matches!(step, HistoryItem::User));
+    let VerifiedHistory { mut executions, mut succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     if let Some(thread) = &recalled.thread {
@@ -112,7 +112,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
 
 /// Original values of the request's members that answers repeat and that were changed for the upstream, with defaults
 /// for missing ones.
-fn echo(root: Value<'_>, edits: &Edits) -> Vec<(&'static str, Box<str>)> {
+fn echo(root: Value<'_>, edits: &Splices) -> Vec<(&'static str, Box<str>)> {
     const ECHOED: [(&str, &str); 5] =
         [("instructions", "null"), ("tools", "[]"), ("tool_choice", "\"auto\""), ("store", "true"), ("previous_response_id", "null")];
     if edits.is_empty() {
@@ -163,13 +163,13 @@ fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
     said(document.root()) == said(item.value)
 }
 
-fn verify(steps: &[Item<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> History {
+fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> VerifiedHistory {
     let remember = |(id, call): &(String, KnownCall)| {
         let KnownCall { tool, moment, digest, arguments, .. } = call;
-        Remembered { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
+        StoredCall { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
     };
-    let remembered: Vec<Remembered> = recalled.calls.iter().map(remember).collect();
-    let rules = history::Rules {
+    let remembered: Vec<StoredCall> = recalled.calls.iter().map(remember).collect();
+    let rules = history::HistoryRules {
         checks: &basis.rules.checks,
         ring: basis.ring,
         scope: &basis.scope,
@@ -204,10 +204,19 @@ fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Ve
     succeeded.extend(further);
 }
 
-fn stamp_results(edits: &mut Edits, past: &History, steps: &[Item<'_>], head: &Head<'_>, rules: &Rules, gone: impl Fn(usize) -> bool) {
+fn stamp_results(
+    edits: &mut Splices,
+    past: &VerifiedHistory,
+    steps: &[HistoryItem<'_>],
+    head: &Head<'_>,
+    rules: &CompiledPolicy,
+    gone: impl Fn(usize) -> bool,
+) {
     let form = rules.policy.results.stamp;
     for execution in past.executions.iter().filter(|execution| !gone(execution.item)) {
-        let (Some(item), Some(Item::Result(result))) = (head.items().get(execution.item), steps.get(execution.item)) else { continue };
+        let (Some(item), Some(HistoryItem::Result(result))) = (head.items().get(execution.item), steps.get(execution.item)) else {
+            continue;
+        };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         match item.output() {
             Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
@@ -218,10 +227,10 @@ fn stamp_results(edits: &mut Edits, past: &History, steps: &[Item<'_>], head: &H
 }
 
 /// Violations for results that already have an execution ID, unless it is the very stamp that they would get.
-fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<'_>) -> Vec<Violation> {
+fn forged_stamps(rules: &CompiledPolicy, past: &VerifiedHistory, steps: &[HistoryItem<'_>], head: &Head<'_>) -> Vec<Violation> {
     let own: HashMap<usize, &Execution> = past.executions.iter().map(|execution| (execution.item, execution)).collect();
-    let forged = |(at, (step, item)): (usize, (&Item<'_>, &InputItem<'_>))| {
-        let Item::Result(result) = step else { return None };
+    let forged = |(at, (step, item)): (usize, (&HistoryItem<'_>, &InputItem<'_>))| {
+        let HistoryItem::Result(result) = step else { return None };
         let text = item.output().and_then(text_of).filter(|_| result.nature.stamped)?;
         let own = own.get(&at);
         if own.is_some_and(|execution| text.contains(&execution.id)) {
@@ -235,7 +244,7 @@ fn forged_stamps(rules: &Rules, past: &History, steps: &[Item<'_>], head: &Head<
 }
 
 /// Maps the application's call ids to the upstream's.
-struct Ids<'i> {
+struct CallIdMap<'i> {
     known: HashMap<&'i str, &'i KnownCall>,
     /// Ids of the calls in the input sent to the upstream, as the application has them.
     present: HashSet<Cow<'i, str>>,
@@ -243,7 +252,7 @@ struct Ids<'i> {
     ambiguous: HashSet<String>,
 }
 
-impl<'i> Ids<'i> {
+impl<'i> CallIdMap<'i> {
     fn of(head: &Head<'i>, recalled: &'i Recalled, fates: &HashMap<usize, &Fate>) -> Self {
         let kept = head.items().iter().enumerate().filter(|(at, _)| !fates.contains_key(at)).map(|(_, item)| item);
         let mut present: HashSet<Cow<'i, str>> = kept.clone().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
@@ -280,14 +289,14 @@ fn called(json: &str) -> Option<String> {
     item.call_id().filter(|_| item.kind.is_call()).map(Cow::into_owned)
 }
 
-fn replace_ids(edits: &mut Edits, head: &Head<'_>, ids: &Ids<'_>, gone: impl Fn(usize) -> bool) {
+fn replace_ids(edits: &mut Splices, head: &Head<'_>, ids: &CallIdMap<'_>, gone: impl Fn(usize) -> bool) {
     let kept = head.items().iter().enumerate().filter(|(at, _)| !gone(*at));
     for (_, item) in kept {
         replace_id(edits, item, ids);
     }
 }
 
-fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
+fn replace_id(edits: &mut Splices, item: &InputItem<'_>, ids: &CallIdMap<'_>) {
     if let Some(value) = item.call_id_value() {
         let id = value.text().unwrap_or_default();
         let own = ids.upstream(&id);
@@ -298,7 +307,7 @@ fn replace_id(edits: &mut Edits, item: &InputItem<'_>, ids: &Ids<'_>) {
 }
 
 /// Input items with the outputs for calls that were never passed on, unless the request has outputs for them.
-fn owed(head: &Head<'_>, recalled: &Recalled, ids: &Ids<'_>) -> Vec<String> {
+fn owed(head: &Head<'_>, recalled: &Recalled, ids: &CallIdMap<'_>) -> Vec<String> {
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
     let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
@@ -322,7 +331,7 @@ pub(in crate::responses) fn assistant_item(quoted: &str) -> String {
 }
 
 /// Removes items, replaces others, and puts `front` in front.
-fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &Ids<'_>) {
+fn edit_input(edits: &mut Splices, root: Value<'_>, head: &Head<'_>, fates: &HashMap<usize, &Fate>, front: &[String], ids: &CallIdMap<'_>) {
     let mut added = front.join(",");
     match &head.input {
         Input::Items(array, items) => {
@@ -347,10 +356,10 @@ fn edit_input(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, fates: &HashM
 }
 
 /// A remembered item, with its call id as in the rest of the input.
-fn with_upstream_id(json: &str, ids: &Ids<'_>) -> Bytes {
+fn with_upstream_id(json: &str, ids: &CallIdMap<'_>) -> Bytes {
     let bytes = Bytes::copy_from_slice(json.as_bytes());
     let Ok(document) = Document::parse(bytes.clone()) else { return bytes };
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if let Ok(item) = InputItem::read(document.root()) {
         replace_id(&mut edits, &item, ids);
     }

@@ -6,7 +6,7 @@
 use crate::{
     exchange::request_error::Refusal,
     responses::request::{Head, Stateful, input_items::Kind},
-    wire::json::{Value, splice::Edits},
+    wire::json::{Value, splice::Splices},
 };
 
 /// The `include` value that returns a model's reasoning if the upstream doesn't store it. Source: OpenAI API reference,
@@ -42,7 +42,7 @@ pub fn check(head: &Head<'_>, stateful: Stateful) -> Result<(), Refusal> {
 }
 
 /// Tells the upstream to store nothing.
-pub fn forget(edits: &mut Edits, root: Value<'_>, head: &Head<'_>) {
+pub fn forget(edits: &mut Splices, root: Value<'_>, head: &Head<'_>) {
     if root.get("store").is_none_or(|store| store.raw() != b"false") {
         edits.set_member(root, "store", "false");
     }

@@ -16,11 +16,11 @@ use crate::{
         },
     },
     tools::registry::Registry,
-    wire::json::{Value, splice::Edits, string::quote},
+    wire::json::{Value, splice::Splices, string::quote},
 };
 
 /// Rewrites `tools` as the set says, and a `tool_choice` that names a removed tool.
-pub fn edit_tools(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
+pub fn edit_tools(edits: &mut Splices, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {
     match &tools.edit {
         ToolsEdit::Keep => {}
         ToolsEdit::Replace(json) => edits.set_member(root, "tools", json),
@@ -113,7 +113,13 @@ fn is_within(full: &str, name: &str) -> bool {
 /// Appends the protocol text to `instructions`, or to the first system or developer message; without either, sets
 /// `instructions`. But those would override the instructions of a `prompt`, so for a request with one an item to put in
 /// front of the input is returned, JSON. `gone` tells if the item at an index is not sent to the upstream.
-pub fn inject_protocol(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, quoted: &str, gone: impl Fn(usize) -> bool) -> Option<String> {
+pub fn inject_protocol(
+    edits: &mut Splices,
+    root: Value<'_>,
+    head: &Head<'_>,
+    quoted: &str,
+    gone: impl Fn(usize) -> bool,
+) -> Option<String> {
     if let Some(instructions) = head.instructions {
         append_text(edits, instructions, quoted);
         return None;
@@ -136,7 +142,7 @@ pub fn inject_protocol(edits: &mut Edits, root: Value<'_>, head: &Head<'_>, quot
 }
 
 /// Appends a text to another, unless that contains it already.
-fn append_text(edits: &mut Edits, text: Value<'_>, quoted: &str) {
+fn append_text(edits: &mut Splices, text: Value<'_>, quoted: &str) {
     let inside = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
     if text.raw_str().contains(inside) {
         return;

@@ -25,21 +25,21 @@ use crate::{
     openai::usage,
     responses::{
         conversation_update,
-        output_items::{ItemKind, Slot},
+        output_items::{ItemKind, OutputCall},
         promotion, synthetic,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// A buffered response.
-pub struct Answer {
+pub struct BufferedResponse {
     /// The upstream's bytes.
     came: Bytes,
     document: Document,
     /// Kinds of its output items, in order.
     kinds: Vec<ItemKind>,
     /// Its calls, in order.
-    slots: Vec<Slot>,
+    slots: Vec<OutputCall>,
     /// Its calls in the terms common to all APIs.
     calls: Vec<Call>,
     /// Joined text of all its messages.
@@ -58,14 +58,14 @@ pub struct Answer {
     owed: OnceLock<Vec<Owed>>,
 }
 
-impl WholeAnswer for Answer {
+impl WholeAnswer for BufferedResponse {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let came = body.clone();
         let document = Document::parse(body)?;
         let (document, stray) = places::swept(document, context)?;
         let (document, promoted) = promotion::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let read = read::read(document.root(), context)?;
-        let read::Read { kinds, slots, calls, text, refusal, apart, nature } = read;
+        let read::ParsedResponse { kinds, slots, calls, text, refusal, apart, nature } = read;
         Ok(Self { came, document, kinds, slots, calls, text, refusal, apart, nature, promoted, stray, owed: OnceLock::new() })
     }
 
@@ -109,7 +109,7 @@ impl WholeAnswer for Answer {
         if context.observes() {
             return Written { body: self.came.clone(), memo: None };
         }
-        let (root, mut edits) = (self.document.root(), Edits::default());
+        let (root, mut edits) = (self.document.root(), Splices::default());
         let text = |value: Option<Value<'_>>| value.and_then(Value::text).map(|text| text.into_owned());
         let id = text(root.get("id"));
         let conversation = root.get("conversation").and_then(|own| text(own.get("id").or(Some(own))));
@@ -150,7 +150,7 @@ impl WholeAnswer for Answer {
     }
 }
 
-impl Answer {
+impl BufferedResponse {
     fn items(&self) -> impl Iterator<Item = Value<'_>> {
         self.document.root().get("output").into_iter().flat_map(Value::items)
     }
@@ -161,7 +161,7 @@ impl Answer {
 }
 
 /// A call of a built-in tool that wasn't offered, as a function call, so that the model can get a result for it.
-fn echoed(slot: &Slot) -> String {
+fn echoed(slot: &OutputCall) -> String {
     let (id, name) = (quote(&slot.call_id), quote(&slot.name));
     format!(r#"{{"type":"function_call","call_id":{id},"name":{name},"arguments":"{{}}"}}"#)
 }

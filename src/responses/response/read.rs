@@ -10,17 +10,17 @@ use crate::{
         text::place::{TextPlace, is_ambiguous, is_nothing},
     },
     judge::{
-        call::{Call, CallKind, turn::Ending},
+        call::{Call, CallKind, turn::FinishReason},
         text::TextGate,
     },
-    responses::output_items::{ItemKind, Slot, Strings, is_unoffered, kind_of, strings_of},
+    responses::output_items::{ItemKind, MessageStrings, OutputCall, is_unoffered, kind_of, strings_of},
     wire::json::Value,
 };
 
 /// A parsed response.
-pub(super) struct Read {
+pub(super) struct ParsedResponse {
     pub kinds: Vec<ItemKind>,
-    pub slots: Vec<Slot>,
+    pub slots: Vec<OutputCall>,
     pub calls: Vec<Call>,
     pub text: Option<TextPlace>,
     pub refusal: Option<TextPlace>,
@@ -29,7 +29,7 @@ pub(super) struct Read {
 }
 
 /// Reads a response and feeds its texts through their gates.
-pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
+pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse, Fault> {
     check_root(root)?;
     let (mut kinds, mut slots, mut nature) = (Vec::new(), Vec::new(), AnswerNature::default());
     let (mut texts, mut refusals) = (Vec::new(), Vec::new());
@@ -63,7 +63,7 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<Read, Fault> {
     nature.has_text = text.is_some();
     nature.ending = ending_of(root, refusal.is_some() && text.is_none());
     let calls = slots.iter().map(|slot| slot.call(context)).collect();
-    Ok(Read { kinds, slots, calls, text, refusal, apart, nature })
+    Ok(ParsedResponse { kinds, slots, calls, text, refusal, apart, nature })
 }
 
 /// Strings that, judged alone, make claims that the joined text doesn't. An id at the end of one message is no id if
@@ -122,15 +122,15 @@ pub fn says_outside(response: Value<'_>) -> bool {
 }
 
 /// Ending of a response. `refused`: it contains only a refusal.
-pub fn ending_of(response: Value<'_>, refused: bool) -> Ending {
+pub fn ending_of(response: Value<'_>, refused: bool) -> FinishReason {
     let status = response.get("status").and_then(Value::text).unwrap_or_default();
     let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
     match &*status {
-        "incomplete" if reason.is_some_and(|reason| reason.is_text("content_filter")) => Ending::ContentFilter,
-        "incomplete" => Ending::Length,
-        status if UNFINISHED.contains(&status) => Ending::Refusal,
-        _ if refused => Ending::Refusal,
-        _ => Ending::Complete,
+        "incomplete" if reason.is_some_and(|reason| reason.is_text("content_filter")) => FinishReason::ContentFilter,
+        "incomplete" => FinishReason::Length,
+        status if UNFINISHED.contains(&status) => FinishReason::Refusal,
+        _ if refused => FinishReason::Refusal,
+        _ => FinishReason::Complete,
     }
 }
 
@@ -148,7 +148,7 @@ pub fn is_hosted_call(item: Value<'_>) -> bool {
 ///
 /// # Errors
 /// [`ShapeError::Text`] for a text or call in a place that can't be judged.
-pub fn message_strings(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
+pub fn message_strings(message: Value<'_>) -> Result<MessageStrings<'_>, ShapeError> {
     let call = |name: &str| matches!(name, "call_id" | "arguments" | "input");
     let outside = |name: &str| call(name) || (name != "content" && is_disguise(name));
     if message.members().any(|member| outside(&member.name()) && !is_nothing(member.value)) {
@@ -161,11 +161,11 @@ pub fn message_strings(message: Value<'_>) -> Result<Strings<'_>, ShapeError> {
 ///
 /// # Errors
 /// [`ShapeError`] if it can't be judged.
-pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Slot, ShapeError> {
+pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<OutputCall, ShapeError> {
     if item.get_some("namespace").is_some_and(|namespace| !namespace.is_string()) {
         return Err(ShapeError::Ambiguous);
     }
-    let slot = Slot::read(item, kind)?;
+    let slot = OutputCall::read(item, kind)?;
     // The arguments would be judged of the one tool, and the action be run by the other.
     if is_built_in(item) && context.tools.registry.tool(&slot.call(context).name).is_some() {
         return Err(ShapeError::Ambiguous);

@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, ops::Range};
 
-use super::{Answer, read::is_built_in};
+use super::{BufferedResponse, read::is_built_in};
 use crate::{
     exchange::{
         context::Context,
@@ -12,23 +12,23 @@ use crate::{
         },
     },
     judge::call::{CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     responses::{
-        output_items::{ItemKind, Minter, Slot},
+        output_items::{CallIdMinter, ItemKind, OutputCall},
         synthetic,
     },
-    wire::json::{Value, splice::Edits, string::quote},
+    wire::json::{Value, splice::Splices, string::quote},
 };
 
-impl Answer {
+impl BufferedResponse {
     /// Passes the answer on with these calls; returns the calls with their marks.
     pub(super) fn accept<'a>(
         &'a self,
-        edits: &mut Edits,
-        calls: &'a [(ValidCall, Moment)],
+        edits: &mut Splices,
+        calls: &'a [(ValidCall, MarkTime)],
         context: &Context,
-    ) -> Vec<(String, &'a Slot, &'a ValidCall, Moment)> {
-        let (mut minter, mut marked) = (Minter::default(), Vec::with_capacity(calls.len()));
+    ) -> Vec<(String, &'a OutputCall, &'a ValidCall, MarkTime)> {
+        let (mut minter, mut marked) = (CallIdMinter::default(), Vec::with_capacity(calls.len()));
         let runs = |call: &ValidCall| context.tools.runs(call.name()).is_some();
         let mut hidden = HashSet::new();
         let items = self.items().zip(&self.kinds).enumerate().filter(|(_, (_, kind))| matches!(kind, ItemKind::Call(_)));
@@ -66,7 +66,7 @@ impl Answer {
     }
 
     /// Sets `output_text` to the text of the messages, whatever the upstream wrote there.
-    fn write_copy(&self, edits: &mut Edits) {
+    fn write_copy(&self, edits: &mut Splices) {
         let Some(copy) = self.document.root().get("output_text").filter(|copy| copy.text().is_some_and(|text| !text.is_empty())) else {
             return;
         };
@@ -78,13 +78,13 @@ impl Answer {
     }
 
     /// Replaces all output by a message with the text `said`.
-    pub(super) fn say(&self, edits: &mut Edits, said: &str, context: &Context) {
+    pub(super) fn say(&self, edits: &mut Splices, said: &str, context: &Context) {
         let item = synthetic::message_item(said, &synthetic::item_id(context), context.words_are_refusal());
         self.replace(edits, &item, if context.words_are_refusal() { "" } else { said });
     }
 
     /// Replaces all output by an item; `copy` is its text, for `output_text`.
-    pub(super) fn replace(&self, edits: &mut Edits, item: &str, copy: &str) {
+    pub(super) fn replace(&self, edits: &mut Splices, item: &str, copy: &str) {
         let root = self.document.root();
         edits.set_member(root, "output", &format!("[{item}]"));
         edits.set_member(root, "status", "\"completed\"");
@@ -99,7 +99,7 @@ impl Answer {
     }
 }
 
-fn write_arguments(edits: &mut Edits, item: Value<'_>, kind: CallKind, call: &ValidCall) {
+fn write_arguments(edits: &mut Splices, item: Value<'_>, kind: CallKind, call: &ValidCall) {
     let (own, other) = if kind == CallKind::Custom { ("input", "arguments") } else { ("arguments", "input") };
     if !item.get(own).is_some_and(|value| value.is_text(call.arguments())) {
         edits.set_member(item, own, &quote(call.arguments()));
@@ -108,7 +108,7 @@ fn write_arguments(edits: &mut Edits, item: Value<'_>, kind: CallKind, call: &Va
 }
 
 /// Writes a corrected tool name, and removes the members `without`.
-pub(in crate::responses) fn rename(edits: &mut Edits, item: Value<'_>, call: &ValidCall, without: &[&str]) {
+pub(in crate::responses) fn rename(edits: &mut Splices, item: Value<'_>, call: &ValidCall, without: &[&str]) {
     if call.renamed() {
         edits.set_member(item, "name", &quote(call.name()));
     }
@@ -118,7 +118,7 @@ pub(in crate::responses) fn rename(edits: &mut Edits, item: Value<'_>, call: &Va
 
 /// Shifts the annotations of a message's parts with their texts, and drops their `logprobs`, which spell the removed
 /// text.
-fn shift_message(edits: &mut Edits, message: Value<'_>, place: &TextPlace, removals: &[Range<usize>]) {
+fn shift_message(edits: &mut Splices, message: Value<'_>, place: &TextPlace, removals: &[Range<usize>]) {
     let Some(content) = message.get("content") else { return };
     let changed = |value: Value<'_>| changed_part(value, place, removals);
     if let Some((part, own)) = changed(content) {
@@ -143,7 +143,7 @@ fn changed_part<'p>(value: Value<'_>, place: &'p TextPlace, removals: &[Range<us
     (!own.is_empty()).then_some((part, own))
 }
 
-fn drop_logprobs(edits: &mut Edits, holder: Value<'_>) {
+fn drop_logprobs(edits: &mut Splices, holder: Value<'_>) {
     if let Some(logprobs) = holder.get("logprobs").filter(|logprobs| !is_nothing(*logprobs)) {
         edits.replace(logprobs.span(), "[]");
     }

@@ -6,8 +6,8 @@
 use bytes::BytesMut;
 
 use crate::wire::{
-    json::{Document, Value, splice::Edits, string::quote_into},
-    sse::{Event, one_line, splits},
+    json::{Document, Value, splice::Splices, string::quote_into},
+    sse::{SseEvent, one_line, splits},
 };
 
 /// Numbers and frames events; one for all attempts of an exchange.
@@ -29,7 +29,7 @@ impl Default for Emitter {
 
 impl Emitter {
     /// Detects by the first event if the upstream numbers and names its events.
-    fn begin(&mut self, event: &Event, root: Value<'_>) {
+    fn begin(&mut self, event: &SseEvent, root: Value<'_>) {
         if std::mem::replace(&mut self.begun, true) {
             return;
         }
@@ -46,7 +46,7 @@ impl Emitter {
     }
 
     /// Writes an upstream event with these changes.
-    pub fn pass(&mut self, event: &Event, document: &Document, mut edits: Edits, out: &mut BytesMut) {
+    pub fn pass(&mut self, event: &SseEvent, document: &Document, mut edits: Splices, out: &mut BytesMut) {
         let root = document.root();
         self.begin(event, root);
         let number = self.number();

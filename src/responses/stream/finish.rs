@@ -4,7 +4,7 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ResponseStream, What, texts::TEXT};
+use super::{EventRole, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
         adapter::End,
@@ -14,35 +14,35 @@ use crate::{
         text::place::is_nothing,
     },
     judge::call::{CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     openai::usage,
     responses::{
         conversation_update,
-        output_items::{Minter, Slot, echoed_status},
+        output_items::{CallIdMinter, OutputCall, echoed_status},
         response::write::rename,
         stream::synthesize::fate_of,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// An accepted call.
-pub(super) struct Accepted {
+pub(super) struct OutgoingCall {
     item: usize,
-    slot: Slot,
+    slot: OutputCall,
     call: ValidCall,
-    moment: Moment,
+    moment: MarkTime,
     mark: String,
     /// toolmark runs it: it is hidden from the application.
     hidden: bool,
 }
 
 /// ChoiceOutcome state of the response object.
-struct Ended<'e> {
+struct ResponseEnd<'e> {
     /// `output`, JSON; if `None`, the upstream's output is edited in place.
     output: Option<String>,
     /// It doesn't end as the upstream's terminal event says.
     replaced: bool,
-    accepted: &'e [Accepted],
+    accepted: &'e [OutgoingCall],
     earlier: Option<serde_json::Value>,
     verdict: &'e str,
     as_member: bool,
@@ -55,7 +55,7 @@ impl ResponseStream {
         match finals.into_iter().next()? {
             ChoiceOutcome::Accept(calls) => {
                 let accepted = self.accept(calls, out);
-                let ended = Ended { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
+                let ended = ResponseEnd { output: None, replaced: false, accepted: &accepted, earlier, verdict, as_member };
                 let left = self.write_terminal(ended, out);
                 let visible = accepted.iter().filter(|own| !own.hidden);
                 let calls: Vec<_> = visible.map(|own| (own.mark.clone(), &own.slot, &own.call, own.moment)).collect();
@@ -76,7 +76,7 @@ impl ResponseStream {
                     ChoiceOutcome::ReplaceByCall(call) => self.speak_as_call(&call.0, call.1, out),
                     ChoiceOutcome::Accept(_) => {}
                 }
-                let ended = Ended { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
+                let ended = ResponseEnd { output: Some(self.output()), replaced: true, accepted: &[], earlier, verdict, as_member };
                 let left = self.write_terminal(ended, out);
                 // What was held back was never sent.
                 let held = |id: &str| !id.is_empty() && !self.sent.iter().any(|sent| *sent.id == *id);
@@ -104,20 +104,20 @@ impl ResponseStream {
     }
 
     /// Sends all queued events, with the calls in their places.
-    fn accept(&mut self, calls: Vec<(ValidCall, Moment)>, out: &mut BytesMut) -> Vec<Accepted> {
-        let mut minter = Minter::default();
-        let slots: Vec<(usize, Slot)> =
+    fn accept(&mut self, calls: Vec<(ValidCall, MarkTime)>, out: &mut BytesMut) -> Vec<OutgoingCall> {
+        let mut minter = CallIdMinter::default();
+        let slots: Vec<(usize, OutputCall)> =
             self.items().iter().enumerate().filter_map(|(at, item)| Some((at, item.call.as_ref()?.slot()))).collect();
-        let mint = |((item, slot), (call, moment)): ((usize, Slot), (ValidCall, Moment))| {
+        let mint = |((item, slot), (call, moment)): ((usize, OutputCall), (ValidCall, MarkTime))| {
             let mark = minter.mint(&self.context, &slot.call_id, call.name(), call.arguments(), moment);
             let hidden = self.context.tools.runs(call.name()).is_some();
-            Accepted { item, slot, call, moment, mark, hidden }
+            OutgoingCall { item, slot, call, moment, mark, hidden }
         };
-        let accepted: Vec<Accepted> = slots.into_iter().zip(calls).map(mint).collect();
+        let accepted: Vec<OutgoingCall> = slots.into_iter().zip(calls).map(mint).collect();
         // INVARIANT: nothing blocks, so every gate has cleared all of its text.
         for waiting in std::mem::take(&mut self.queue) {
             match waiting.what {
-                What::Call => {
+                EventRole::Call => {
                     let theirs = accepted.iter().find(|own| Some(own.item) == waiting.item && !own.hidden);
                     if let Some(own) = theirs {
                         self.emit_call(own, out);
@@ -128,7 +128,7 @@ impl ResponseStream {
         }
         // Text that stands in the terminal event only.
         for part in 0..self.texts.parts.len() {
-            let end = self.texts.parts.get(part).map_or(0, super::texts::Part::end);
+            let end = self.texts.parts.get(part).map_or(0, super::texts::ContentPart::end);
             let placed = self.texts.parts.get(part).and_then(|part| self.items.get(part.item)).is_some_and(|item| item.place.is_some());
             if placed {
                 self.rest(part, out);
@@ -140,7 +140,7 @@ impl ResponseStream {
     }
 
     /// Writes the events of an accepted call.
-    fn emit_call(&mut self, own: &Accepted, out: &mut BytesMut) {
+    fn emit_call(&mut self, own: &OutgoingCall, out: &mut BytesMut) {
         let place = self.place(own.item);
         let custom = own.slot.kind == CallKind::Custom;
         let (events, member) =
@@ -177,13 +177,13 @@ impl ResponseStream {
     }
 
     /// Writes the terminal event; returns its data.
-    fn write_terminal(&mut self, ended: Ended<'_>, out: &mut BytesMut) -> Option<Bytes> {
+    fn write_terminal(&mut self, ended: ResponseEnd<'_>, out: &mut BytesMut) -> Option<Bytes> {
         out.extend_from_slice(b": toolmark ");
         out.extend_from_slice(ended.verdict.as_bytes());
         out.extend_from_slice(b"\n\n");
         let terminal = self.terminal.take()?;
         let root = terminal.document.root();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         if let Some(response) = root.get_some("response") {
             self.edit_response(&mut edits, response, &terminal.items, &ended);
         }
@@ -207,13 +207,13 @@ impl ResponseStream {
             if !same {
                 event.raw = Bytes::new();
             }
-            self.emitter.pass(&event, &document, Edits::default(), out);
+            self.emitter.pass(&event, &document, Splices::default(), out);
         }
         self.terminal = Some(terminal);
         left
     }
 
-    fn edit_response(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+    fn edit_response(&self, edits: &mut Splices, response: Value<'_>, items: &[usize], ended: &ResponseEnd<'_>) {
         if self.again
             && let Some(head) = &self.head
         {
@@ -243,7 +243,7 @@ impl ResponseStream {
         }
     }
 
-    fn edit_output(&self, edits: &mut Edits, response: Value<'_>, items: &[usize], ended: &Ended<'_>) {
+    fn edit_output(&self, edits: &mut Splices, response: Value<'_>, items: &[usize], ended: &ResponseEnd<'_>) {
         let left: String = self.texts.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.left.as_str()).collect();
         if let Some(copy) = response.get_some("output_text").filter(|copy| !is_nothing(*copy) && !copy.is_text(&left)) {
             edits.replace(copy.span(), quote(&left));
@@ -276,12 +276,12 @@ impl ResponseStream {
     }
 
     /// An item of the terminal event, as sent; `None` if it is unchanged.
-    fn final_item(&self, item: usize, value: Value<'_>, accepted: &[Accepted]) -> Option<String> {
+    fn final_item(&self, item: usize, value: Value<'_>, accepted: &[OutgoingCall]) -> Option<String> {
         match accepted.iter().find(|own| own.item == item) {
             Some(own) => {
                 let member = if own.slot.kind == CallKind::Custom { "input" } else { "arguments" };
                 let document = Document::parse(value.raw_bytes()).ok()?;
-                let mut edits = Edits::default();
+                let mut edits = Splices::default();
                 edit_call(&mut edits, document.root(), own, member, own.call.arguments());
                 String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
             }
@@ -297,7 +297,7 @@ fn as_left(memo: Memo, left: Option<Bytes>) -> Memo {
     }
 }
 
-fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, arguments: &str) {
+fn edit_call(edits: &mut Splices, item: Value<'_>, own: &OutgoingCall, member: &str, arguments: &str) {
     edits.set_member(item, "call_id", &quote(&own.mark));
     rename(edits, item, &own.call, &[]);
     if !item.get(member).is_some_and(|text| text.is_text(arguments)) {
@@ -306,10 +306,10 @@ fn edit_call(edits: &mut Edits, item: Value<'_>, own: &Accepted, member: &str, a
 }
 
 /// The item of a call, edited from the upstream's.
-fn call_item(own: &Accepted, member: &str, arguments: &str, status: &str) -> String {
+fn call_item(own: &OutgoingCall, member: &str, arguments: &str, status: &str) -> String {
     let Ok(document) = Document::parse(own.slot.raw.clone().into()) else { return "{}".to_owned() };
     let root = document.root();
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     edit_call(&mut edits, root, own, member, arguments);
     echoed_status(&mut edits, root, status);
     String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap_or_default()

@@ -6,22 +6,22 @@
 use crate::{
     exchange::answer_error::ShapeError,
     judge::call::{Arguments, CallKind},
-    responses::output_items::Slot,
+    responses::output_items::OutputCall,
     wire::json::canonical::canonical,
 };
 
 /// A partial call.
 #[derive(Debug, Default)]
 pub struct HeldCall {
-    slot: Slot,
+    slot: OutputCall,
     deltas: String,
     too_long: bool,
 }
 
 impl HeldCall {
     /// Begins a call of this kind; `slot`: its item, if received.
-    pub fn new(kind: CallKind, slot: Option<Slot>) -> Self {
-        let slot = slot.unwrap_or_else(|| Slot { kind, ..Slot::default() });
+    pub fn new(kind: CallKind, slot: Option<OutputCall>) -> Self {
+        let slot = slot.unwrap_or_else(|| OutputCall { kind, ..OutputCall::default() });
         Self { slot, ..Self::default() }
     }
 
@@ -67,7 +67,7 @@ impl HeldCall {
     ///
     /// # Errors
     /// [`ShapeError::Ambiguous`] if the item names another tool, another call, or other arguments.
-    pub fn merge(&mut self, item: Slot, bytes_max: usize) -> Result<(), ShapeError> {
+    pub fn merge(&mut self, item: OutputCall, bytes_max: usize) -> Result<(), ShapeError> {
         let same = |own: &mut String, new: &str| {
             if own.is_empty() {
                 new.clone_into(own);
@@ -107,7 +107,7 @@ impl HeldCall {
     }
 
     /// True if this may be the call of the item.
-    pub fn may_be(&self, item: &Slot) -> bool {
+    pub fn may_be(&self, item: &OutputCall) -> bool {
         let fits = |own: &str, new: &str| own.is_empty() || new.is_empty() || own == new;
         let own = &self.slot;
         let same_item = fits(&own.item_id, &item.item_id) || self.is_called(Some(item));
@@ -115,12 +115,12 @@ impl HeldCall {
     }
 
     /// True if the item has the same `call_id`.
-    pub fn is_called(&self, item: Option<&Slot>) -> bool {
+    pub fn is_called(&self, item: Option<&OutputCall>) -> bool {
         item.is_some_and(|item| !item.call_id.is_empty() && item.call_id == self.slot.call_id)
     }
 
     /// The call as received so far.
-    pub fn slot(&self) -> Slot {
+    pub fn slot(&self) -> OutputCall {
         let mut slot = self.slot.clone();
         if self.too_long {
             slot.arguments = Some(Arguments::Other("(longer than `limits.held_bytes`)".to_owned()));

@@ -4,7 +4,7 @@
 //! Some clients go by an event's type, others by its members: anything that one of them might read is judged, or
 //! refused.
 
-use super::{ResponseStream, What};
+use super::{EventRole, ResponseStream};
 use crate::{
     chat::stream::chunk::is_disguise,
     exchange::{
@@ -12,14 +12,14 @@ use crate::{
         text::{place::is_nothing, places::refuse_calls_beside},
     },
     responses::{
-        output_items::{ItemKind, Strings, kind_of, part_strings},
+        output_items::{ItemKind, MessageStrings, kind_of, part_strings},
         places::speaks,
         response::read::says_outside,
         stream::receive::output_index,
     },
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -69,7 +69,7 @@ impl ResponseStream {
     }
 
     /// Handles an event of an unknown type: it passes unless it might contain a call or a text.
-    pub(super) fn unknown(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
+    pub(super) fn unknown(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
         let beside = self.beside(root)?;
         let kind = kind.to_ascii_lowercase();
@@ -92,7 +92,7 @@ impl ResponseStream {
             self.stray = true;
             return Ok(());
         }
-        self.wait(event, document, item, What::Passes);
+        self.wait(event, document, item, EventRole::Passes);
         Ok(())
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn says(response: Value<'_>) -> bool {
 
 /// True for a part of an answer with content; reasoning doesn't count.
 fn says_part(part: Value<'_>) -> bool {
-    let mut strings = Strings::default();
+    let mut strings = MessageStrings::default();
     let thought = part.get("type").is_some_and(|kind| kind.is_text("summary_text") || kind.is_text("reasoning_text"));
     let read = part_strings(part, &mut strings);
     !thought && (read.is_err() || strings.texts.iter().chain(&strings.refusals).any(|string| !is_nothing(*string)))

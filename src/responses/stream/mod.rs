@@ -22,7 +22,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::BytesMut;
 
-use self::texts::Texts;
+use self::texts::ResponseTexts;
 use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
@@ -33,11 +33,11 @@ use crate::{
         text::places,
         turn::{Said, SaidItem},
     },
-    judge::call::turn::Ending,
-    responses::{output_items::ItemKind, promotion::Promoter, response::read::ending_of},
+    judge::call::turn::FinishReason,
+    responses::{output_items::ItemKind, promotion::StreamPromoter, response::read::ending_of},
     wire::{
         json::{Document, Value},
-        sse::{Event, keep_alive},
+        sse::{SseEvent, keep_alive},
     },
 };
 use event_writer::Emitter;
@@ -47,7 +47,7 @@ use held_calls::HeldCall;
 const ITEMS_MAX: usize = 1024;
 
 /// An output item of this attempt.
-struct Item {
+struct OutputItemState {
     /// The upstream's index.
     index: Option<u64>,
     /// Id of the item.
@@ -64,7 +64,7 @@ struct Item {
 
 /// An output item as sent to the application.
 #[derive(Clone, Debug, Default)]
-struct Sent {
+struct EmittedItem {
     /// Id of the item.
     id: String,
     /// The item when done: JSON.
@@ -72,22 +72,22 @@ struct Sent {
 }
 
 /// A queued event.
-struct Waiting {
-    event: Event,
+struct QueuedEvent {
+    event: SseEvent,
     document: Document,
     /// The item it belongs to.
     item: Option<usize>,
-    what: What,
+    what: EventRole,
 }
 
-impl Waiting {
+impl QueuedEvent {
     /// Memory held by the event, in bytes.
     fn held_bytes(&self) -> usize {
         size_of::<Self>() + self.event.held_bytes() + self.document.noted_bytes()
     }
 }
 
-enum What {
+enum EventRole {
     /// Begins a message or a part of one: is sent with the event that follows.
     Opens,
     /// Text of a part, up to this position in the joined text.
@@ -109,8 +109,8 @@ enum What {
 }
 
 /// The event that ends the response.
-struct Terminal {
-    event: Event,
+struct TerminalEvent {
+    event: SseEvent,
     document: Document,
     /// Index of the received item for each element of `output`.
     items: Vec<usize>,
@@ -120,20 +120,20 @@ struct Terminal {
 pub struct ResponseStream {
     context: Arc<Context>,
     emitter: Emitter,
-    texts: Texts,
-    items: Vec<Item>,
-    queue: VecDeque<Waiting>,
+    texts: ResponseTexts,
+    items: Vec<OutputItemState>,
+    queue: VecDeque<QueuedEvent>,
     /// Memory held by the queue, in bytes.
     held_bytes: usize,
     /// Number of events at the front of the queue that only begin something.
     opens: usize,
-    terminal: Option<Terminal>,
+    terminal: Option<TerminalEvent>,
     /// Response object of the first attempt's first event: JSON.
     head: Option<Document>,
     /// This isn't the first attempt.
     again: bool,
     /// Items as sent to the application, including those of earlier attempts.
-    sent: Vec<Sent>,
+    sent: Vec<EmittedItem>,
     /// Number of them that belong to earlier attempts.
     sent_before: usize,
     /// Events that end everything an earlier attempt had begun.
@@ -153,12 +153,12 @@ pub struct ResponseStream {
     unjudged: bool,
     /// Text outside the answer was left out.
     stray: bool,
-    promoter: Promoter,
+    promoter: StreamPromoter,
     scratch: BytesMut,
 }
 
 impl ResponseStream {
-    fn judge(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn judge(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         let Some(data) = event.data.clone() else {
             // Comments keep connections alive.
             if event.is_comment() {
@@ -190,7 +190,7 @@ impl ResponseStream {
         if self.items.len() >= ITEMS_MAX {
             return Err(Fault::Unknown("too many output items"));
         }
-        self.items.push(Item { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
+        self.items.push(OutputItemState { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
         Ok(self.items.len() - 1)
     }
 
@@ -202,7 +202,7 @@ impl ResponseStream {
     fn nature(&self) -> AnswerNature {
         let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
         let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
-        let ending = response.map_or(Ending::Complete, |response| ending_of(response, refused && !has_text));
+        let ending = response.map_or(FinishReason::Complete, |response| ending_of(response, refused && !has_text));
         let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
         AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending }
     }
@@ -212,7 +212,7 @@ impl AnswerStream for ResponseStream {
     fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self {
         let mut stream = Self {
             emitter: earlier.map(|earlier| earlier.emitter.clone()).unwrap_or_default(),
-            texts: Texts::default(),
+            texts: ResponseTexts::default(),
             items: Vec::new(),
             queue: VecDeque::new(),
             held_bytes: 0,
@@ -233,7 +233,7 @@ impl AnswerStream for ResponseStream {
             released_before: false,
             unjudged: false,
             stray: false,
-            promoter: Promoter::new(&context),
+            promoter: StreamPromoter::new(&context),
             scratch: BytesMut::new(),
             context,
         };
@@ -245,7 +245,7 @@ impl AnswerStream for ResponseStream {
         stream
     }
 
-    fn handle(&mut self, event: Event, out: &mut BytesMut) -> Result<Flow, Fault> {
+    fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
         if !self.context.observes() {
             return self.judge(event, out);
         }

@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::{
-    ResponseStream, Terminal, Waiting, What,
+    EventRole, QueuedEvent, ResponseStream, TerminalEvent,
     texts::{REFUSAL, TEXT},
 };
 use crate::{
@@ -16,20 +16,20 @@ use crate::{
     },
     judge::call::CallKind,
     responses::{
-        output_items::{ItemKind, Slot, Strings, arguments_of, is_unoffered, kind_of, part_strings},
+        output_items::{ItemKind, MessageStrings, OutputCall, arguments_of, is_unoffered, kind_of, part_strings},
         places::swept_event,
         response::read::{call_of, is_hosted_call, message_strings, says_outside},
         stream::{held_calls::HeldCall, misplaced},
     },
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 impl ResponseStream {
     /// Handles one event.
-    pub(super) fn document(&mut self, event: Event, document: Document) -> Result<Flow, Fault> {
+    pub(super) fn document(&mut self, event: SseEvent, document: Document) -> Result<Flow, Fault> {
         let root = document.root();
         if !root.is_object() || is_ambiguous(root) {
             return Err(Fault::Unknown("an event that is no object, or has two members of one name"));
@@ -50,7 +50,7 @@ impl ResponseStream {
             document = swept;
             if document.bytes().as_ptr() != came {
                 // What came isn't what leaves.
-                event = Event { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+                event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
             }
         }
         let root = document.root();
@@ -66,7 +66,7 @@ impl ResponseStream {
             "response.output_text.annotation.added" => {
                 let item = self.named_item(root)?;
                 let part = self.texts.part(item, content_index(root), TEXT)?;
-                self.wait(event, document, Some(item), What::Annotates(part));
+                self.wait(event, document, Some(item), EventRole::Annotates(part));
             }
             "response.function_call_arguments.delta" => self.arguments_delta(root, CallKind::Function)?,
             "response.custom_tool_call_input.delta" => self.arguments_delta(root, CallKind::Custom)?,
@@ -86,13 +86,13 @@ impl ResponseStream {
         Ok(Flow::More)
     }
 
-    pub(super) fn wait(&mut self, event: Event, document: Document, item: Option<usize>, what: What) {
-        let waiting = Waiting { event, document, item, what };
+    pub(super) fn wait(&mut self, event: SseEvent, document: Document, item: Option<usize>, what: EventRole) {
+        let waiting = QueuedEvent { event, document, item, what };
         self.held_bytes += waiting.held_bytes();
         self.queue.push_back(waiting);
     }
 
-    fn lifecycle(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn lifecycle(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("an event without its response")) };
         if is_ambiguous(response) || misplaced::says(response) {
@@ -102,7 +102,7 @@ impl ResponseStream {
             self.head = Some(Document::parse(response.raw_bytes())?);
         }
         if !self.again {
-            self.wait(event, document, None, What::Passes);
+            self.wait(event, document, None, EventRole::Passes);
         }
         Ok(())
     }
@@ -127,21 +127,21 @@ impl ResponseStream {
         .or_else(|| self.items.len().checked_sub(1).filter(|_| index.is_none() && id.is_empty()))
     }
 
-    fn item_added(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn item_added(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("item").ok_or(Fault::Unknown("an event without its item"))?;
         let kind = kind_of(value, &self.context)?;
         let at = self.begin(output_index(root)?, value, kind)?;
         let what = match kind {
             ItemKind::Message => {
-                let Strings { texts, refusals } = message_strings(value)?;
+                let MessageStrings { texts, refusals } = message_strings(value)?;
                 if texts.iter().chain(&refusals).any(|string| !is_nothing(*string)) {
                     return Err(Fault::Unknown("a message that says something before it has begun"));
                 }
-                What::Opens
+                EventRole::Opens
             }
-            ItemKind::Call(_) => What::Call,
-            ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => What::Passes,
+            ItemKind::Call(_) => EventRole::Call,
+            ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => EventRole::Passes,
         };
         self.wait(event, document, Some(at), what);
         Ok(())
@@ -163,7 +163,7 @@ impl ResponseStream {
         Ok(at)
     }
 
-    fn item_done(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn item_done(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("item").ok_or(Fault::Unknown("an event without its item"))?;
         let kind = kind_of(value, &self.context)?;
@@ -175,16 +175,16 @@ impl ResponseStream {
             None => {
                 let at = self.begin(index, value, kind)?;
                 if matches!(kind, ItemKind::Call(_)) {
-                    self.wait(event.clone(), document.clone(), Some(at), What::Call);
+                    self.wait(event.clone(), document.clone(), Some(at), EventRole::Call);
                 }
                 at
             }
         };
         self.note(at, value, kind)?;
         let what = match kind {
-            ItemKind::Message => What::RepeatsItem,
+            ItemKind::Message => EventRole::RepeatsItem,
             ItemKind::Call(_) => return Ok(()),
-            ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => What::Done,
+            ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => EventRole::Done,
         };
         self.wait(event, document, Some(at), what);
         Ok(())
@@ -230,7 +230,7 @@ impl ResponseStream {
     }
 
     fn part_said(&mut self, at: usize, index: u64, part: Value<'_>) -> Result<(), Fault> {
-        let mut strings = Strings::default();
+        let mut strings = MessageStrings::default();
         part_strings(part, &mut strings)?;
         let says = |strings: &[Value<'_>]| strings.iter().any(|string| !is_nothing(*string));
         if says(&strings.texts) && says(&strings.refusals) {
@@ -253,14 +253,14 @@ impl ResponseStream {
         Ok(())
     }
 
-    fn content_part(&mut self, event: Event, document: Document, kind: &str) -> Result<(), Fault> {
+    fn content_part(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
         let root = document.root();
         let value = root.get("part").ok_or(Fault::Unknown("an event without its part"))?;
-        let mut strings = Strings::default();
+        let mut strings = MessageStrings::default();
         part_strings(value, &mut strings)?;
         if value.get("type").is_some_and(|kind| kind.is_text("reasoning_text")) {
             let item = self.find(output_index(root)?, &root.get("item_id").and_then(Value::text).unwrap_or_default());
-            self.wait(event, document, item, What::Passes);
+            self.wait(event, document, item, EventRole::Passes);
             return Ok(());
         }
         let item = self.named_item(root)?;
@@ -268,18 +268,18 @@ impl ResponseStream {
             if strings.texts.iter().chain(&strings.refusals).any(|string| !is_nothing(*string)) {
                 return Err(Fault::Unknown("a part that says something before it has begun"));
             }
-            self.wait(event, document, Some(item), What::Opens);
+            self.wait(event, document, Some(item), EventRole::Opens);
             return Ok(());
         }
         let index = content_index(root);
         self.part_said(item, index, value)?;
         let refuses = strings.refusals.iter().any(|string| !is_nothing(*string));
         let part = self.texts.part(item, index, if refuses { REFUSAL } else { TEXT })?;
-        self.wait(event, document, Some(item), What::RepeatsPart(part));
+        self.wait(event, document, Some(item), EventRole::RepeatsPart(part));
         Ok(())
     }
 
-    fn text_delta(&mut self, event: Event, document: Document, kind: usize) -> Result<(), Fault> {
+    fn text_delta(&mut self, event: SseEvent, document: Document, kind: usize) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
         let text = match root.get_some("delta") {
@@ -289,11 +289,11 @@ impl ResponseStream {
         let part = self.texts.part(item, content_index(root), kind)?;
         let context = self.context.clone();
         let end = self.texts.feed(part, &text, &context)?;
-        self.wait(event, document, Some(item), What::Delta { part, end });
+        self.wait(event, document, Some(item), EventRole::Delta { part, end });
         Ok(())
     }
 
-    fn text_done(&mut self, event: Event, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
+    fn text_done(&mut self, event: SseEvent, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
         let part = self.texts.part(item, content_index(root), kind)?;
@@ -302,7 +302,7 @@ impl ResponseStream {
             let context = self.context.clone();
             self.texts.complete(part, &copy, &context);
         }
-        self.wait(event, document, Some(item), What::RepeatsText(part));
+        self.wait(event, document, Some(item), EventRole::RepeatsText(part));
         Ok(())
     }
 
@@ -332,7 +332,7 @@ impl ResponseStream {
     }
 
     /// Handles the terminal event, which repeats everything. Content that is only there is judged too.
-    fn terminal(&mut self, event: Event, document: Document) -> Result<(), Fault> {
+    fn terminal(&mut self, event: SseEvent, document: Document) -> Result<(), Fault> {
         let response = document.root().get_some("response").filter(|response| response.is_object());
         let Some(response) = response else { return Err(Fault::Unknown("a terminal event without its response")) };
         if is_ambiguous(response) || says_outside(response) {
@@ -355,7 +355,7 @@ impl ResponseStream {
                 None => {
                     let at = self.begin(None, value, kind)?;
                     if matches!(kind, ItemKind::Call(_)) {
-                        self.wait(event.clone(), document.clone(), Some(at), What::Call);
+                        self.wait(event.clone(), document.clone(), Some(at), EventRole::Call);
                     }
                     at
                 }
@@ -365,14 +365,14 @@ impl ResponseStream {
             taken.resize(self.items.len(), false);
             taken[at] = true;
         }
-        self.terminal = Some(Terminal { event, document, items });
+        self.terminal = Some(TerminalEvent { event, document, items });
         Ok(())
     }
 
     /// The received item that this item of the terminal event repeats: found by id, else by call id, else by position.
     fn repeated(&self, position: usize, value: Value<'_>, kind: ItemKind, taken: &[bool]) -> Result<Option<usize>, Fault> {
         let id = value.get("id").and_then(Value::text).unwrap_or_default();
-        let slot = if let ItemKind::Call(kind) = kind { Some(Slot::read(value, kind)?) } else { None };
+        let slot = if let ItemKind::Call(kind) = kind { Some(OutputCall::read(value, kind)?) } else { None };
         let free = |at: &usize| {
             let Some(item) = self.items.get(*at) else { return false };
             let fits = || slot.as_ref().is_none_or(|slot| item.call.as_ref().is_some_and(|call| call.may_be(slot)));

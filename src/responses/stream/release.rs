@@ -4,14 +4,14 @@
 
 use bytes::BytesMut;
 
-use super::{Item, ResponseStream, Sent, Waiting, What, texts::TEXT};
+use super::{EmittedItem, EventRole, OutputItemState, QueuedEvent, ResponseStream, texts::TEXT};
 use crate::{
     exchange::text::annotations,
     responses::{
-        output_items::{ItemKind, Strings, part_strings},
+        output_items::{ItemKind, MessageStrings, part_strings},
         synthetic,
     },
-    wire::json::{Document, Value, splice::Edits, string::quote},
+    wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
 /// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
@@ -31,7 +31,7 @@ impl ResponseStream {
 
     /// Index of the first queued event behind those that only begin something.
     fn first(&mut self) -> Option<usize> {
-        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, What::Opens)) {
+        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, EventRole::Opens)) {
             self.opens += 1;
         }
         (self.opens < self.queue.len()).then_some(self.opens)
@@ -47,16 +47,16 @@ impl ResponseStream {
         }
     }
 
-    fn may_leave(&self, waiting: &Waiting) -> bool {
+    fn may_leave(&self, waiting: &QueuedEvent) -> bool {
         let cleared = |part: &usize| self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= part.end());
         match &waiting.what {
-            What::Delta { part, end } => {
+            EventRole::Delta { part, end } => {
                 !self.waits() && self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= *end)
             }
-            What::RepeatsText(part) | What::RepeatsPart(part) => !self.waits() && cleared(part),
-            What::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
-            What::Call => false,
-            What::Opens | What::Annotates(_) | What::Done | What::Passes => true,
+            EventRole::RepeatsText(part) | EventRole::RepeatsPart(part) => !self.waits() && cleared(part),
+            EventRole::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
+            EventRole::Call => false,
+            EventRole::Opens | EventRole::Annotates(_) | EventRole::Done | EventRole::Passes => true,
         }
     }
 
@@ -72,7 +72,7 @@ impl ResponseStream {
     /// Releases the cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, out: &mut BytesMut) {
         let Some(at) = self.first() else { return };
-        let Some(What::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
+        let Some(EventRole::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
         let (number, end) = (*part, *end);
         let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
         let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.blocked(part.kind));
@@ -101,12 +101,12 @@ impl ResponseStream {
         let next = self.sent.len();
         let Some(item) = self.items.get_mut(item) else { return next };
         *item.place.get_or_insert_with(|| {
-            self.sent.push(Sent { id: item.id.clone(), json: None });
+            self.sent.push(EmittedItem { id: item.id.clone(), json: None });
             next
         })
     }
 
-    fn edit_place(&mut self, waiting: &Waiting, edits: &mut Edits) -> Option<usize> {
+    fn edit_place(&mut self, waiting: &QueuedEvent, edits: &mut Splices) -> Option<usize> {
         let place = self.place(waiting.item?);
         let own = waiting.document.root().get_some("output_index");
         if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
@@ -116,13 +116,13 @@ impl ResponseStream {
     }
 
     /// Writes a released event.
-    pub(super) fn emit(&mut self, waiting: &Waiting, out: &mut BytesMut) {
+    pub(super) fn emit(&mut self, waiting: &QueuedEvent, out: &mut BytesMut) {
         self.flush(out);
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = waiting.document.root();
         match &waiting.what {
-            What::Call => return,
-            What::Delta { part, end } => {
+            EventRole::Call => return,
+            EventRole::Delta { part, end } => {
                 let text = self.texts.take(*part, *end);
                 let own = root.get_some("delta").and_then(Value::text).unwrap_or_default();
                 self.released |= !text.is_empty();
@@ -133,31 +133,31 @@ impl ResponseStream {
                     replace_text(&mut edits, root, "delta", &text);
                 }
             }
-            What::RepeatsText(part) => {
+            EventRole::RepeatsText(part) => {
                 self.rest(*part, out);
                 self.edit_text(&mut edits, *part, root);
             }
-            What::RepeatsPart(part) => {
+            EventRole::RepeatsPart(part) => {
                 self.rest(*part, out);
                 if let Some(value) = root.get_some("part") {
                     self.edit_copy(&mut edits, *part, value);
                 }
             }
-            What::RepeatsItem => {
+            EventRole::RepeatsItem => {
                 self.parts_of(waiting.item).collect::<Vec<_>>().into_iter().for_each(|part| self.rest(part, out));
                 if let (Some(item), Some(value)) = (waiting.item, root.get_some("item")) {
                     self.edit_message(&mut edits, item, value);
                 }
             }
-            What::Annotates(part) => {
+            EventRole::Annotates(part) => {
                 if let (Some(part), Some(annotation)) = (self.texts.parts.get(*part), root.get_some("annotation")) {
                     annotations::shift_one(&mut edits, annotation, &part.text, &part.removals);
                 }
             }
-            What::Opens | What::Done | What::Passes => {}
+            EventRole::Opens | EventRole::Done | EventRole::Passes => {}
         }
         let place = self.edit_place(waiting, &mut edits);
-        if let (Some(place), What::RepeatsItem | What::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
+        if let (Some(place), EventRole::RepeatsItem | EventRole::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
             let json = waiting.item.and_then(|item| self.item_json(item, value)).unwrap_or_else(|| value.raw_str().to_owned());
             if let Some(sent) = self.sent.get_mut(place) {
                 sent.json = Some(json);
@@ -168,13 +168,13 @@ impl ResponseStream {
 
     /// Writes the text of a part that its deltas didn't have.
     pub(super) fn rest(&mut self, part: usize, out: &mut BytesMut) {
-        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::Part::end) else { return };
+        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::ContentPart::end) else { return };
         let text = self.texts.take(part, end);
         self.say(part, &text, out);
     }
 
     /// Sets the text of a `….done` event, which has it in one member, to the released text.
-    fn edit_text(&self, edits: &mut Edits, part: usize, event: Value<'_>) {
+    fn edit_text(&self, edits: &mut Splices, part: usize, event: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
         if let Some(own) = own.filter(|own| !own.is_text(&part.left)) {
@@ -184,10 +184,10 @@ impl ResponseStream {
     }
 
     /// Sets the text in a copy of a part to the released text.
-    fn edit_copy(&self, edits: &mut Edits, part: usize, value: Value<'_>) {
+    fn edit_copy(&self, edits: &mut Splices, part: usize, value: Value<'_>) {
         let Some(part) = self.texts.parts.get(part) else { return };
         // The very strings that were read, under whatever name.
-        let mut strings = Strings::default();
+        let mut strings = MessageStrings::default();
         let own = match part_strings(value, &mut strings) {
             Ok(()) if part.kind == TEXT => strings.texts,
             Ok(()) => strings.refusals,
@@ -205,7 +205,7 @@ impl ResponseStream {
     }
 
     /// Sets the texts in a copy of a message to the released texts.
-    pub(super) fn edit_message(&self, edits: &mut Edits, item: usize, value: Value<'_>) {
+    pub(super) fn edit_message(&self, edits: &mut Splices, item: usize, value: Value<'_>) {
         let Some(content) = value.get_some("content") else { return };
         let part_at = |index: u64, kind: usize| {
             self.texts.parts.iter().position(|part| part.item == item && part.content_index == index && part.kind == kind)
@@ -233,7 +233,7 @@ impl ResponseStream {
         }
         let read = || {
             let document = Document::parse(value.raw_bytes()).ok()?;
-            let mut edits = Edits::default();
+            let mut edits = Splices::default();
             self.edit_message(&mut edits, item, document.root());
             String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
         };
@@ -250,18 +250,18 @@ impl ResponseStream {
     }
 
     /// The items of this attempt.
-    pub(super) fn items(&self) -> &[Item] {
+    pub(super) fn items(&self) -> &[OutputItemState] {
         &self.items
     }
 }
 
 /// Sets a text, and drops its `logprobs`, which spell the removed text.
-fn replace_text(edits: &mut Edits, object: Value<'_>, name: &str, text: &str) {
+fn replace_text(edits: &mut Splices, object: Value<'_>, name: &str, text: &str) {
     edits.set_member(object, name, &quote(text));
     drop_logprobs(edits, object);
 }
 
-fn drop_logprobs(edits: &mut Edits, object: Value<'_>) {
+fn drop_logprobs(edits: &mut Splices, object: Value<'_>) {
     if let Some(logprobs) = object.get_some("logprobs") {
         edits.replace(logprobs.span(), "[]");
     }

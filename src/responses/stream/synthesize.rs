@@ -3,19 +3,19 @@
 
 use bytes::BytesMut;
 
-use super::{ResponseStream, Sent, texts::TEXT};
+use super::{EmittedItem, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
         adapter::Made,
         conversation::{Fate, Memo},
     },
     judge::call::ValidCall,
-    marks::Moment,
+    marks::MarkTime,
     openai::error::Reported,
     responses::{conversation_update, output_items::ItemKind, request::prepare::assistant_item, synthetic},
     wire::json::{
         Document, Value,
-        splice::Edits,
+        splice::Splices,
         string::{quote, quote_into},
     },
 };
@@ -54,11 +54,11 @@ impl ResponseStream {
             self.emitter.made(&kind, &members, out);
         }
         self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{item}"), out);
-        self.sent.push(Sent { id, json: Some(item) });
+        self.sent.push(EmittedItem { id, json: Some(item) });
     }
 
     /// Sends toolmark's own text as a call, because one was demanded.
-    pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: Moment, out: &mut BytesMut) {
+    pub(super) fn speak_as_call(&mut self, call: &ValidCall, moment: MarkTime, out: &mut BytesMut) {
         self.close_open(out);
         let mark = self.context.mint(call.name(), call.arguments(), moment);
         let (place, id) = (self.sent.len(), synthetic::call_item_id(&self.context));
@@ -74,7 +74,7 @@ impl ResponseStream {
         ] {
             self.emitter.made(&format!("response.{kind}"), &members, out);
         }
-        self.sent.push(Sent { id, json: Some(done) });
+        self.sent.push(EmittedItem { id, json: Some(done) });
     }
 
     /// The text part that was begun downstream and isn't done.
@@ -95,7 +95,7 @@ impl ResponseStream {
     }
 
     /// The events that end everything begun downstream, and the items as the application then has them.
-    fn closing(&self) -> (Vec<(String, String)>, Vec<Sent>) {
+    fn closing(&self) -> (Vec<(String, String)>, Vec<EmittedItem>) {
         let (mut events, mut sent) = (Vec::new(), self.sent.clone());
         for (number, item) in self.items.iter().enumerate() {
             let Some((place, own)) = item.place.and_then(|place| Some((place, sent.get_mut(place)?))) else { continue };
@@ -163,7 +163,7 @@ impl ResponseStream {
         self.begin_made(made, out);
         self.speak(made.words, out);
         let head = self.head.clone()?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = head.root();
         edits.set_member(root, "status", "\"completed\"");
         edits.set_member(root, "output", &self.output());
@@ -181,7 +181,7 @@ impl ResponseStream {
         let error = Reported::read(envelope.as_bytes()).unwrap_or_default();
         self.begin_made(&Made { words: "", model: "", created: 0, verdict: "" }, out);
         let Some(head) = self.head.clone() else { return };
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         let root = head.root();
         let code = error.code.as_deref().unwrap_or("server_error");
         edits.set_member(root, "status", "\"failed\"");
@@ -193,7 +193,7 @@ impl ResponseStream {
 }
 
 /// Disposition of an item of a rejected attempt, for later requests.
-pub(super) fn fate_of(sent: &Sent) -> Option<(String, Fate)> {
+pub(super) fn fate_of(sent: &EmittedItem) -> Option<(String, Fate)> {
     let id = Some(sent.id.clone()).filter(|id| !id.is_empty())?;
     let document = Document::parse(sent.json.clone()?.into()).ok()?;
     let root = document.root();

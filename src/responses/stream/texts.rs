@@ -23,7 +23,7 @@ pub const REFUSAL: usize = 1;
 
 /// One content part of one message.
 #[derive(Debug)]
-pub struct Part {
+pub struct ContentPart {
     /// Index of the message.
     pub item: usize,
     /// Index within the message.
@@ -42,7 +42,7 @@ pub struct Part {
     pub removals: Vec<Range<usize>>,
 }
 
-impl Part {
+impl ContentPart {
     /// End in the joined text so far.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
@@ -61,7 +61,7 @@ impl Part {
 
 /// Texts of a response, with their gates.
 #[derive(Debug, Default)]
-pub struct Texts {
+pub struct ResponseTexts {
     /// Gates of the joined texts, by kind.
     pub gates: [TextGate; 2],
     fed: [usize; 2],
@@ -73,12 +73,12 @@ pub struct Texts {
     /// Memory held by the parts (received and released text), in bytes.
     pub held_bytes: usize,
     /// Parts, in the order in which they began.
-    pub parts: Vec<Part>,
+    pub parts: Vec<ContentPart>,
     /// An earlier attempt's text was released: the next text starts a new paragraph.
     pub gap: bool,
 }
 
-impl Texts {
+impl ResponseTexts {
     /// Index of the part at this position; a new part is begun if needed.
     ///
     /// # Errors
@@ -92,9 +92,9 @@ impl Texts {
             return Err(ShapeError::Text);
         }
         let start = self.fed[kind];
-        self.held_bytes += size_of::<Part>();
+        self.held_bytes += size_of::<ContentPart>();
         let (text, left) = (String::new(), String::new());
-        self.parts.push(Part { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
+        self.parts.push(ContentPart { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
         Ok(self.parts.len() - 1)
     }
 
@@ -124,7 +124,7 @@ impl Texts {
 
     /// Judges the last part of a kind alone. `last`: no other follows.
     fn separate(&mut self, kind: usize, last: bool, context: &Context) {
-        let with_text = |part: &&Part| part.kind == kind && !part.text.is_empty();
+        let with_text = |part: &&ContentPart| part.kind == kind && !part.text.is_empty();
         let Some(part) = self.parts.iter().filter(with_text).max_by_key(|part| part.start) else { return };
         // The only part is the whole text.
         if last && part.start == 0 {

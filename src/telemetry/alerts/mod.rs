@@ -210,7 +210,7 @@ fn total(metrics: &Metrics, counts: &Counts) -> u64 {
         AlertMetric::RejectedCalls => of_tools(&|tool| tool.calls[1].value()),
         AlertMetric::FailedExecutions => of_tools(&|tool| tool.failed.value()),
         AlertMetric::RepairTokens => {
-            metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::Counter::value).sum()
+            metrics.models.all().iter().flat_map(|(_, model)| &model.repair).map(super::metrics::AtomicCounter::value).sum()
         }
     }
 }

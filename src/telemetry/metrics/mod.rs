@@ -56,9 +56,9 @@ pub const ANSWERS: [&str; 5] = ["2xx", "3xx", "4xx", "5xx", "none"];
 
 /// An atomic counter.
 #[derive(Debug, Default)]
-pub struct Counter(AtomicU64);
+pub struct AtomicCounter(AtomicU64);
 
-impl Counter {
+impl AtomicCounter {
     /// Adds to the counter.
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
@@ -74,27 +74,27 @@ impl Counter {
 #[derive(Debug, Default)]
 pub struct ToolCounters {
     /// Calls, in the order of [`CALLS`].
-    pub calls: [Counter; CALLS.len()],
+    pub calls: [AtomicCounter; CALLS.len()],
     /// Executions that succeeded.
-    pub succeeded: Counter,
+    pub succeeded: AtomicCounter,
     /// Executions that failed.
-    pub failed: Counter,
+    pub failed: AtomicCounter,
 }
 
 /// Counters of one model.
 #[derive(Debug, Default)]
 pub struct ModelCounters {
     /// Tokens of first attempts: input, output.
-    pub first: [Counter; 2],
+    pub first: [AtomicCounter; 2],
     /// Tokens of later attempts: input, output.
-    pub repair: [Counter; 2],
+    pub repair: [AtomicCounter; 2],
 }
 
 /// Counters of one upstream.
 #[derive(Debug)]
 pub struct UpstreamCounters {
     /// Attempts, in the order of [`ANSWERS`].
-    pub answers: [Counter; ANSWERS.len()],
+    pub answers: [AtomicCounter; ANSWERS.len()],
     /// Durations of the attempts.
     pub time: Histogram,
     /// Attempts without a response, or with a status of 500 or more, since the last response below 500.
@@ -111,10 +111,10 @@ impl Default for UpstreamCounters {
 #[derive(Debug)]
 struct MetricShard {
     /// By API, stream and ending.
-    requests: [[[Counter; ENDINGS.len()]; 2]; APIS.len()],
+    requests: [[[AtomicCounter; ENDINGS.len()]; 2]; APIS.len()],
     /// By code and action.
-    violations: [[Counter; ACTIONS.len()]; Code::ALL.len()],
-    repairs: [Counter; REPAIRS.len()],
+    violations: [[AtomicCounter; ACTIONS.len()]; Code::ALL.len()],
+    repairs: [AtomicCounter; REPAIRS.len()],
     overhead: Histogram,
 }
 
@@ -241,7 +241,7 @@ impl Metrics {
         &self.shards[number % SHARDS]
     }
 
-    fn sum(&self, of: impl Fn(&MetricShard) -> &Counter) -> u64 {
+    fn sum(&self, of: impl Fn(&MetricShard) -> &AtomicCounter) -> u64 {
         self.shards.iter().map(|shard| of(shard).value()).sum()
     }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::histogram::{Histogram, HistogramSnapshot, UPSTREAM_US};
-use crate::telemetry::metrics::Counter;
+use crate::telemetry::metrics::AtomicCounter;
 
 /// Outcome of an answer that the verifier might have checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -78,9 +78,9 @@ pub const TOKENS: [&str; 2] = ["input", "output"];
 /// Counters of the verifier.
 #[derive(Debug)]
 pub struct VerifierCounters {
-    outcomes: [Counter; VerifierOutcome::ALL.len()],
-    claims: [Counter; VERDICTS.len()],
-    tokens: [Counter; TOKENS.len()],
+    outcomes: [AtomicCounter; VerifierOutcome::ALL.len()],
+    claims: [AtomicCounter; VERDICTS.len()],
+    tokens: [AtomicCounter; TOKENS.len()],
     time: Histogram,
 }
 

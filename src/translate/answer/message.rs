@@ -16,14 +16,14 @@ use crate::{
     },
     translate::answer::{
         TranslateFault,
-        writer::{PartKind, Source},
+        writer::{PartKind, ReasoningSource},
     },
     wire::json::Value,
 };
 
 /// Source of a message.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::translate) enum Form {
+pub(in crate::translate) enum MessageKind {
     /// A buffered answer.
     Message,
     /// A stream event.
@@ -31,17 +31,17 @@ pub(in crate::translate) enum Form {
 }
 
 /// A non-empty text.
-pub(in crate::translate) type Piece<'d> = (PartKind, Cow<'d, str>);
+pub(in crate::translate) type TextPiece<'d> = (PartKind, Cow<'d, str>);
 
 /// Contents of a message, in the order in which they are sent.
 #[derive(Default)]
-struct Pieces<'d> {
-    thoughts: Vec<Piece<'d>>,
-    texts: Vec<Piece<'d>>,
-    refusals: Vec<Piece<'d>>,
+struct MessageParts<'d> {
+    thoughts: Vec<TextPiece<'d>>,
+    texts: Vec<TextPiece<'d>>,
+    refusals: Vec<TextPiece<'d>>,
 }
 
-impl<'d> Pieces<'d> {
+impl<'d> MessageParts<'d> {
     fn push(&mut self, kind: PartKind, value: Value<'d>) {
         let Some(text) = value.text().filter(|text| !text.is_empty()) else { return };
         let pieces = match kind {
@@ -88,7 +88,7 @@ impl<'d> Pieces<'d> {
 
     /// Reads reasoning parts of Mistral and Databricks.
     fn thinking(&mut self, part: Value<'d>) {
-        const KIND: PartKind = PartKind::Reasoning(Source::Thinking);
+        const KIND: PartKind = PartKind::Reasoning(ReasoningSource::Thinking);
         for thoughts in ["thinking", "summary", "text", "content", "reasoning"].iter().filter_map(|name| part.get(name)) {
             self.push(KIND, thoughts);
             for thought in thoughts.items() {
@@ -104,22 +104,22 @@ impl<'d> Pieces<'d> {
 /// [`TranslateFault`] for content that would be lost.
 pub(in crate::translate) fn read<'d>(
     message: Value<'d>,
-    form: Form,
+    form: MessageKind,
     assembler: &mut Assembler,
     known: impl Fn(&str) -> bool,
-) -> Result<Vec<Piece<'d>>, TranslateFault> {
+) -> Result<Vec<TextPiece<'d>>, TranslateFault> {
     if is_ambiguous(message) {
         return Err(TranslateFault::Unknown("a message with two members of one name"));
     }
-    let mut pieces = Pieces::default();
+    let mut pieces = MessageParts::default();
     for member in message.members() {
         let value = member.value;
         match (&*member.name(), form) {
             ("content", _) => pieces.content(value)?,
             ("refusal", _) => strings_of(value)?.into_iter().for_each(|text| pieces.push(PartKind::Refusal, text)),
             ("audio", _) => silent(value)?,
-            ("tool_calls", Form::Message) => assembler.handle_whole(value)?,
-            ("tool_calls", Form::Delta) if !is_nothing(value) => assembler.handle(value, &known)?,
+            ("tool_calls", MessageKind::Message) => assembler.handle_whole(value)?,
+            ("tool_calls", MessageKind::Delta) if !is_nothing(value) => assembler.handle(value, &known)?,
             ("function_call", _) if !is_nothing(value) => assembler.handle_legacy(value)?,
             ("tool_calls" | "function_call", _) => {}
             _ => {}
@@ -128,13 +128,13 @@ pub(in crate::translate) fn read<'d>(
     refuse_calls_beside(message, &places::MESSAGE, None)?;
     let reasoning = message.get("reasoning_content").filter(|value| !is_nothing(*value));
     if let Some(reasoning) = reasoning {
-        pieces.push(PartKind::Reasoning(Source::ReasoningContent), reasoning);
+        pieces.push(PartKind::Reasoning(ReasoningSource::ReasoningContent), reasoning);
     }
     // Some say the same under both names.
     if let Some(value) = message.get("reasoning").filter(|value| reasoning.is_none_or(|other| other.text() != value.text())) {
-        pieces.push(PartKind::Reasoning(Source::Reasoning), value);
+        pieces.push(PartKind::Reasoning(ReasoningSource::Reasoning), value);
     }
-    let Pieces { thoughts, texts, refusals } = pieces;
+    let MessageParts { thoughts, texts, refusals } = pieces;
     Ok(thoughts.into_iter().chain(texts).chain(refusals).collect())
 }
 

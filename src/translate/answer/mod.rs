@@ -21,12 +21,12 @@ use crate::{
             places::refuse_calls_beside,
         },
     },
-    judge::call::turn::Ending as TurnEnding,
+    judge::call::turn::FinishReason as TurnEnding,
     wire::json::{Document, Value, string::quote},
 };
-use message::Form;
+use message::MessageKind;
 use usage::usage;
-use writer::{Ending, Output};
+use writer::{AnswerEnding, ResponseWriter};
 
 pub use crate::exchange::answer_error::Fault as TranslateFault;
 
@@ -77,12 +77,12 @@ impl Origin {
     }
 
     /// The response object. `ending`: `None` before the end; `output`, `usage`: JSON; `model`: as in the answer.
-    pub(super) fn response(&self, ending: Option<Ending>, output: &str, usage: Option<&str>, model: Option<&str>) -> String {
+    pub(super) fn response(&self, ending: Option<AnswerEnding>, output: &str, usage: Option<&str>, model: Option<&str>) -> String {
         let details = match ending {
-            Some(Ending::Cut(reason)) => format!(r#"{{"reason":"{reason}"}}"#),
-            Some(Ending::Complete) | None => "null".to_owned(),
+            Some(AnswerEnding::Cut(reason)) => format!(r#"{{"reason":"{reason}"}}"#),
+            Some(AnswerEnding::Complete) | None => "null".to_owned(),
         };
-        let status = ending.map_or("in_progress", Ending::status);
+        let status = ending.map_or("in_progress", AnswerEnding::status);
         let Self { id, created_at, echo, .. } = self;
         let (model, usage) = (model.map_or_else(|| self.model.clone(), quote), usage.unwrap_or("null"));
         format!(
@@ -125,8 +125,8 @@ pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     check_choice(choice, &places::CHOICE, choice.get("message"))?;
     let message = choice.get("message").filter(|message| message.is_object());
     let message = message.ok_or(TranslateFault::Unknown("a choice without a message"))?;
-    let (mut assembler, mut output) = (Assembler::new(usize::MAX), Output::new(&origin.id, Form::Message));
-    for (kind, text) in message::read(message, Form::Message, &mut assembler, |name| origin.knows(name))? {
+    let (mut assembler, mut output) = (Assembler::new(usize::MAX), ResponseWriter::new(&origin.id, MessageKind::Message));
+    for (kind, text) in message::read(message, MessageKind::Message, &mut assembler, |name| origin.knows(name))? {
         output.piece(kind, &text, &mut |_| {})?;
     }
     let ending = ending(finish_of(choice).as_deref())?;
@@ -201,12 +201,12 @@ pub(super) fn check_choice(choice: Value<'_>, own: &[&str], original: Option<Val
 }
 
 /// Ending of the answer, by its `finish_reason`.
-pub(super) fn ending(finish_reason: Option<&str>) -> Result<Ending, TranslateFault> {
+pub(super) fn ending(finish_reason: Option<&str>) -> Result<AnswerEnding, TranslateFault> {
     match finish_reason.map_or(TurnEnding::Complete, TurnEnding::of_finish) {
-        TurnEnding::Length => Ok(Ending::Cut("max_output_tokens")),
-        TurnEnding::ContentFilter => Ok(Ending::Cut("content_filter")),
+        TurnEnding::Length => Ok(AnswerEnding::Cut("max_output_tokens")),
+        TurnEnding::ContentFilter => Ok(AnswerEnding::Cut("content_filter")),
         TurnEnding::Broken => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
-        TurnEnding::Complete | TurnEnding::Refusal => Ok(Ending::Complete),
+        TurnEnding::Complete | TurnEnding::Refusal => Ok(AnswerEnding::Complete),
     }
 }
 

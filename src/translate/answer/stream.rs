@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::message::{self, Form};
+use super::message::{self, MessageKind};
 use crate::{
     chat::{
         assembler::{AssembleError, Assembler},
@@ -19,18 +19,18 @@ use crate::{
     exchange::{context::Context, text::place::is_nothing},
     translate::answer::{
         self, Origin, SEVERAL, TranslateFault,
-        writer::{Ending, Output},
+        writer::{AnswerEnding, ResponseWriter},
     },
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 /// Translator of one chat stream.
 pub struct StreamTranslator {
     origin: Origin,
-    output: Output,
+    output: ResponseWriter,
     assembler: Assembler,
     /// The events that begin an answer were sent.
     begun: bool,
@@ -51,7 +51,7 @@ pub struct StreamTranslator {
 impl StreamTranslator {
     /// `held_bytes_max`: limit for one call's arguments, in bytes.
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
-        let output = Output::new(&origin.id, Form::Delta);
+        let output = ResponseWriter::new(&origin.id, MessageKind::Delta);
         let assembler = Assembler::new(held_bytes_max);
         Self {
             origin,
@@ -84,7 +84,7 @@ impl StreamTranslator {
     ///
     /// # Errors
     /// [`TranslateFault`]: the stream must be aborted, with an error downstream.
-    pub fn handle(&mut self, event: Event, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    pub fn handle(&mut self, event: SseEvent, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         if self.done {
             return Ok(());
         }
@@ -129,7 +129,7 @@ impl StreamTranslator {
     ///
     /// # Errors
     /// [`TranslateFault::Cut`] if the answer is incomplete.
-    pub fn finish(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    pub fn finish(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         match (self.done, &self.finish_reason) {
             (true, _) => Ok(()),
             (false, None) => Err(TranslateFault::Cut),
@@ -138,7 +138,7 @@ impl StreamTranslator {
     }
 
     /// True if an event without choices belongs to the answer.
-    fn choiceless(&self, root: Value<'_>, event: &Event) -> Result<bool, TranslateFault> {
+    fn choiceless(&self, root: Value<'_>, event: &SseEvent) -> Result<bool, TranslateFault> {
         let flat_error = root.get("choices").is_none() && root.get("message").is_some();
         if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
             return Err(TranslateFault::Reported(root.raw_str().to_owned()));
@@ -147,7 +147,7 @@ impl StreamTranslator {
         Ok(root.get("choices").is_some() || event.name.is_none() || root.get_some("usage").is_some())
     }
 
-    fn begin(&mut self, each: &mut dyn FnMut(Event)) {
+    fn begin(&mut self, each: &mut dyn FnMut(SseEvent)) {
         if std::mem::replace(&mut self.begun, true) {
             return;
         }
@@ -157,7 +157,7 @@ impl StreamTranslator {
         self.output.emit("response.in_progress", &members, each);
     }
 
-    fn choice(&mut self, choice: Value<'_>, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    fn choice(&mut self, choice: Value<'_>, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         answer::check_choice(choice, &places::CHOICE_OF_EVENT, None)?;
         self.spoken = true;
         if let Some(delta) = delta_of(choice) {
@@ -165,7 +165,7 @@ impl StreamTranslator {
                 return Err(AssembleError::Text.into());
             }
             let Self { assembler, origin, .. } = self;
-            for (kind, text) in message::read(delta, Form::Delta, assembler, |name| origin.knows(name))? {
+            for (kind, text) in message::read(delta, MessageKind::Delta, assembler, |name| origin.knows(name))? {
                 self.output.piece(kind, &text, each)?;
             }
         }
@@ -183,7 +183,7 @@ impl StreamTranslator {
         Ok(())
     }
 
-    fn conclude(&mut self, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    fn conclude(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         if !self.spoken {
             return Err(TranslateFault::Cut);
         }
@@ -195,8 +195,8 @@ impl StreamTranslator {
         self.output.end(self.assembler.slots(), ending, each)?;
         let response = self.origin.response(Some(ending), &self.output.items(), self.usage.as_deref(), self.model.as_deref());
         let kind = match ending {
-            Ending::Complete => "response.completed",
-            Ending::Cut(_) => "response.incomplete",
+            AnswerEnding::Complete => "response.completed",
+            AnswerEnding::Cut(_) => "response.incomplete",
         };
         self.output.emit(kind, &format!("\"response\":{response}"), each);
         Ok(())

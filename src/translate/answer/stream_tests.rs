@@ -10,15 +10,15 @@ use crate::{
         answer,
         tests::{ID, origin},
     },
-    wire::sse::{Event, Parser},
+    wire::sse::{SseEvent, SseParser},
 };
 
 const HELD_BYTES_MAX: usize = 4096;
 
 /// What comes out for these bytes, event by event.
-pub(in crate::translate) fn streamed(chat: &[u8]) -> Result<Vec<Event>, TranslateFault> {
+pub(in crate::translate) fn streamed(chat: &[u8]) -> Result<Vec<SseEvent>, TranslateFault> {
     let (mut events, mut out) = (Vec::new(), Vec::new());
-    let mut parser = Parser::default();
+    let mut parser = SseParser::default();
     parser.handle(Bytes::copy_from_slice(chat), |event| events.push(event)).unwrap();
     events.extend(parser.finish());
     let mut translator = StreamTranslator::new(origin(), HELD_BYTES_MAX);
@@ -30,9 +30,9 @@ pub(in crate::translate) fn streamed(chat: &[u8]) -> Result<Vec<Event>, Translat
 }
 
 /// The response object at the end. Everything that was said on the way is held against it.
-pub(in crate::translate) fn folded(events: &[Event]) -> Value {
+pub(in crate::translate) fn folded(events: &[SseEvent]) -> Value {
     let (mut open, mut done): (Value, Vec<Value>) = (Value::Null, Vec::new());
-    let events: Vec<&Event> = events.iter().filter(|event| event.data.is_some()).collect();
+    let events: Vec<&SseEvent> = events.iter().filter(|event| event.data.is_some()).collect();
     let mut last = Value::Null;
     for (at, event) in events.iter().enumerate() {
         let data: Value = serde_json::from_slice(event.data.as_ref().unwrap()).unwrap();

@@ -9,12 +9,12 @@
 
 use bytes::Bytes;
 
-use super::message::Form;
+use super::message::MessageKind;
 use crate::{
-    chat::assembler::Slot,
+    chat::assembler::PartialCall,
     judge::call::{Arguments, CallKind},
     translate::answer::TranslateFault,
-    wire::{json::string::quote, sse::Event},
+    wire::{json::string::quote, sse::SseEvent},
 };
 
 /// Limit for all texts of one answer, in bytes: the last event repeats them.
@@ -24,7 +24,7 @@ const PARTS_MAX: usize = 4096;
 
 /// Member in which a chat upstream sends reasoning. The item's id records it for later requests.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::translate) enum Source {
+pub(in crate::translate) enum ReasoningSource {
     /// `reasoning_content`
     ReasoningContent,
     /// `reasoning`
@@ -33,7 +33,7 @@ pub(in crate::translate) enum Source {
     Thinking,
 }
 
-impl Source {
+impl ReasoningSource {
     const ALL: [Self; 3] = [Self::ReasoningContent, Self::Reasoning, Self::Thinking];
 
     fn prefix(self) -> &'static str {
@@ -46,8 +46,8 @@ impl Source {
 }
 
 /// Source of a reasoning item, by its id; `None` if the item wasn't made here.
-pub(in crate::translate) fn source_of_id(id: &str) -> Option<Source> {
-    Source::ALL.into_iter().find(|source| id.starts_with(source.prefix()))
+pub(in crate::translate) fn source_of_id(id: &str) -> Option<ReasoningSource> {
+    ReasoningSource::ALL.into_iter().find(|source| id.starts_with(source.prefix()))
 }
 
 /// Kind of a text.
@@ -58,7 +58,7 @@ pub(in crate::translate) enum PartKind {
     /// A refusal.
     Refusal,
     /// Reasoning.
-    Reasoning(Source),
+    Reasoning(ReasoningSource),
 }
 
 impl PartKind {
@@ -84,14 +84,14 @@ impl PartKind {
 
 /// Ending of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::translate) enum Ending {
+pub(in crate::translate) enum AnswerEnding {
     /// A normal end.
     Complete,
     /// Truncated, for this reason.
     Cut(&'static str),
 }
 
-impl Ending {
+impl AnswerEnding {
     pub(in crate::translate) fn status(self) -> &'static str {
         match self {
             Self::Complete => "completed",
@@ -101,7 +101,7 @@ impl Ending {
 }
 
 /// The item that is being written.
-struct Open {
+struct OpenItem {
     /// Kind of the part that is being written.
     kind: PartKind,
     text: String,
@@ -110,19 +110,19 @@ struct Open {
 }
 
 /// Output items and events of one answer.
-pub(in crate::translate) struct Output {
+pub(in crate::translate) struct ResponseWriter {
     id: String,
-    form: Form,
+    form: MessageKind,
     items: Vec<String>,
-    open: Option<Open>,
+    open: Option<OpenItem>,
     sequence: u64,
     bytes: usize,
     parts: usize,
 }
 
-impl Output {
+impl ResponseWriter {
     /// `id`: that of the answer. Events are written for deltas only.
-    pub(in crate::translate) fn new(id: &str, form: Form) -> Self {
+    pub(in crate::translate) fn new(id: &str, form: MessageKind) -> Self {
         Self { id: id.to_owned(), form, items: Vec::new(), open: None, sequence: 0, bytes: 0, parts: 0 }
     }
 
@@ -132,22 +132,22 @@ impl Output {
     }
 
     /// Writes an event. `members`: JSON, without braces.
-    pub(in crate::translate) fn emit(&mut self, kind: &str, members: &str, each: &mut dyn FnMut(Event)) {
-        if self.form == Form::Message {
+    pub(in crate::translate) fn emit(&mut self, kind: &str, members: &str, each: &mut dyn FnMut(SseEvent)) {
+        if self.form == MessageKind::Message {
             return;
         }
         let raw = format!("event: {kind}\ndata: {{\"type\":\"{kind}\",\"sequence_number\":{},{members}}}\n\n", self.sequence);
         self.sequence += 1;
         let raw = Bytes::from(raw);
         let data = raw.slice("event: ".len() + kind.len() + "\ndata: ".len()..raw.len() - 2);
-        each(Event { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
+        each(SseEvent { raw, data: Some(data), name: Some(Bytes::copy_from_slice(kind.as_bytes())), plain: false });
     }
 
     /// Adds a piece of text.
     ///
     /// # Errors
     /// [`TranslateFault::Unknown`] if the answer is too long.
-    pub(in crate::translate) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    pub(in crate::translate) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         self.bytes += text.len();
         if self.bytes > TEXT_BYTES_MAX {
             return Err(TranslateFault::Unknown("more text than an answer may have"));
@@ -169,7 +169,7 @@ impl Output {
     }
 
     /// Opens a part of this kind, in the open item if it belongs there.
-    fn turn_to(&mut self, kind: PartKind, each: &mut dyn FnMut(Event)) {
+    fn turn_to(&mut self, kind: PartKind, each: &mut dyn FnMut(SseEvent)) {
         let spoken = |kind| matches!(kind, PartKind::Text | PartKind::Refusal);
         if self.open.as_ref().is_some_and(|open| spoken(open.kind) && spoken(kind)) {
             self.close_part(each);
@@ -177,8 +177,8 @@ impl Output {
                 open.kind = kind;
             }
         } else {
-            self.close(Ending::Complete, each);
-            self.open = Some(Open { kind, text: String::new(), parts: Vec::new() });
+            self.close(AnswerEnding::Complete, each);
+            self.open = Some(OpenItem { kind, text: String::new(), parts: Vec::new() });
             let members = format!(r#""output_index":{},"item":{}"#, self.items.len(), self.item("in_progress"));
             self.emit("response.output_item.added", &members, each);
         }
@@ -186,7 +186,7 @@ impl Output {
         self.emit("response.content_part.added", &members, each);
     }
 
-    fn close_part(&mut self, each: &mut dyn FnMut(Event)) {
+    fn close_part(&mut self, each: &mut dyn FnMut(SseEvent)) {
         let place = self.place();
         let Some(open) = &mut self.open else { return };
         let (kind, text) = (open.kind, std::mem::take(&mut open.text));
@@ -201,7 +201,7 @@ impl Output {
         self.emit("response.content_part.done", &format!(r#"{place},"part":{part}"#), each);
     }
 
-    fn close(&mut self, ending: Ending, each: &mut dyn FnMut(Event)) {
+    fn close(&mut self, ending: AnswerEnding, each: &mut dyn FnMut(SseEvent)) {
         if self.open.is_none() {
             return;
         }
@@ -211,14 +211,14 @@ impl Output {
         self.done(item, each);
     }
 
-    fn done(&mut self, item: String, each: &mut dyn FnMut(Event)) {
+    fn done(&mut self, item: String, each: &mut dyn FnMut(SseEvent)) {
         self.emit("response.output_item.done", &format!(r#""output_index":{},"item":{item}"#, self.items.len()), each);
         self.items.push(item);
     }
 
     fn item_id(&self) -> String {
         let prefix = match &self.open {
-            Some(Open { kind: PartKind::Reasoning(source), .. }) => source.prefix(),
+            Some(OpenItem { kind: PartKind::Reasoning(source), .. }) => source.prefix(),
             _ => "msg_",
         };
         format!("{prefix}{}_{}", self.id, self.items.len())
@@ -234,7 +234,7 @@ impl Output {
     fn item(&self, status: &str) -> String {
         let (id, content) = (self.item_id(), self.open.as_ref().map(|open| open.parts.join(",")).unwrap_or_default());
         match &self.open {
-            Some(Open { kind: PartKind::Reasoning(_), .. }) => {
+            Some(OpenItem { kind: PartKind::Reasoning(_), .. }) => {
                 format!(r#"{{"type":"reasoning","id":"{id}","summary":[],"content":[{content}]}}"#)
             }
             _ => format!(r#"{{"type":"message","id":"{id}","status":"{status}","role":"assistant","content":[{content}]}}"#),
@@ -245,13 +245,18 @@ impl Output {
     ///
     /// # Errors
     /// [`TranslateFault::Unknown`] for a call that can't be written unchanged.
-    pub(in crate::translate) fn end(&mut self, slots: &[Slot], ending: Ending, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
-        self.close(if slots.is_empty() { ending } else { Ending::Complete }, each);
+    pub(in crate::translate) fn end(
+        &mut self,
+        slots: &[PartialCall],
+        ending: AnswerEnding,
+        each: &mut dyn FnMut(SseEvent),
+    ) -> Result<(), TranslateFault> {
+        self.close(if slots.is_empty() { ending } else { AnswerEnding::Complete }, each);
         let last = slots.len().saturating_sub(1);
-        slots.iter().enumerate().try_for_each(|(at, slot)| self.call(slot, if at == last { ending } else { Ending::Complete }, each))
+        slots.iter().enumerate().try_for_each(|(at, slot)| self.call(slot, if at == last { ending } else { AnswerEnding::Complete }, each))
     }
 
-    fn call(&mut self, slot: &Slot, ending: Ending, each: &mut dyn FnMut(Event)) -> Result<(), TranslateFault> {
+    fn call(&mut self, slot: &PartialCall, ending: AnswerEnding, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
         let call = slot.call();
         let custom = call.kind == CallKind::Custom;
         let text = match call.arguments {

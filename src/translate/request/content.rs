@@ -8,7 +8,7 @@ use crate::{
 
 /// Author of a content; chat allows different parts for each.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::translate) enum Speaker {
+pub(in crate::translate) enum ContentRole {
     /// Texts, images, sounds and files.
     User,
     /// Texts.
@@ -21,7 +21,7 @@ pub(in crate::translate) enum Speaker {
 ///
 /// # Errors
 /// [`Untranslatable`] for parts that chat doesn't allow there.
-pub(in crate::translate) fn content(content: Value<'_>, speaker: Speaker, param: &str) -> Result<String, Untranslatable> {
+pub(in crate::translate) fn content(content: Value<'_>, speaker: ContentRole, param: &str) -> Result<String, Untranslatable> {
     if content.is_string() {
         return Ok(content.raw_str().to_owned());
     }
@@ -34,12 +34,12 @@ pub(in crate::translate) fn content(content: Value<'_>, speaker: Speaker, param:
     Ok(if parts.is_empty() { "\"\"".to_owned() } else { format!("[{}]", parts.join(",")) })
 }
 
-fn part(part: Value<'_>, speaker: Speaker, param: &str) -> Result<String, Untranslatable> {
+fn part(part: Value<'_>, speaker: ContentRole, param: &str) -> Result<String, Untranslatable> {
     match (&*kind_of(part, param)?, speaker) {
         ("input_text" | "output_text", _) => Ok(format!(r#"{{"type":"text","text":{}}}"#, string(part, "text", param)?.raw_str())),
-        ("input_image", Speaker::User) => image(part, param),
-        ("input_file", Speaker::User) => file(part, param),
-        ("input_audio", Speaker::User) => Ok(part.raw_str().to_owned()),
+        ("input_image", ContentRole::User) => image(part, param),
+        ("input_file", ContentRole::User) => file(part, param),
+        ("input_audio", ContentRole::User) => Ok(part.raw_str().to_owned()),
         (kind, _) => Err(Untranslatable::uncarried(param, kind)),
     }
 }
@@ -63,7 +63,7 @@ fn file(part: Value<'_>, param: &str) -> Result<String, Untranslatable> {
 
 /// Texts and refusals of an assistant message, each a string.
 #[derive(Debug, Default)]
-pub(in crate::translate) struct Said<'d> {
+pub(in crate::translate) struct AssistantContent<'d> {
     pub texts: Vec<Value<'d>>,
     pub refusals: Vec<Value<'d>>,
 }
@@ -72,8 +72,8 @@ pub(in crate::translate) struct Said<'d> {
 ///
 /// # Errors
 /// [`Untranslatable`] for parts that don't belong in an assistant message.
-pub(in crate::translate) fn said<'d>(content: Value<'d>, param: &str) -> Result<Said<'d>, Untranslatable> {
-    let mut said = Said::default();
+pub(in crate::translate) fn said<'d>(content: Value<'d>, param: &str) -> Result<AssistantContent<'d>, Untranslatable> {
+    let mut said = AssistantContent::default();
     if content.is_string() {
         said.texts.push(content);
         return Ok(said);

@@ -1,7 +1,7 @@
 //! `instructions` and `input` as chat's `messages`.
 //!
 //! Chat demands that the outputs of an assistant's calls follow it at once; Responses items may stand in nearly
-//! any order. So a run of assistant items becomes one [`Turn`], each output finds its call first, and the
+//! any order. So a run of assistant items becomes one [`PendingTurn`], each output finds its call first, and the
 //! outputs leave behind their turn, in the order of its calls. Source: docs/wire-facts.md#chat-requests and
 //! #responses-requests. Pure.
 
@@ -11,12 +11,12 @@ use std::{
 };
 
 use super::{
-    content::{Said, Speaker, content, said, string},
+    content::{AssistantContent, ContentRole, content, said, string},
     tools::kind_of,
 };
 use crate::{
     translate::{
-        answer::writer::{Source, source_of_id},
+        answer::writer::{ReasoningSource, source_of_id},
         request::{Untranslatable, push_member},
     },
     wire::json::{Value, string::quote},
@@ -27,7 +27,7 @@ use crate::{
 /// # Errors
 /// [`Untranslatable`] for items that chat doesn't have, and for calls without outputs or outputs without calls.
 pub(in crate::translate) fn messages(root: Value<'_>) -> Result<String, Untranslatable> {
-    let mut history = History::default();
+    let mut history = MessagesBuilder::default();
     if let Some(instructions) = root.get_some("instructions") {
         if !instructions.is_string() {
             return Err(Untranslatable::malformed("instructions", "a string"));
@@ -45,37 +45,37 @@ pub(in crate::translate) fn messages(root: Value<'_>) -> Result<String, Untransl
 }
 
 #[derive(Default)]
-struct History<'d> {
-    past: Vec<Turn<'d>>,
-    last: Turn<'d>,
+struct MessagesBuilder<'d> {
+    past: Vec<PendingTurn<'d>>,
+    last: PendingTurn<'d>,
     /// Calls without an output so far, by id: index of the turn, and of the call in it.
     waiting: HashMap<Cow<'d, str>, VecDeque<(usize, usize)>>,
 }
 
 /// One assistant turn (empty at the start), and the other messages that follow it.
 #[derive(Default)]
-struct Turn<'d> {
-    /// By [`Source`]: `reasoning_content`, `reasoning`.
+struct PendingTurn<'d> {
+    /// By [`ReasoningSource`]: `reasoning_content`, `reasoning`.
     reasoning: [String; 2],
     /// Each with the number of messages before it.
     texts: Vec<(usize, Value<'d>)>,
     messages: usize,
     refusal: String,
-    calls: Vec<Call<'d>>,
+    calls: Vec<PendingCall<'d>>,
     /// An output has arrived since the turn began.
     interrupted: bool,
     /// The messages after the turn, JSON.
     others: Vec<String>,
 }
 
-struct Call<'d> {
+struct PendingCall<'d> {
     id: Cow<'d, str>,
     json: String,
     /// The content of the tool message, JSON.
     output: Option<String>,
 }
 
-impl<'d> History<'d> {
+impl<'d> MessagesBuilder<'d> {
     fn message(&mut self, role: &str, content: &str) {
         self.last.others.push(format!(r#"{{"role":"{role}","content":{content}}}"#));
     }
@@ -113,10 +113,10 @@ impl<'d> History<'d> {
         let inner_param = format!("{param}.content");
         let role = item.get("role").and_then(Value::text);
         match role.as_deref() {
-            Some("user") => self.message("user", &content(inner, Speaker::User, &inner_param)?),
-            Some("system" | "developer") => self.message("system", &content(inner, Speaker::System, &inner_param)?),
+            Some("user") => self.message("user", &content(inner, ContentRole::User, &inner_param)?),
+            Some("system" | "developer") => self.message("system", &content(inner, ContentRole::System, &inner_param)?),
             Some("assistant") => {
-                let Said { texts, refusals } = said(inner, &inner_param)?;
+                let AssistantContent { texts, refusals } = said(inner, &inner_param)?;
                 let turn = self.turn(|turn| turn.interrupted && turn.calls.iter().all(|call| call.output.is_some()));
                 turn.texts.extend(texts.into_iter().map(|text| (turn.messages, text)));
                 turn.messages += 1;
@@ -130,9 +130,9 @@ impl<'d> History<'d> {
     /// Adds reasoning to the turn, but only if [`crate::translate::answer::writer`] made it from a chat upstream's reasoning.
     fn reasoned(&mut self, item: Value<'d>) {
         let place = match item.get("id").and_then(Value::text).and_then(|id| source_of_id(&id)) {
-            Some(Source::ReasoningContent) => 0,
-            Some(Source::Reasoning) => 1,
-            Some(Source::Thinking) | None => return,
+            Some(ReasoningSource::ReasoningContent) => 0,
+            Some(ReasoningSource::Reasoning) => 1,
+            Some(ReasoningSource::Thinking) | None => return,
         };
         let parts = item.get("content").into_iter().flat_map(Value::items);
         let text: String = parts.filter_map(|part| part.get("text").and_then(Value::text)).collect();
@@ -149,7 +149,7 @@ impl<'d> History<'d> {
         let json = format!(r#"{{"id":{},"type":"{kind}","{kind}":{body}}}"#, id.raw_str());
         let id = id.text().unwrap_or_default();
         let turn = self.turn(|turn| turn.interrupted);
-        turn.calls.push(Call { id: id.clone(), json, output: None });
+        turn.calls.push(PendingCall { id: id.clone(), json, output: None });
         let place = turn.calls.len() - 1;
         self.waiting.entry(id).or_default().push_back((self.past.len(), place));
         Ok(())
@@ -159,7 +159,7 @@ impl<'d> History<'d> {
         let id = string(item, "call_id", param)?.text().unwrap_or_default();
         let param = format!("{param}.output");
         let output = item.get("output").ok_or_else(|| Untranslatable::malformed(&*param, "a string or an array"))?;
-        let output = content(output, Speaker::Tool, &param)?;
+        let output = content(output, ContentRole::Tool, &param)?;
         // Ids may come again in a later turn: the call that has waited longest is meant.
         let found = self.waiting.get_mut(&id).and_then(VecDeque::pop_front);
         let call = found.and_then(|(number, place)| {
@@ -173,7 +173,7 @@ impl<'d> History<'d> {
     }
 
     /// The turn that the next item belongs to: the last one, or a new one if that is over.
-    fn turn(&mut self, over: impl FnOnce(&Turn<'d>) -> bool) -> &mut Turn<'d> {
+    fn turn(&mut self, over: impl FnOnce(&PendingTurn<'d>) -> bool) -> &mut PendingTurn<'d> {
         if !self.last.others.is_empty() || over(&self.last) {
             self.past.push(std::mem::take(&mut self.last));
         }
@@ -189,14 +189,14 @@ impl<'d> History<'d> {
     }
 }
 
-impl Turn<'_> {
+impl PendingTurn<'_> {
     fn write(self, messages: &mut Vec<String>) -> Result<(), Untranslatable> {
         let content = self.content();
         // Thoughts alone are no message.
         if content.is_some() || !self.refusal.is_empty() || !self.calls.is_empty() {
             messages.push(self.message(content.as_deref()));
         }
-        for Call { id, output, .. } in &self.calls {
+        for PendingCall { id, output, .. } in &self.calls {
             let missing = || Untranslatable::new("input", format!("No tool output found for function call {id}."));
             let output = output.as_ref().ok_or_else(missing)?;
             messages.push(format!(r#"{{"role":"tool","tool_call_id":{},"content":{output}}}"#, quote(id)));

@@ -58,14 +58,14 @@ pub fn request(document: &Document) -> Result<Bytes, Untranslatable> {
         return Err(Untranslatable::new("input", "`input` is missing"));
     }
     let has_tools = root.get_some("tools").is_some_and(|tools| !tools.is_array() || tools.items().next().is_some());
-    let mut chat = Members::default();
+    let mut chat = ChatMembers::default();
     for member in root.members().filter(|member| !member.value.is_null()) {
         translate(&mut chat, root, &member.name(), member.value, has_tools)?;
     }
     Ok(chat.object().into())
 }
 
-fn translate(chat: &mut Members, root: Value<'_>, name: &str, value: Value<'_>, has_tools: bool) -> Result<(), Untranslatable> {
+fn translate(chat: &mut ChatMembers, root: Value<'_>, name: &str, value: Value<'_>, has_tools: bool) -> Result<(), Untranslatable> {
     match name {
         "input" => chat.push("messages", &messages::messages(root)?),
         // Those go with `input`; of the others nothing is kept, and so they mean nothing.
@@ -100,7 +100,7 @@ fn translate(chat: &mut Members, root: Value<'_>, name: &str, value: Value<'_>, 
     }
 }
 
-fn text(chat: &mut Members, text: Value<'_>) -> Result<(), Untranslatable> {
+fn text(chat: &mut ChatMembers, text: Value<'_>) -> Result<(), Untranslatable> {
     if !text.is_object() {
         return Err(Untranslatable::malformed("text", "an object"));
     }
@@ -121,7 +121,7 @@ fn text(chat: &mut Members, text: Value<'_>) -> Result<(), Untranslatable> {
     }
 }
 
-fn reasoning(chat: &mut Members, reasoning: Value<'_>) -> Result<(), Untranslatable> {
+fn reasoning(chat: &mut ChatMembers, reasoning: Value<'_>) -> Result<(), Untranslatable> {
     if !reasoning.is_object() {
         return Err(Untranslatable::malformed("reasoning", "an object"));
     }
@@ -155,12 +155,12 @@ pub(super) fn push_member(out: &mut String, name: &str, value: &str) {
 
 /// The members of the chat request.
 #[derive(Default)]
-struct Members {
+struct ChatMembers {
     text: String,
     names: Vec<String>,
 }
 
-impl Members {
+impl ChatMembers {
     /// `value`: JSON.
     fn push(&mut self, name: &str, value: &str) -> Result<(), Untranslatable> {
         // A request may bring a member that has this name in chat only, beside the one that becomes it.

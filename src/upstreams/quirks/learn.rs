@@ -7,7 +7,7 @@ use crate::openai::error::Reported;
 
 /// Quirk learnt from an error.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum Lesson {
+pub enum LearnedQuirk {
     /// This parameter is refused, as a path of `drop`; toolmark enforces it itself or it changes no answer, so it can be dropped.
     Refuses(&'static str),
     /// Tools are refused altogether.
@@ -64,12 +64,12 @@ const NO_TOOLS: [&str; 12] = [
 ];
 
 /// Learns a quirk from an error with this status, if it shows one.
-pub fn lesson(status: u16, error: &Reported) -> Option<Lesson> {
+pub fn lesson(status: u16, error: &Reported) -> Option<LearnedQuirk> {
     let words = error.message.to_lowercase();
     // llama.cpp reports it with status 500, OpenRouter with 404.
     let no_tools = NO_TOOLS.iter().any(|refusal| words.contains(refusal)) || words.contains("--enable-auto-tool-choice");
     if no_tools && matches!(status, 400 | 404 | 422 | 500 | 501) {
-        return Some(Lesson::NoTools);
+        return Some(LearnedQuirk::NoTools);
     }
     if !matches!(status, 400 | 422) || !REFUSALS.iter().any(|refusal| words.contains(refusal)) {
         return None;
@@ -80,7 +80,7 @@ pub fn lesson(status: u16, error: &Reported) -> Option<Lesson> {
         own || words.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_')).any(|word| word == name)
     };
     let (_, path) = LEARNT.iter().find(|(name, _)| named(name))?;
-    Some(Lesson::Refuses(path))
+    Some(LearnedQuirk::Refuses(path))
 }
 
 #[cfg(test)]
@@ -94,30 +94,34 @@ mod tests {
             (
                 400,
                 r#"{"message":"parallel_tool_calls=False is not supported by this model.","type":"invalid_request_error","param":"parallel_tool_calls","code":"wrong_api_format"}"#,
-                Some(Lesson::Refuses("parallel_tool_calls")),
+                Some(LearnedQuirk::Refuses("parallel_tool_calls")),
             ),
             (
                 422,
                 r#"{"message":"Tools with mixed values for 'strict' are not allowed. Please set all tools to 'strict: true' or 'strict: false'"}"#,
-                Some(Lesson::Refuses("tools.function.strict")),
+                Some(LearnedQuirk::Refuses("tools.function.strict")),
             ),
-            (500, r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#, Some(Lesson::NoTools)),
+            (
+                500,
+                r#"{"error":{"code":500,"message":"tools param requires --jinja flag","type":"server_error"}}"#,
+                Some(LearnedQuirk::NoTools),
+            ),
             (
                 400,
                 r#"{"object":"error","message":"\"auto\" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set"}"#,
-                Some(Lesson::NoTools),
+                Some(LearnedQuirk::NoTools),
             ),
             (
                 400,
                 r#"{"error":{"message":"registry.ollama.ai/library/gemma3:1b does not support tools","type":"api_error"}}"#,
-                Some(Lesson::NoTools),
+                Some(LearnedQuirk::NoTools),
             ),
-            (404, r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#, Some(Lesson::NoTools)),
-            (400, r#"{"error":{"message":"Unrecognized request argument supplied: store"}}"#, Some(Lesson::Refuses("store"))),
+            (404, r#"{"error":{"message":"No endpoints found that support tool use.","code":404}}"#, Some(LearnedQuirk::NoTools)),
+            (400, r#"{"error":{"message":"Unrecognized request argument supplied: store"}}"#, Some(LearnedQuirk::Refuses("store"))),
             (
                 400,
                 r#"{"error":{"message":"Unknown parameter: 'stream_options.include_obfuscation'","param":"stream_options.include_obfuscation"}}"#,
-                Some(Lesson::Refuses("stream_options")),
+                Some(LearnedQuirk::Refuses("stream_options")),
             ),
             // Another fault of the request, other statuses, other parameters: nothing.
             (400, r#"{"error":{"message":"Unsupported value: 'temperature'","param":"temperature"}}"#, None),

@@ -4,8 +4,8 @@
 
 use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
-use super::{Attempt, Fitting, Kept, Misfit};
-use crate::wire::json::{Value, splice::Edits, string::quote};
+use super::{AdaptContext, Incompatible, ProviderExtras, Quirks};
+use crate::wire::json::{Value, splice::Splices, string::quote};
 
 /// Placeholder that Gemini accepts in place of a signature that it never issued. Source: docs/wire-facts.md#gemini.
 const NO_SIGNATURE: &str = r#""extra_content":{"google":{"thought_signature":"skip_thought_signature_validator"}}"#;
@@ -16,14 +16,14 @@ const THOUGHTS: [&str; 3] = ["reasoning_content", "reasoning", "reasoning_detail
 /// Edits all messages. `dropped`: names of the members that are dropped from each.
 ///
 /// # Errors
-/// [`Misfit::ShortIds`].
+/// [`Incompatible::ShortIds`].
 pub(super) fn edit(
-    edits: &mut Edits,
+    edits: &mut Splices,
     messages: Value<'_>,
-    fitting: &Fitting,
-    attempt: &Attempt<'_>,
+    fitting: &Quirks,
+    attempt: &AdaptContext<'_>,
     dropped: &[&str],
-) -> Result<(), Misfit> {
+) -> Result<(), Incompatible> {
     let put_back = fitting.put_back;
     let calls_matter = fitting.short_ids || attempt.foreign || !put_back.is_nothing();
     if dropped.is_empty() && !fitting.drop_nulls && !calls_matter {
@@ -45,7 +45,7 @@ pub(super) fn edit(
         if !names.is_empty() {
             edits.remove_members(message, |name| names.iter().any(|own| own == name));
         }
-        let kept: Vec<Option<Arc<Kept>>> = match put_back.is_nothing() {
+        let kept: Vec<Option<Arc<ProviderExtras>>> = match put_back.is_nothing() {
             true => Vec::new(),
             false => calls.iter().map(|call| (attempt.recall)(&call.get("id")?.text()?)).collect(),
         };
@@ -69,7 +69,13 @@ pub(super) fn edit(
     Ok(())
 }
 
-fn edit_calls(edits: &mut Edits, calls: &[Value<'_>], kept: &[Option<Arc<Kept>>], fitting: &Fitting, attempt: &Attempt<'_>) {
+fn edit_calls(
+    edits: &mut Splices,
+    calls: &[Value<'_>],
+    kept: &[Option<Arc<ProviderExtras>>],
+    fitting: &Quirks,
+    attempt: &AdaptContext<'_>,
+) {
     if !fitting.put_back.signatures {
         let signed = calls.iter().filter(|call| attempt.foreign && call.get("extra_content").is_some());
         return signed.for_each(|call| edits.remove_members(*call, |name| name == "extra_content"));
@@ -94,7 +100,7 @@ struct ShortIds(HashMap<String, String>);
 
 impl ShortIds {
     /// Shortens an id; equal ids get equal short forms.
-    fn shorten(&mut self, edits: &mut Edits, value: Value<'_>) -> Result<(), Misfit> {
+    fn shorten(&mut self, edits: &mut Splices, value: Value<'_>) -> Result<(), Incompatible> {
         let Some(id) = value.text() else { return Ok(()) };
         let short = short_id(&id);
         if short != *id {
@@ -102,7 +108,7 @@ impl ShortIds {
         }
         let owner = self.0.entry(short).or_insert_with(|| id.clone().into_owned());
         if *owner != *id {
-            return Err(Misfit::ShortIds);
+            return Err(Incompatible::ShortIds);
         }
         Ok(())
     }

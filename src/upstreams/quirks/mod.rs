@@ -14,20 +14,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use crate::wire::json::{Document, JsonError, Value, splice::Edits, string::quote};
+use crate::wire::json::{Document, JsonError, Value, splice::Splices, string::quote};
 
 /// Highest number of names in a path of `drop`, as in `tools.function.parameters.$schema`.
 pub const PATH_DEPTH_MAX: usize = 4;
 
 /// Quirks of a provider, applied to an upstream's requests.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Fitting {
+pub struct Quirks {
     /// Paths of members that are dropped, as `logprobs` or `messages.name`; paths go through arrays.
     pub drop: Vec<Box<str>>,
     /// Values that are replaced by the upstream's names for them.
-    pub map: Vec<Mapping>,
+    pub map: Vec<ParameterMapping>,
     /// Values that are added if the request sets none.
-    pub defaults: Vec<Default>,
+    pub defaults: Vec<ParameterDefault>,
     /// All tools must have the same value of `strict`: if they differ, it is dropped from all.
     pub uniform_strict: bool,
     /// Drops members that are `null` from assistant messages.
@@ -35,14 +35,14 @@ pub struct Fitting {
     /// Shortens call ids to nine alphanumerics.
     pub short_ids: bool,
     /// Provider extras that must be sent back with calls.
-    pub put_back: PutBack,
+    pub put_back: ExtrasToRestore,
     /// Its errors are converted to OpenAI's error format.
     pub wrap_errors: bool,
     /// It accepts tools of type `custom`.
     pub custom_tools: bool,
 }
 
-impl std::default::Default for Fitting {
+impl std::default::Default for Quirks {
     fn default() -> Self {
         Self {
             drop: Vec::new(),
@@ -51,14 +51,14 @@ impl std::default::Default for Fitting {
             uniform_strict: false,
             drop_nulls: false,
             short_ids: false,
-            put_back: PutBack::default(),
+            put_back: ExtrasToRestore::default(),
             wrap_errors: false,
             custom_tools: true,
         }
     }
 }
 
-impl Fitting {
+impl Quirks {
     /// Returns whether requests are sent unchanged.
     pub fn is_idle(&self) -> bool {
         let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, wrap_errors: _, custom_tools: _ } = self;
@@ -68,7 +68,7 @@ impl Fitting {
 
 /// Replacement of one value of a parameter.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Mapping {
+pub struct ParameterMapping {
     /// The parameter, as `tool_choice`.
     pub parameter: Box<str>,
     /// Value to replace; `named` stands for any object.
@@ -77,7 +77,7 @@ pub struct Mapping {
     pub to: Box<str>,
 }
 
-impl Mapping {
+impl ParameterMapping {
     /// A mapping of these values.
     pub fn new(parameter: &str, from: &str, to: &str) -> Self {
         Self { parameter: parameter.into(), from: from.into(), to: to.into() }
@@ -86,14 +86,14 @@ impl Mapping {
 
 /// Value of a parameter for requests that set none.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Default {
+pub struct ParameterDefault {
     /// The parameter.
     pub parameter: Box<str>,
     /// Its value, as JSON.
     pub json: Box<str>,
 }
 
-impl Default {
+impl ParameterDefault {
     /// A default of these values; `json` is not checked.
     pub fn new(parameter: &str, json: &str) -> Self {
         Self { parameter: parameter.into(), json: json.into() }
@@ -102,14 +102,14 @@ impl Default {
 
 /// Provider extras that must be sent back with the calls they came with.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct PutBack {
+pub struct ExtrasToRestore {
     /// A call's `extra_content` (Gemini's `thought_signature`).
     pub signatures: bool,
     /// The `reasoning_content` of a message with calls (DeepSeek).
     pub reasoning: bool,
 }
 
-impl PutBack {
+impl ExtrasToRestore {
     /// Returns whether no extras are needed.
     pub fn is_nothing(self) -> bool {
         self == Self::default()
@@ -118,7 +118,7 @@ impl PutBack {
 
 /// Provider extras of a call, stored by the call's mark.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Kept {
+pub struct ProviderExtras {
     /// The call's `extra_content`, as JSON.
     pub extra_content: Option<Box<str>>,
     /// The `reasoning_content` of its message, as text.
@@ -127,7 +127,7 @@ pub struct Kept {
 
 /// Inputs that differ between attempts.
 #[derive(Clone, Copy)]
-pub struct Attempt<'a> {
+pub struct AdaptContext<'a> {
     /// Model to ask for instead, in a fallback.
     pub model: Option<&'a str>,
     /// The history was made with another upstream.
@@ -135,12 +135,12 @@ pub struct Attempt<'a> {
     /// Parameters that the upstream was found to refuse.
     pub refused: &'a [&'static str],
     /// Looks up the provider extras of the call with this mark.
-    pub recall: &'a dyn Fn(&str) -> Option<Arc<Kept>>,
+    pub recall: &'a dyn Fn(&str) -> Option<Arc<ProviderExtras>>,
 }
 
 /// Reasons why a request can't be adapted to an upstream.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
-pub enum Misfit {
+pub enum Incompatible {
     /// The request depends on data that another upstream stores.
     #[error("`{0}` refers to what another upstream keeps")]
     Kept(&'static str),
@@ -158,14 +158,14 @@ pub enum Misfit {
 /// Adapts a request to an upstream. Returns the same bytes if nothing is to be changed.
 ///
 /// # Errors
-/// [`Misfit`]: the request can't be adapted.
-pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Bytes, Misfit> {
+/// [`Incompatible`]: the request can't be adapted.
+pub fn fit(body: &Bytes, fitting: &Quirks, attempt: &AdaptContext<'_>) -> Result<Bytes, Incompatible> {
     if fitting.is_idle() && attempt.model.is_none() && !attempt.foreign && attempt.refused.is_empty() {
         return Ok(body.clone());
     }
     let document = Document::parse(body.clone())?;
     let root = document.root();
-    let mut edits = Edits::default();
+    let mut edits = Splices::default();
     if attempt.foreign {
         portable(root, fitting)?;
     }
@@ -189,24 +189,24 @@ pub fn fit(body: &Bytes, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<Byt
 }
 
 /// Checks that the request can be sent to another upstream.
-fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
+fn portable(root: Value<'_>, fitting: &Quirks) -> Result<(), Incompatible> {
     for name in ["previous_response_id", "conversation", "prompt"] {
         if root.get_some(name).is_some() {
-            return Err(Misfit::Kept(name));
+            return Err(Incompatible::Kept(name));
         }
     }
     if root.get("background").is_some_and(|value| value.raw() == b"true") {
-        return Err(Misfit::Kept("background"));
+        return Err(Incompatible::Kept("background"));
     }
     for item in root.get("input").into_iter().flat_map(Value::items) {
         let kind = item.get_some("type").and_then(Value::text);
         match kind.as_deref() {
             // An upstream takes an item without a type for a reference, where it has nothing else.
-            None if item.get_some("id").is_some() && item.get_some("role").is_none() => return Err(Misfit::Kept("item_reference")),
-            Some("image_generation_call") if item.get_some("result").is_none() => return Err(Misfit::Kept("image_generation_call")),
-            Some("item_reference") => return Err(Misfit::Kept("item_reference")),
+            None if item.get_some("id").is_some() && item.get_some("role").is_none() => return Err(Incompatible::Kept("item_reference")),
+            Some("image_generation_call") if item.get_some("result").is_none() => return Err(Incompatible::Kept("image_generation_call")),
+            Some("item_reference") => return Err(Incompatible::Kept("item_reference")),
             // Encrypted, or known by its id alone.
-            Some("reasoning") => return Err(Misfit::Kept("reasoning")),
+            Some("reasoning") => return Err(Incompatible::Kept("reasoning")),
             _ => {}
         }
     }
@@ -215,7 +215,7 @@ fn portable(root: Value<'_>, fitting: &Fitting) -> Result<(), Misfit> {
     let of_message = |message: Value<'_>| message.get("tool_calls").into_iter().flat_map(Value::items).any(custom);
     let in_history = root.get("messages").into_iter().flat_map(Value::items).any(of_message);
     if !fitting.custom_tools && (in_tools || in_history) {
-        return Err(Misfit::CustomTools);
+        return Err(Incompatible::CustomTools);
     }
     Ok(())
 }
@@ -228,7 +228,7 @@ fn has_mixed_strict(root: Value<'_>) -> bool {
 }
 
 /// Drops the members below `value` that `paths` name.
-fn drop_paths(edits: &mut Edits, value: Value<'_>, paths: &[&str], depth: usize) {
+fn drop_paths(edits: &mut Splices, value: Value<'_>, paths: &[&str], depth: usize) {
     if depth > PATH_DEPTH_MAX || paths.is_empty() {
         return;
     }
@@ -248,11 +248,11 @@ fn drop_paths(edits: &mut Edits, value: Value<'_>, paths: &[&str], depth: usize)
     }
 }
 
-fn say_otherwise(edits: &mut Edits, root: Value<'_>, fitting: &Fitting, dropped: &[&str]) {
+fn say_otherwise(edits: &mut Splices, root: Value<'_>, fitting: &Quirks, dropped: &[&str]) {
     let says = |name: &str| root.get_some(name).filter(|_| !dropped.contains(&name));
     for parameter in fitting.map.iter().map(|mapping| &*mapping.parameter).collect::<std::collections::BTreeSet<_>>() {
         let Some(value) = says(parameter) else { continue };
-        let fits = |mapping: &&Mapping| {
+        let fits = |mapping: &&ParameterMapping| {
             let own = if value.is_object() { *mapping.from == *NAMED } else { value.text().is_some_and(|text| text == *mapping.from) };
             *mapping.parameter == *parameter && own
         };

@@ -5,7 +5,7 @@
 
 use serde::Deserialize;
 
-use crate::upstreams::quirks::{Default, Fitting, Mapping, PutBack};
+use crate::upstreams::quirks::{ExtrasToRestore, ParameterDefault, ParameterMapping, Quirks};
 
 /// A provider with known quirks.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
@@ -86,33 +86,38 @@ impl Preset {
     }
 
     /// Quirks of the provider, applied to its requests.
-    pub fn fitting(self) -> Fitting {
+    pub fn fitting(self) -> Quirks {
         let custom_tools = matches!(self, Self::None | Self::OpenAi | Self::OpenRouter);
         let wrap_errors = matches!(self, Self::Cerebras | Self::Mistral | Self::Vllm | Self::Gemini);
-        let own = Fitting { custom_tools, wrap_errors, ..Fitting::default() };
+        let own = Quirks { custom_tools, wrap_errors, ..Quirks::default() };
         match self {
             Self::None | Self::OpenAi | Self::OpenRouter | Self::Vllm => own,
             // Mixed values of `strict` are a 422; `parallel_tool_calls: false` was a 400 for some models.
-            Self::Cerebras => Fitting { uniform_strict: true, drop: drops(&["parallel_tool_calls"]), ..own },
+            Self::Cerebras => Quirks { uniform_strict: true, drop: drops(&["parallel_tool_calls"]), ..own },
             // 400 for each of these; nulls in assistant messages are refused, too.
-            Self::Groq => Fitting { drop: drops(&["logprobs", "top_logprobs", "logit_bias", "messages.name"]), drop_nulls: true, ..own },
+            Self::Groq => Quirks { drop: drops(&["logprobs", "top_logprobs", "logit_bias", "messages.name"]), drop_nulls: true, ..own },
             // Ids of nine alphanumerics, `any` for `required`, and only strings for `tool_choice`.
-            Self::Mistral => Fitting {
+            Self::Mistral => Quirks {
                 short_ids: true,
-                map: vec![Mapping::new("tool_choice", "required", "any"), Mapping::new("tool_choice", "named", "any")],
+                map: vec![ParameterMapping::new("tool_choice", "required", "any"), ParameterMapping::new("tool_choice", "named", "any")],
                 drop: drops(&["tools.function.strict", "logprobs", "top_logprobs", "logit_bias", "stream_options.include_obfuscation"]),
                 ..own
             },
             // Not supported there, so only toolmark enforces it.
-            Self::Ollama => Fitting { drop: drops(&["tool_choice", "logit_bias"]), ..own },
+            Self::Ollama => Quirks { drop: drops(&["tool_choice", "logit_bias"]), ..own },
             // It makes one call at a time by default.
-            Self::LlamaCpp => Fitting { defaults: vec![Default::new("parallel_tool_calls", "true")], ..own },
+            Self::LlamaCpp => Quirks { defaults: vec![ParameterDefault::new("parallel_tool_calls", "true")], ..own },
             // Signatures must be sent back with their calls, else the next request is a 400.
-            Self::Gemini => {
-                Fitting { put_back: PutBack { signatures: true, reasoning: false }, drop_nulls: true, drop: drops(&["logit_bias"]), ..own }
-            }
+            Self::Gemini => Quirks {
+                put_back: ExtrasToRestore { signatures: true, reasoning: false },
+                drop_nulls: true,
+                drop: drops(&["logit_bias"]),
+                ..own
+            },
             // The reasoning before a call must be sent back with it, else the next request is a 400.
-            Self::DeepSeek => Fitting { put_back: PutBack { signatures: false, reasoning: true }, drop: drops(&["logit_bias"]), ..own },
+            Self::DeepSeek => {
+                Quirks { put_back: ExtrasToRestore { signatures: false, reasoning: true }, drop: drops(&["logit_bias"]), ..own }
+            }
         }
     }
 }

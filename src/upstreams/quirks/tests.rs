@@ -3,18 +3,18 @@
 use super::*;
 use crate::upstreams::quirks::presets::Preset;
 
-fn nothing(_: &str) -> Option<Arc<Kept>> {
+fn nothing(_: &str) -> Option<Arc<ProviderExtras>> {
     None
 }
 
-const PLAIN: Attempt<'static> = Attempt { model: None, foreign: false, refused: &[], recall: &nothing };
+const PLAIN: AdaptContext<'static> = AdaptContext { model: None, foreign: false, refused: &[], recall: &nothing };
 
-fn fitted(body: &str, fitting: &Fitting, attempt: &Attempt<'_>) -> Result<String, Misfit> {
+fn fitted(body: &str, fitting: &Quirks, attempt: &AdaptContext<'_>) -> Result<String, Incompatible> {
     fit(&Bytes::copy_from_slice(body.as_bytes()), fitting, attempt).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 /// One request through one preset: `left` is what stands in the place of `body`.
-fn check(preset: Preset, attempt: &Attempt<'_>, body: &str, left: &str) {
+fn check(preset: Preset, attempt: &AdaptContext<'_>, body: &str, left: &str) {
     let out = fitted(body, &preset.fitting(), attempt).unwrap();
     let _json: serde_json::Value = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}"));
     assert_eq!(out, left, "{preset:?}");
@@ -79,7 +79,7 @@ fn ids_of_nine() {
     check(Preset::Mistral, &PLAIN, &body("abcDEF123"), &body("abcDEF123"));
     let clash =
         format!(r#"{{"messages":[{{"role":"tool","tool_call_id":"x"}},{{"role":"tool","tool_call_id":"{}"}}]}}"#, messages::short_id("x"));
-    assert_eq!(fitted(&clash, &Preset::Mistral.fitting(), &PLAIN), Err(Misfit::ShortIds));
+    assert_eq!(fitted(&clash, &Preset::Mistral.fitting(), &PLAIN), Err(Incompatible::ShortIds));
 }
 
 const SIGNED: &str = r#""extra_content":{"google":{"thought_signature":"c2ln"}}"#;
@@ -94,9 +94,9 @@ fn turn(calls: &[&str], beside: &str) -> String {
 fn signatures_are_put_back() {
     let kept = |id: &str| {
         (id == "call_a")
-            .then(|| Arc::new(Kept { extra_content: Some(r#"{"google":{"thought_signature":"c2ln"}}"#.into()), reasoning: None }))
+            .then(|| Arc::new(ProviderExtras { extra_content: Some(r#"{"google":{"thought_signature":"c2ln"}}"#.into()), reasoning: None }))
     };
-    let recalling = Attempt { recall: &kept, ..PLAIN };
+    let recalling = AdaptContext { recall: &kept, ..PLAIN };
     let signed = |id: &str| format!("\"id\":\"{id}\",{SIGNED}");
     for (calls, left) in [
         // Dropped by a framework.
@@ -110,14 +110,15 @@ fn signatures_are_put_back() {
         check(Preset::Gemini, &recalling, &turn(calls, ""), &turn(&left, ""));
     }
     // Elsewhere they are of no use.
-    let foreign = Attempt { foreign: true, ..PLAIN };
+    let foreign = AdaptContext { foreign: true, ..PLAIN };
     check(Preset::OpenAi, &foreign, &turn(&[&*signed("call_a")], ",\"reasoning_content\":\"hm\""), &turn(&["\"id\":\"call_a\""], ""));
 }
 
 #[test]
 fn thoughts_are_put_back() {
-    let kept = |id: &str| (id == "call_a").then(|| Arc::new(Kept { extra_content: None, reasoning: Some("so \"it\" is".into()) }));
-    let recalling = Attempt { recall: &kept, ..PLAIN };
+    let kept =
+        |id: &str| (id == "call_a").then(|| Arc::new(ProviderExtras { extra_content: None, reasoning: Some("so \"it\" is".into()) }));
+    let recalling = AdaptContext { recall: &kept, ..PLAIN };
     let thought = ",\"reasoning_content\":\"so \\\"it\\\" is\"";
     check(Preset::DeepSeek, &recalling, &turn(&["\"id\":\"call_a\""], ""), &turn(&["\"id\":\"call_a\""], thought));
     check(
@@ -143,7 +144,7 @@ fn thoughts_are_put_back() {
 
 #[test]
 fn fallbacks_are_converted_or_refused_by_name() {
-    let foreign = Attempt { model: Some("other"), foreign: true, ..PLAIN };
+    let foreign = AdaptContext { model: Some("other"), foreign: true, ..PLAIN };
     check(Preset::OpenAi, &foreign, r#"{"model":"own","messages":[]}"#, r#"{"model":"other","messages":[]}"#);
     for (body, misfit) in [
         (r#"{"model":"m","previous_response_id":"resp_1","input":"x"}"#, "previous_response_id"),
@@ -155,17 +156,17 @@ fn fallbacks_are_converted_or_refused_by_name() {
         (r#"{"model":"m","input":[{"id":"msg_1","type":null}]}"#, "item_reference"),
         (r#"{"model":"m","input":[{"type":"image_generation_call","id":"ig_1"}]}"#, "image_generation_call"),
     ] {
-        assert_eq!(fitted(body, &Preset::OpenAi.fitting(), &foreign), Err(Misfit::Kept(misfit)), "{body}");
+        assert_eq!(fitted(body, &Preset::OpenAi.fitting(), &foreign), Err(Incompatible::Kept(misfit)), "{body}");
         assert!(fitted(body, &Preset::OpenAi.fitting(), &PLAIN).is_ok(), "{body}");
     }
     let custom = r#"{"model":"m","messages":[],"tools":[{"type":"custom","custom":{"name":"x"}}]}"#;
-    assert_eq!(fitted(custom, &Preset::Groq.fitting(), &foreign), Err(Misfit::CustomTools));
+    assert_eq!(fitted(custom, &Preset::Groq.fitting(), &foreign), Err(Incompatible::CustomTools));
     assert!(fitted(custom, &Preset::OpenAi.fitting(), &foreign).is_ok());
 }
 
 #[test]
 fn what_was_refused_is_left_out() {
-    let refused = Attempt { refused: &["tool_choice", "tools.function.strict", "stream_options"], ..PLAIN };
+    let refused = AdaptContext { refused: &["tool_choice", "tools.function.strict", "stream_options"], ..PLAIN };
     let body = r#"{"stream_options":{"include_usage":true},"tool_choice":"auto","tools":[{"function":{"strict":true,"name":"f"}}]}"#;
     check(Preset::OpenAi, &refused, body, r#"{"tools":[{"function":{"name":"f"}}]}"#);
 }

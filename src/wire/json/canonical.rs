@@ -41,7 +41,7 @@ pub fn may_be_rounded(digits: &str) -> bool {
 }
 
 fn write(json: &str, integers: Integers) -> Option<String> {
-    let mut cursor = Cursor { text: json, at: 0, integers };
+    let mut cursor = JsonCursor { text: json, at: 0, integers };
     let mut out = String::with_capacity(json.len());
     cursor.blank();
     cursor.value(&mut out, 0)?;
@@ -49,13 +49,13 @@ fn write(json: &str, integers: Integers) -> Option<String> {
     (cursor.at == json.len()).then_some(out)
 }
 
-struct Cursor<'t> {
+struct JsonCursor<'t> {
     text: &'t str,
     at: usize,
     integers: Integers,
 }
 
-impl<'t> Cursor<'t> {
+impl<'t> JsonCursor<'t> {
     fn peek(&self) -> u8 {
         self.text.as_bytes().get(self.at).copied().unwrap_or(0)
     }
@@ -119,7 +119,7 @@ impl<'t> Cursor<'t> {
         self.at += 1;
         let start = out.len();
         out.push('{');
-        let mut members: Vec<Member> = Vec::new();
+        let mut members: Vec<MemberSpan> = Vec::new();
         let mut sorted = true;
         while self.eat(b'}').is_none() {
             if !members.is_empty() {
@@ -134,7 +134,7 @@ impl<'t> Cursor<'t> {
             self.blank();
             out.push(':');
             self.value(out, depth + 1)?;
-            let member = Member { start, name, end: out.len() };
+            let member = MemberSpan { start, name, end: out.len() };
             sorted &= members.last().is_none_or(|last| last.compare(&member, out).is_le());
             members.push(member);
         }
@@ -142,7 +142,7 @@ impl<'t> Cursor<'t> {
             let unsorted = out.split_off(start);
             out.push('{');
             for member in &mut members {
-                *member = Member { start: member.start - start, name: member.name - start, end: member.end - start };
+                *member = MemberSpan { start: member.start - start, name: member.name - start, end: member.end - start };
             }
             // Stable, so that members with the same name keep their order.
             members.sort_by(|one, other| one.compare(other, &unsorted));
@@ -203,13 +203,13 @@ impl<'t> Cursor<'t> {
 }
 
 /// Positions of a member in the output: its start, the end of its quoted name, and its end.
-struct Member {
+struct MemberSpan {
     start: usize,
     name: usize,
     end: usize,
 }
 
-impl Member {
+impl MemberSpan {
     /// Compares two members by the UTF-16 units of their names.
     fn compare(&self, other: &Self, written: &str) -> Ordering {
         let name = |member: &Self| written.get(member.start + 1..member.name - 1).unwrap_or_default();

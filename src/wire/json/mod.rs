@@ -14,7 +14,7 @@ use bytes::Bytes;
 use bytestring::ByteString;
 
 pub use scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
-use scan::{Node, Scanner};
+use scan::{Scanner, ValueSpan};
 
 /// Reasons why bytes are not accepted as a JSON document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -49,7 +49,7 @@ pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
 pub struct Document {
     text: ByteString,
     /// Shared, so that a document is cheap to clone.
-    nodes: Arc<Vec<Node>>,
+    nodes: Arc<Vec<ValueSpan>>,
 }
 
 impl Document {
@@ -82,7 +82,7 @@ impl Document {
 
     /// Bytes of memory that the noted values take, in addition to the text.
     pub fn noted_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node>() + size_of::<Vec<Node>>()
+        self.nodes.capacity() * size_of::<ValueSpan>() + size_of::<Vec<ValueSpan>>()
     }
 
     /// The original bytes.
@@ -99,7 +99,7 @@ pub struct Value<'d> {
 }
 
 impl<'d> Value<'d> {
-    fn node(self) -> Node {
+    fn node(self) -> ValueSpan {
         self.document.nodes[self.index as usize]
     }
 

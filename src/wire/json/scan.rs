@@ -36,7 +36,7 @@ pub enum Kind {
 
 /// Position of a noted value.
 #[derive(Clone, Copy, Debug)]
-pub(in crate::wire) struct Node {
+pub(in crate::wire) struct ValueSpan {
     pub start: u32,
     pub end: u32,
     /// Index of the next node that isn't inside this one.
@@ -51,7 +51,7 @@ pub(in crate::wire) struct Node {
 pub(in crate::wire) struct Scanner<'b> {
     bytes: &'b [u8],
     at: usize,
-    nodes: Vec<Node>,
+    nodes: Vec<ValueSpan>,
     depth_noted: usize,
     known: &'b [&'b [u8]],
 }
@@ -59,7 +59,7 @@ pub(in crate::wire) struct Scanner<'b> {
 impl<'b> Scanner<'b> {
     /// Scans `bytes`, which must be UTF-8, noting every value down to `depth_noted`. `known` values of the root object's members are
     /// skipped.
-    pub fn scan(bytes: &'b [u8], depth_noted: usize, known: &'b [&'b [u8]]) -> Result<Vec<Node>, JsonError> {
+    pub fn scan(bytes: &'b [u8], depth_noted: usize, known: &'b [&'b [u8]]) -> Result<Vec<ValueSpan>, JsonError> {
         let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / 24 + 8 });
         let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
         scanner.blank();
@@ -96,7 +96,7 @@ impl<'b> Scanner<'b> {
         if self.nodes.len() >= NODES_MAX {
             return Err(JsonError::TooMany);
         }
-        self.nodes.push(Node { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, twins: false });
+        self.nodes.push(ValueSpan { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, twins: false });
         Ok(Some(self.nodes.len() - 1))
     }
 
@@ -114,7 +114,7 @@ impl<'b> Scanner<'b> {
             if next > NODES_MAX {
                 return Err(JsonError::TooMany);
             }
-            self.nodes.push(Node { start: start as u32, end: self.at as u32, next: next as u32, kind, twins: false });
+            self.nodes.push(ValueSpan { start: start as u32, end: self.at as u32, next: next as u32, kind, twins: false });
         }
         Ok(())
     }

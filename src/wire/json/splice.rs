@@ -10,11 +10,11 @@ use crate::wire::json::Value;
 
 /// Changes to one document, in any order, without overlaps.
 #[derive(Debug, Default)]
-pub struct Edits {
+pub struct Splices {
     splices: Vec<(Range<usize>, Vec<u8>)>,
 }
 
-impl Edits {
+impl Splices {
     /// Returns whether there are no changes.
     pub fn is_empty(&self) -> bool {
         self.splices.is_empty()
@@ -143,9 +143,9 @@ mod tests {
     use super::*;
     use crate::wire::json::Document;
 
-    fn edited(text: &'static str, edit: impl Fn(&mut Edits, Value<'_>)) -> String {
+    fn edited(text: &'static str, edit: impl Fn(&mut Splices, Value<'_>)) -> String {
         let document = Document::parse(Bytes::from_static(text.as_bytes())).unwrap();
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edit(&mut edits, document.root());
         String::from_utf8(edits.apply(document.bytes()).to_vec()).unwrap()
     }

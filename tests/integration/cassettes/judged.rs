@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use serde_json::Value;
 use toolmark::{
-    cassette::{body::Body, format::Exchange, reader},
+    cassette::{body::RecordedBody, format::RecordedExchange, reader},
     violation::{Code, Severity},
 };
 
@@ -29,7 +29,7 @@ const WARNED: [(&str, &[&str]); 3] =
     [("default", &[]), ("strict", &["message_order"]), ("observe", &["empty_answer", "tool_choice_ignored"])];
 
 /// The recorded traffic as a cassette; `None` where it isn't there.
-fn imported(directory: &Path, more: &[&str]) -> Option<(Vec<Value>, Vec<Exchange>)> {
+fn imported(directory: &Path, more: &[&str]) -> Option<(Vec<Value>, Vec<RecordedExchange>)> {
     let sources = wire::recorded("exchanges.jsonl")?;
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/traffic/exchanges.jsonl");
     let arguments = [&["import", "exchanges", file.to_str().unwrap(), "-o", "traffic.jsonl"], more].concat();
@@ -41,11 +41,11 @@ fn imported(directory: &Path, more: &[&str]) -> Option<(Vec<Value>, Vec<Exchange
 }
 
 /// The `sha` of an exchange's source.
-fn sha(exchange: &Exchange) -> String {
+fn sha(exchange: &RecordedExchange) -> String {
     exchange.origin.as_ref().unwrap().rest["sha"].as_str().unwrap().to_owned()
 }
 
-fn text(body: Option<&Body>) -> String {
+fn text(body: Option<&RecordedBody>) -> String {
     body.map_or_else(String::new, |body| body.text().unwrap())
 }
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use toolmark::{
-    cassette::{body::Body, format::Exchange},
+    cassette::{body::RecordedBody, format::RecordedExchange},
     testing::{Proxy, Received, ScriptedReply},
 };
 
@@ -91,7 +91,7 @@ fn openai_of_npm_on_responses() {
 }
 
 /// A session over chat and Responses, each turn whole and streamed, with a repair and a block among them.
-fn recorded() -> (tempfile::TempDir, Vec<Exchange>) {
+fn recorded() -> (tempfile::TempDir, Vec<RecordedExchange>) {
     let recording = Recording::start("default", "", "", responses_model());
     let mut connection = Connection::open(recording.proxy.address());
     let tools = r#"[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"],"additionalProperties":false}}}]"#;
@@ -138,8 +138,8 @@ fn respond(connection: &mut Connection, stream: bool, tools: &str, ask: &str) {
 }
 
 /// What the application sent, as it can be sent again.
-fn request(exchange: &Exchange) -> String {
-    exchange.downstream.request.body.as_ref().and_then(Body::text).unwrap()
+fn request(exchange: &RecordedExchange) -> String {
+    exchange.downstream.request.body.as_ref().and_then(RecordedBody::text).unwrap()
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn twice_the_same_bytes() {
     let player = stage::play(directory.path(), "");
     let round = || -> Vec<_> {
         let mut connection = Connection::open(player.address());
-        let play = |exchange: &Exchange| {
+        let play = |exchange: &RecordedExchange| {
             let reply = connection.post(&exchange.downstream.request.url, "", request(exchange).as_bytes());
             // The server's own clock.
             let headers: Vec<_> = reply.headers.iter().filter(|(name, _)| name != "date").cloned().collect();
@@ -190,7 +190,7 @@ fn in_order_and_at_the_recorded_pace() {
     let (directory, exchanges) = recorded();
     let player = stage::play(directory.path(), "mode = \"in_order\"\npace = \"recorded\"");
     let mut connection = Connection::open(player.address());
-    let chat = |exchange: &&Exchange| exchange.path() == "/chat/completions";
+    let chat = |exchange: &&RecordedExchange| exchange.path() == "/chat/completions";
     for exchange in exchanges.iter().filter(chat).take(3) {
         let body = request(exchange).replace("What is the weather", "Anything else");
         let reply = connection.post("/v1/chat/completions", "", body.as_bytes());

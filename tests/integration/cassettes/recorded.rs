@@ -13,7 +13,7 @@ use serde_json::json;
 use toolmark::{
     cassette::{
         reader,
-        writer::{Mended, Rotation, Writer},
+        writer::{CassetteWriter, Rotation, TailRepair},
     },
     testing::{ScriptedReply, ScriptedUpstream},
 };
@@ -96,12 +96,12 @@ fn killed_in_the_middle() {
     let (torn, whole) = lines.split_last().unwrap();
     assert!(whole.len() > 50, "{}", whole.len());
     for line in whole {
-        toolmark::cassette::format::Exchange::parse(std::str::from_utf8(line).unwrap()).unwrap();
+        toolmark::cassette::format::RecordedExchange::parse(std::str::from_utf8(line).unwrap()).unwrap();
     }
     let before = reader::all(&path).unwrap().0.len();
     let rotation = Rotation { bytes: u64::MAX, every: std::time::Duration::MAX };
-    let mended = Writer::open(&path, rotation, 0).unwrap().mended();
-    assert_eq!(mended == Mended::Whole, torn.is_empty());
+    let mended = CassetteWriter::open(&path, rotation, 0).unwrap().mended();
+    assert_eq!(mended == TailRepair::Whole, torn.is_empty());
     assert_eq!(reader::all(&path).unwrap(), (reader::all(&path).unwrap().0, Vec::new()));
     assert_eq!(reader::all(&path).unwrap().0.len(), before);
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use toolmark::{
-    cassette::format::Exchange,
+    cassette::format::RecordedExchange,
     testing::{Proxy, Received, ScriptedReply, TodoServer},
 };
 
@@ -68,7 +68,7 @@ fn what_toolmark_ran_is_played_and_not_run_again() {
     assert!(lived.iter().all(|[body, verdict, _]| verdict == "pass" && !body.contains("execution_id")), "{lived:#?}");
     assert_eq!(todo.ran().len(), 6);
     let (directory, exchanges) = recording.end();
-    let ran = |exchange: &Exchange| exchange.mcp.as_ref().map_or(0, |mcp| mcp.ran.len());
+    let ran = |exchange: &RecordedExchange| exchange.mcp.as_ref().map_or(0, |mcp| mcp.ran.len());
     assert_eq!(exchanges.iter().map(ran).collect::<Vec<_>>(), [1, 0, 2, 0, 1, 0, 2, 0]);
     let schema = serde_json::from_str(include_str!("../../../src/cassette/schema.json")).unwrap();
     let validator = jsonschema::validator_for(&schema).unwrap();

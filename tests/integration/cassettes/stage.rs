@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tempfile::TempDir;
 use toolmark::{
-    cassette::{format::Exchange, reader},
+    cassette::{format::RecordedExchange, reader},
     testing::{Proxy, Received, ScriptedReply, ScriptedUpstream},
 };
 
@@ -30,7 +30,7 @@ impl Recording {
     }
 
     /// Ends it: the cassette is written then.
-    pub fn end(self) -> (TempDir, Vec<Exchange>) {
+    pub fn end(self) -> (TempDir, Vec<RecordedExchange>) {
         drop(self.proxy);
         let (exchanges, notices) = reader::all(&self.directory.path().join("session.jsonl")).unwrap();
         assert!(notices.is_empty(), "{notices:?}");

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, io::Write as _};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use toolmark::{
-    cassette::{body::Body, format::Exchange, reader},
+    cassette::{body::RecordedBody, format::RecordedExchange, reader},
     testing::{Received, ScriptedReply, ScriptedUpstream},
 };
 
@@ -33,12 +33,12 @@ fn script(received: &Received) -> ScriptedReply {
     ScriptedReply::json(200, whole())
 }
 
-fn text(body: Option<&Body>) -> String {
-    body.and_then(Body::text).unwrap_or_default()
+fn text(body: Option<&RecordedBody>) -> String {
+    body.and_then(RecordedBody::text).unwrap_or_default()
 }
 
 /// What was sent and came, as the cassette has it.
-fn check(exchanges: &[Exchange], upstream: &ScriptedUpstream) {
+fn check(exchanges: &[RecordedExchange], upstream: &ScriptedUpstream) {
     let received = upstream.received();
     assert_eq!((exchanges.len(), received.len()), (3, 3));
     for (exchange, received) in exchanges.iter().zip(&received) {
@@ -56,14 +56,14 @@ fn check(exchanges: &[Exchange], upstream: &ScriptedUpstream) {
 }
 
 /// Imports a file; credentials stay, so that everything can be compared.
-fn imported(form: &str, file: &str, directory: &std::path::Path) -> Vec<Exchange> {
+fn imported(form: &str, file: &str, directory: &std::path::Path) -> Vec<RecordedExchange> {
     let done = finish(&["import", form, file, "-o", "imported.jsonl", "--keep-credentials"], directory);
     assert_eq!(done.code, Some(0), "{done:?}");
     reader::all(&directory.join("imported.jsonl")).unwrap().0
 }
 
 /// Exported and imported again it is the same; and so is what is judged of it.
-fn round_trip(form: &str, exchanges: &[Exchange], directory: &std::path::Path) {
+fn round_trip(form: &str, exchanges: &[RecordedExchange], directory: &std::path::Path) {
     let file = format!("exported.{form}");
     assert_eq!(finish(&["export", form, "imported.jsonl", "-o", &file], directory).code, Some(0));
     let done = finish(&["import", form, &file, "-o", "again.jsonl", "--keep-credentials"], directory);

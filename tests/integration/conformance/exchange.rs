@@ -2,7 +2,7 @@
 //! Nothing here knows an API; what one can say and the other can't has no place here.
 
 use serde_json::{Value, json};
-use toolmark::{policy::Mode, violation::Code};
+use toolmark::{policy::PolicyMode, violation::Code};
 
 use super::form::Form;
 
@@ -311,8 +311,8 @@ impl Case {
         self
     }
 
-    pub fn mode(&self) -> Mode {
-        if self.policy == "observe" { Mode::Observe } else { Mode::Enforce }
+    pub fn mode(&self) -> PolicyMode {
+        if self.policy == "observe" { PolicyMode::Observe } else { PolicyMode::Enforce }
     }
 
     /// The answer to this attempt, which counts from 0.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use toolmark::{policy::Mode, testing::ScriptedReply};
+use toolmark::{policy::PolicyMode, testing::ScriptedReply};
 
 use super::{
     chat::Chat,
@@ -112,7 +112,7 @@ impl Form {
     ///
     /// # Errors
     /// Which rule it breaks.
-    pub fn read(&self, answer: &Answer, mode: Mode) -> Result<Seen, String> {
+    pub fn read(&self, answer: &Answer, mode: PolicyMode) -> Result<Seen, String> {
         let (mut codes, mut verdict) = (answer.header("toolmark-violations").to_owned(), answer.header("toolmark-verdict").to_owned());
         let mut repairs = answer.header("toolmark-repairs").parse().unwrap_or(0);
         if answer.header("toolmark-exchange").is_empty() {
@@ -131,7 +131,9 @@ impl Form {
             self.downstream.read_stream(answer)?
         } else {
             let body = answer.json();
-            if verdict != "pass" && mode == Mode::Enforce && (body["toolmark"]["verdict"] != *verdict || listed(&body["toolmark"]) != codes)
+            if verdict != "pass"
+                && mode == PolicyMode::Enforce
+                && (body["toolmark"]["verdict"] != *verdict || listed(&body["toolmark"]) != codes)
             {
                 return Err(format!("the header says {verdict} {codes}, the member {}", body["toolmark"]));
             }

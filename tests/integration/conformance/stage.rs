@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::{
-    marks::{CallMark, KeyRing, Moment, Scope},
+    marks::{CallMark, KeyRing, MarkTime, Scope},
     testing::{Proxy, ScriptedReply, ScriptedUpstream},
 };
 
@@ -49,10 +49,10 @@ pub fn execution(tool: &str, number: u16) -> String {
 }
 
 impl World {
-    fn moment(&self, number: u16) -> Moment {
+    fn moment(&self, number: u16) -> MarkTime {
         // A little apart each, as turns are.
         let ago_ms = if number >= 900 { HOURS_MS } else { 900 - u64::from(number) };
-        Moment { time_ms: self.now_ms - ago_ms, counter: number }
+        MarkTime { time_ms: self.now_ms - ago_ms, counter: number }
     }
 
     /// Is it the mark of this call?

@@ -4,34 +4,40 @@
 
 use bytes::{Bytes, BytesMut};
 
-use super::{ChoiceStream, pending::Pending};
+use super::{ChoiceStream, pending::HeldEvent};
 use crate::{
     chat::{
-        assembler::Slot,
-        stream::chunk::{self, Changes, Identity},
+        assembler::PartialCall,
+        stream::chunk::{self, ChunkEdit, CompletionIdentity},
     },
     exchange::{context::Context, decision::ChoiceOutcome},
     judge::call::{CallKind, ValidCall},
-    marks::Moment,
+    marks::MarkTime,
     wire::{
         json::{
             Document,
             string::{quote, quote_into},
         },
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 impl ChoiceStream {
     /// Ends the choice: writes the rest of its events, and returns the one with the `finish_reason`.
-    pub fn end(&mut self, ending: ChoiceOutcome, context: &Context, identity: Option<&Identity>, out: &mut BytesMut) -> Option<Bytes> {
-        let mut queue: Vec<Pending> = std::mem::take(&mut self.queue).into();
+    pub fn end(
+        &mut self,
+        ending: ChoiceOutcome,
+        context: &Context,
+        identity: Option<&CompletionIdentity>,
+        out: &mut BytesMut,
+    ) -> Option<Bytes> {
+        let mut queue: Vec<HeldEvent> = std::mem::take(&mut self.queue).into();
         let template = self.last_event.clone();
         match ending {
             ChoiceOutcome::Accept(calls) => {
                 // Only the very last event may both end the choice and say something: what follows it would be too late.
                 let last = queue.pop_if(|pending| pending.finish);
-                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(HeldEvent::data);
                 // INVARIANT: nothing blocks, so every gate has cleared all of its text.
                 for pending in &queue {
                     self.emit(pending, identity, out);
@@ -49,36 +55,42 @@ impl ChoiceStream {
             }
             ChoiceOutcome::Replace(text) => {
                 self.say(&text, context.words_are_refusal(), identity, template.as_ref(), out);
-                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(HeldEvent::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }
             ChoiceOutcome::ReplaceByCall(call) => {
                 let mark = context.mint(call.0.name(), call.0.arguments(), call.1);
                 self.say_as_call(&call.0, &mark, identity, template.as_ref(), out);
-                let ended = queue.iter().rfind(|pending| pending.finish).and_then(Pending::data);
+                let ended = queue.iter().rfind(|pending| pending.finish).and_then(HeldEvent::data);
                 finish_made(ended.or(template), Some("\"tool_calls\""), identity)
             }
         }
     }
 
-    fn finish_with(&mut self, pending: &Pending, finish: Option<&str>, identity: Option<&Identity>) -> Option<Bytes> {
+    fn finish_with(&mut self, pending: &HeldEvent, finish: Option<&str>, identity: Option<&CompletionIdentity>) -> Option<Bytes> {
         let texts = self.leaving(pending);
         let finish = finish.map(str::to_owned);
         let drop_logprobs = pending.logprobs_of_nothing();
-        let changes = Changes {
+        let changes = ChunkEdit {
             identity,
             texts,
             drop_calls: pending.has_calls,
             drop_logprobs,
             role: self.role_of(pending),
             finish,
-            ..Changes::default()
+            ..ChunkEdit::default()
         };
         self.role_said = true;
         Some(pending.write(&changes))
     }
 
-    fn emit_calls(&mut self, calls: &[(ValidCall, Moment)], context: &Context, identity: Option<&Identity>, out: &mut BytesMut) {
+    fn emit_calls(
+        &mut self,
+        calls: &[(ValidCall, MarkTime)],
+        context: &Context,
+        identity: Option<&CompletionIdentity>,
+        out: &mut BytesMut,
+    ) {
         let Some(template) = self.call_event.clone() else { return };
         let slots = self.assembler.slots();
         let mut deltas = Vec::new();
@@ -91,18 +103,25 @@ impl ChoiceStream {
         for delta in deltas {
             let role = if self.role_said { "" } else { "\"role\":\"assistant\",\"content\":null," };
             self.role_said = true;
-            let changes = Changes {
+            let changes = ChunkEdit {
                 identity,
                 delta: Some(format!("{{{role}{delta}}}")),
                 finish: Some("null".into()),
                 drop_usage: true,
-                ..Changes::default()
+                ..ChunkEdit::default()
             };
             out.extend(made(template.clone(), &changes));
         }
     }
 
-    fn say_as_call(&mut self, call: &ValidCall, mark: &str, identity: Option<&Identity>, template: Option<&Bytes>, out: &mut BytesMut) {
+    fn say_as_call(
+        &mut self,
+        call: &ValidCall,
+        mark: &str,
+        identity: Option<&CompletionIdentity>,
+        template: Option<&Bytes>,
+        out: &mut BytesMut,
+    ) {
         let role = if self.role_said { "" } else { "\"role\":\"assistant\",\"content\":null," };
         self.role_said = true;
         let mut delta = format!("{{{role}\"tool_calls\":[{{\"index\":0,\"id\":\"{mark}\",\"type\":\"function\",\"function\":{{\"name\":");
@@ -110,11 +129,11 @@ impl ChoiceStream {
         delta.push_str(",\"arguments\":");
         quote_into(&mut delta, call.arguments());
         delta.push_str("}}]}");
-        let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
+        let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };
         out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());
     }
 
-    fn say(&mut self, text: &str, json_only: bool, identity: Option<&Identity>, template: Option<&Bytes>, out: &mut BytesMut) {
+    fn say(&mut self, text: &str, json_only: bool, identity: Option<&CompletionIdentity>, template: Option<&Bytes>, out: &mut BytesMut) {
         let mut delta = String::from("{");
         if !self.role_said {
             delta.push_str("\"role\":\"assistant\",");
@@ -126,30 +145,30 @@ impl ChoiceStream {
         let gap = if self.follows && !json_only { "\n\n" } else { "" };
         quote_into(&mut delta, &format!("{open}{gap}{text}"));
         delta.push('}');
-        let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
+        let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };
         out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());
     }
 }
 
 /// The last event of a choice whose text and calls were already sent; built from `template`.
-fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&Identity>) -> Option<Bytes> {
+fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&CompletionIdentity>) -> Option<Bytes> {
     let document = Document::parse(template?).ok()?;
     let own = chunk::choice_of(&document)?.get_some("finish_reason").map(|reason| reason.raw_str().to_owned());
     let ended = own.is_some();
     let finish = finish.map(str::to_owned).or(own).or_else(|| Some("\"stop\"".to_owned()));
-    let changes = Changes { identity, delta: Some("{}".into()), finish, drop_usage: !ended, ..Changes::default() };
+    let changes = ChunkEdit { identity, delta: Some("{}".into()), finish, drop_usage: !ended, ..ChunkEdit::default() };
     made(document.bytes().clone(), &changes)
 }
 
 /// An event built from an earlier one.
-fn made(data: Bytes, changes: &Changes<'_>) -> Option<Bytes> {
+fn made(data: Bytes, changes: &ChunkEdit<'_>) -> Option<Bytes> {
     let document = Document::parse(data).ok()?;
-    let event = Event { raw: Bytes::new(), data: None, name: None, plain: false };
+    let event = SseEvent { raw: Bytes::new(), data: None, name: None, plain: false };
     Some(chunk::write(&event, &document, changes))
 }
 
 /// `"tool_calls":[…]` or `"function_call":…` with one complete call.
-pub fn call_json(index: usize, slot: &Slot, call: &ValidCall, mark: &str) -> String {
+pub fn call_json(index: usize, slot: &PartialCall, call: &ValidCall, mark: &str) -> String {
     let mut out = String::with_capacity(call.arguments().len() + 160);
     let inner = |out: &mut String, text: &str| {
         out.push_str("{\"name\":");

@@ -13,12 +13,12 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
-use pending::Pending;
+use pending::HeldEvent;
 
-use super::chunk::{Changes, Identity, Role, TEXTS, TextSpan, choice_of, delta_of, finish_of, text_value};
+use super::chunk::{ChunkEdit, CompletionIdentity, RoleEdit, TEXTS, TextSpan, choice_of, delta_of, finish_of, text_value};
 use crate::{
     chat::{
-        assembler::{AssembleError, Assembler, Slot},
+        assembler::{AssembleError, Assembler, PartialCall},
         places,
     },
     exchange::{
@@ -33,7 +33,7 @@ use crate::{
     judge::{call::Call, text::TextGate},
     wire::{
         json::{Document, Value, string::quote_into},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
@@ -43,7 +43,7 @@ const PART_BYTES_MIN: usize = 16;
 const REASONING_BYTES_MAX: usize = 1 << 20;
 
 #[derive(Default)]
-struct Facts {
+struct EventFacts {
     texts: Vec<TextSpan>,
     has_calls: bool,
     has_role: bool,
@@ -56,7 +56,7 @@ pub struct ChoiceStream {
     gates: [TextGate; TEXTS.len()],
     fed: [usize; TEXTS.len()],
     texts: [String; TEXTS.len()],
-    queue: VecDeque<Pending>,
+    queue: VecDeque<HeldEvent>,
     assembler: Assembler,
     call_event: Option<Bytes>,
     last_event: Option<Bytes>,
@@ -141,9 +141,9 @@ impl ChoiceStream {
     ///
     /// # Errors
     /// A shape that can't be judged.
-    pub fn take(&mut self, event: Event, document: Document, context: &Context) -> Result<(), AssembleError> {
+    pub fn take(&mut self, event: SseEvent, document: Document, context: &Context) -> Result<(), AssembleError> {
         let Some(choice) = choice_of(&document) else { return Ok(()) };
-        let mut facts = Facts::default();
+        let mut facts = EventFacts::default();
         if let Some(delta) = delta_of(choice) {
             if !delta.is_object() && !is_nothing(delta) {
                 return Err(AssembleError::Text);
@@ -163,8 +163,8 @@ impl ChoiceStream {
             self.call_event.get_or_insert_with(|| document.bytes().clone());
         }
         self.last_event = Some(document.bytes().clone());
-        let Facts { texts, has_calls, has_role, finish } = facts;
-        self.push(Pending { event, document: Some(document), texts, has_calls, has_role, finish, begun: false });
+        let EventFacts { texts, has_calls, has_role, finish } = facts;
+        self.push(HeldEvent { event, document: Some(document), texts, has_calls, has_role, finish, begun: false });
         Ok(())
     }
 
@@ -180,13 +180,13 @@ impl ChoiceStream {
     }
 
     /// Handles an event that differs from an earlier one only in its text, `text`.
-    pub fn take_repeated(&mut self, event: Event, text: String, context: &Context) {
+    pub fn take_repeated(&mut self, event: SseEvent, text: String, context: &Context) {
         self.last_event = event.data.clone();
         let texts = vec![self.hear(0, text, context)];
-        self.push(Pending { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });
+        self.push(HeldEvent { event, document: None, texts, has_calls: false, has_role: false, finish: false, begun: false });
     }
 
-    fn take_delta(&mut self, delta: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
+    fn take_delta(&mut self, delta: Value<'_>, facts: &mut EventFacts, context: &Context) -> Result<(), AssembleError> {
         if is_ambiguous(delta) {
             return Err(AssembleError::Duplicate);
         }
@@ -223,7 +223,7 @@ impl ChoiceStream {
         Ok(())
     }
 
-    fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut Facts, context: &Context) -> Result<(), AssembleError> {
+    fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut EventFacts, context: &Context) -> Result<(), AssembleError> {
         let text = match value.text() {
             Some(text) => text,
             None => strings_of(value)?.into_iter().filter_map(Value::text).collect::<String>().into(),
@@ -244,24 +244,24 @@ impl ChoiceStream {
         TextSpan { kind, start, end: self.fed[kind], text }
     }
 
-    fn push(&mut self, pending: Pending) {
+    fn push(&mut self, pending: HeldEvent) {
         self.held_bytes += pending.held_bytes();
         self.queue.push_back(pending);
     }
 
-    fn pop(&mut self) -> Option<Pending> {
+    fn pop(&mut self) -> Option<HeldEvent> {
         let front = self.queue.pop_front()?;
         self.held_bytes = self.held_bytes.saturating_sub(front.held_bytes());
         Some(front)
     }
 
     /// True if text must wait because a demanded call hasn't arrived.
-    fn waits(&self, pending: &Pending) -> bool {
+    fn waits(&self, pending: &HeldEvent) -> bool {
         self.waits_for_call && self.assembler.slots().is_empty() && !pending.texts.is_empty()
     }
 
     /// Releases cleared events.
-    pub fn pump(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
+    pub fn pump(&mut self, identity: Option<&CompletionIdentity>, out: &mut BytesMut) {
         while let Some(front) = self.queue.front() {
             let cleared = front.texts.iter().all(|span| span.end <= self.gates[span.kind].cleared());
             if front.finish || !cleared || self.waits(front) {
@@ -274,7 +274,7 @@ impl ChoiceStream {
     }
 
     /// Releases the cleared part of an event that isn't cleared as a whole.
-    fn emit_part(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
+    fn emit_part(&mut self, identity: Option<&CompletionIdentity>, out: &mut BytesMut) {
         let Some(front) = self.queue.front() else { return };
         let [span] = &front.texts[..] else { return };
         if self.waits(front) {
@@ -291,7 +291,7 @@ impl ChoiceStream {
         if !text.is_empty() {
             // What else the event says leaves with the rest of its text.
             let delta = self.delta_of_text(span.kind, &text);
-            let changes = Changes { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..Changes::default() };
+            let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };
             (self.released, self.follows, self.role_said) = (true, true, true);
             out.extend_from_slice(&front.write(&changes));
         }
@@ -340,15 +340,15 @@ impl ChoiceStream {
         format!("\n\n{text}")
     }
 
-    fn role_of(&self, pending: &Pending) -> Role {
+    fn role_of(&self, pending: &HeldEvent) -> RoleEdit {
         match (self.role_said, pending.has_role) {
-            (false, false) => Role::Add,
-            (true, true) => Role::Drop,
-            _ => Role::Keep,
+            (false, false) => RoleEdit::Add,
+            (true, true) => RoleEdit::Drop,
+            _ => RoleEdit::Keep,
         }
     }
 
-    fn emit(&mut self, pending: &Pending, identity: Option<&Identity>, out: &mut BytesMut) {
+    fn emit(&mut self, pending: &HeldEvent, identity: Option<&CompletionIdentity>, out: &mut BytesMut) {
         let texts = self.leaving(pending);
         let rest = texts.iter().any(|(_, text)| !text.is_empty());
         let emptied = (pending.has_calls || !texts.is_empty()) && !rest && texts.len() == pending.texts.len();
@@ -360,13 +360,13 @@ impl ChoiceStream {
         let (role, drop_logprobs) = (self.role_of(pending), pending.logprobs_of_nothing());
         let drop_usage = pending.finish;
         let changes =
-            Changes { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..Changes::default() };
+            ChunkEdit { identity, texts, drop_calls: pending.has_calls, drop_logprobs, role, finish, drop_usage, ..ChunkEdit::default() };
         self.role_said = true;
         out.extend_from_slice(&pending.write(&changes));
     }
 
     /// The changed texts of an event that is sent; records that text was released.
-    fn leaving(&mut self, pending: &Pending) -> Vec<(usize, String)> {
+    fn leaving(&mut self, pending: &HeldEvent) -> Vec<(usize, String)> {
         let mut texts = Vec::new();
         for span in &pending.texts {
             let text = self.spaced(span.kind, self.allowed(span, span.end));
@@ -381,7 +381,7 @@ impl ChoiceStream {
     }
 
     /// Releases everything except calls: another attempt follows.
-    pub fn flush(&mut self, identity: Option<&Identity>, out: &mut BytesMut) {
+    pub fn flush(&mut self, identity: Option<&CompletionIdentity>, out: &mut BytesMut) {
         // INVARIANT: nothing blocks, so every gate has cleared all of its text.
         for pending in std::mem::take(&mut self.queue) {
             self.emit(&pending, identity, out);
@@ -393,14 +393,14 @@ impl ChoiceStream {
         for gate in &mut self.gates {
             context.close(gate);
         }
-        let calls: Vec<Call> = self.assembler.slots().iter().map(Slot::call).collect();
+        let calls: Vec<Call> = self.assembler.slots().iter().map(PartialCall::call).collect();
         let has_text = self.fed[0] > 0;
         let answer = AnswerNature::new(has_text, self.has_audio, self.fed[1] > 0, self.finish_reason.as_deref());
         context.judge_choice(&calls, &self.gates.each_ref(), answer, inputs)
     }
 
     /// The calls as received.
-    pub fn slots(&self) -> &[Slot] {
+    pub fn slots(&self) -> &[PartialCall] {
         self.assembler.slots()
     }
 

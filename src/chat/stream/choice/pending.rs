@@ -3,17 +3,17 @@
 use bytes::Bytes;
 
 use crate::{
-    chat::stream::chunk::{self, Changes, TextSpan, choice_of, delta_of},
+    chat::stream::chunk::{self, ChunkEdit, TextSpan, choice_of, delta_of},
     exchange::text::place::is_nothing,
     wire::{
         json::{Document, Value},
-        sse::Event,
+        sse::SseEvent,
     },
 };
 
 /// An event of a choice that waits for its text to be judged.
-pub(super) struct Pending {
-    pub event: Event,
+pub(super) struct HeldEvent {
+    pub event: SseEvent,
     /// `None` if the event differs from an earlier one only in its text; it is parsed only if it must be changed.
     pub document: Option<Document>,
     pub texts: Vec<TextSpan>,
@@ -24,7 +24,7 @@ pub(super) struct Pending {
     pub begun: bool,
 }
 
-impl Pending {
+impl HeldEvent {
     /// Memory held by the event, in bytes.
     pub fn held_bytes(&self) -> usize {
         let texts: usize = self.texts.iter().map(|span| size_of::<TextSpan>() + span.text.capacity()).sum();
@@ -42,7 +42,7 @@ impl Pending {
     }
 
     /// The event as sent to the application.
-    pub fn write(&self, changes: &Changes<'_>) -> Bytes {
+    pub fn write(&self, changes: &ChunkEdit<'_>) -> Bytes {
         // INVARIANT: what a repeated event has besides its text is what the event before had, which left as it came.
         if self.document.is_none() && self.event.plain && changes.is_nothing() {
             return self.event.raw.clone();

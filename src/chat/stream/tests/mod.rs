@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     chat::{
-        completion::Answer,
+        completion::ChatCompletion,
         support_tests::{Bench, MOMENT},
     },
     exchange::{adapter::WholeAnswer as _, decision},
     violation::Code,
-    wire::sse::Parser,
+    wire::sse::SseParser,
 };
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
@@ -59,7 +59,7 @@ impl Outcome {
 }
 
 fn whole(body: &str) -> (Outcome, String) {
-    let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
+    let answer = ChatCompletion::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
     let (judged, mut outcome) = (answer.judge(&CONTEXT, CONTEXT.first_attempt()), Outcome::default());
     outcome.judge(&judged);
     let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
@@ -69,7 +69,7 @@ fn whole(body: &str) -> (Outcome, String) {
 }
 
 fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (StreamJudge::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (ChatStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let (mut outcome, mut flow) = (Outcome::default(), Ok(Flow::More));
     let mut take = |event, out: &mut BytesMut| {
         if matches!(flow, Ok(Flow::More)) {
@@ -222,7 +222,7 @@ proptest! {
     fn whatever_comes_ends(bytes in vec(any::<u8>(), 0..300), cuts in vec(any::<usize>(), 0..4)) {
         let (outcome, _) = streamed(pieces(&bytes, &cuts));
         prop_assert!(outcome.fault.is_some());
-        let _read = Answer::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT, CONTEXT.first_attempt()));
+        let _read = ChatCompletion::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT, CONTEXT.first_attempt()));
     }
 
     #[test]
@@ -232,7 +232,7 @@ proptest! {
         prop_assert_eq!(once, streamed(pieces(text.as_bytes(), &cuts)).0);
         prop_assert!(!out.contains("s3cret"), "{}", out);
         let body = text.replace("data: ", "");
-        if let Ok(answer) = Answer::read(Bytes::from(body), &CONTEXT) {
+        if let Ok(answer) = ChatCompletion::read(Bytes::from(body), &CONTEXT) {
             let judged = answer.judge(&CONTEXT, CONTEXT.first_attempt());
             let out = answer.write(finals(judged), &CONTEXT, None, None);
             prop_assert!(Document::parse(out.body).is_ok());

@@ -173,7 +173,7 @@ fn events((root, choice, delta): (&str, &str, &str), contents: &[&str]) -> Strin
 }
 
 fn read(body: &str) -> Result<(Outcome, String), String> {
-    Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).map(|_| whole(body)).map_err(|fault| fault.to_string())
+    ChatCompletion::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).map(|_| whole(body)).map_err(|fault| fault.to_string())
 }
 
 #[test]

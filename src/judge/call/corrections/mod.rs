@@ -20,7 +20,7 @@ use crate::{
         strict_json::{Parsed, brief, parse_unique},
     },
     violation::Code,
-    wire::json::{Document, splice::Edits, string},
+    wire::json::{Document, splice::Splices, string},
 };
 pub(crate) use repair_json::mend;
 
@@ -31,7 +31,7 @@ const NAME_CHARS_MAX: usize = 128;
 
 /// The corrections that the policy enables.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Allowed {
+pub(crate) struct EnabledCorrections {
     pub(crate) syntax: bool,
     pub(crate) name: bool,
     pub(crate) types: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Allowed {
     pub(crate) parameters: bool,
 }
 
-impl Allowed {
+impl EnabledCorrections {
     pub(crate) fn of(list: &[Correction]) -> Self {
         let listed = |correction| list.contains(&correction);
         Self {
@@ -53,21 +53,21 @@ impl Allowed {
 }
 
 /// Corrections that were made: code and message of each.
-pub(crate) type Notes = Vec<(Code, String)>;
+pub(crate) type CorrectionLog = Vec<(Code, String)>;
 
 /// Arguments that fit the schema after correction.
 pub(crate) struct Corrected {
     pub(crate) text: String,
     pub(crate) parsed: Parsed,
-    pub(crate) notes: Notes,
+    pub(crate) notes: CorrectionLog,
 }
 
 /// Corrects an arguments object that doesn't fit the schema; `None` if it still doesn't fit. `text`: the JSON of `parsed`.
-pub(crate) fn arguments(schema: &Schema, text: &str, parsed: &Parsed, allowed: Allowed) -> Option<Corrected> {
+pub(crate) fn arguments(schema: &Schema, text: &str, parsed: &Parsed, allowed: EnabledCorrections) -> Option<Corrected> {
     if !(allowed.parameters || allowed.null_optional || allowed.types) {
         return None;
     }
-    let mut own = Corrected { text: text.to_owned(), parsed: parsed.clone(), notes: Notes::new() };
+    let mut own = Corrected { text: text.to_owned(), parsed: parsed.clone(), notes: CorrectionLog::new() };
     if allowed.parameters {
         own.rename(schema)?;
     }
@@ -89,7 +89,7 @@ pub(crate) fn has_unknown(schema: &Schema, parsed: &Parsed) -> bool {
 }
 
 /// Log entry for a tool that was called by another name.
-pub(crate) fn renamed(name: &str, tool: &str) -> Notes {
+pub(crate) fn renamed(name: &str, tool: &str) -> CorrectionLog {
     let name = quote(&brief(name, NAME_CHARS_MAX));
     vec![(Code::CorrectedName, format!("there is no tool {name}: it was taken for {}", quote(tool)))]
 }
@@ -106,7 +106,7 @@ impl Corrected {
         Document::parse(Bytes::copy_from_slice(self.text.as_bytes())).ok()
     }
 
-    fn edited(&mut self, document: &Document, edits: Edits) -> Option<()> {
+    fn edited(&mut self, document: &Document, edits: Splices) -> Option<()> {
         let text = String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()?;
         self.becomes(text)
     }
@@ -117,7 +117,7 @@ impl Corrected {
         let note = format!("there is no parameter {}: it was taken for {}", quote(&brief(from, NAME_CHARS_MAX)), quote(to));
         let document = self.document()?;
         let member = document.root().members().find(|member| member.is(from))?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         edits.replace(member.key.span(), string::quote(to));
         self.notes.push((Code::CorrectedParameters, note));
         self.edited(&document, edits)
@@ -148,7 +148,7 @@ impl Corrected {
             return Some(());
         }
         let document = self.document()?;
-        let mut edits = Edits::default();
+        let mut edits = Splices::default();
         for (pointer, json) in spelled {
             edits.replace(remove_members::at(document.root(), &pointer)?.span(), json);
             self.notes.push((Code::CorrectedTypes, format!("{} was a text and is what it spells out", place(&pointer))));

@@ -13,7 +13,7 @@ const COPIES_MAX: usize = 8;
 /// The JSON object that `text` was meant to be; `None` if that is ambiguous, or nothing is wrong with it.
 pub(crate) fn mend(text: &str) -> Option<String> {
     let inside = unfenced(text)?;
-    let mut mender = Mender { rest: inside, out: String::with_capacity(inside.len()), changed: inside.len() < text.len() };
+    let mut mender = JsonRepairer { rest: inside, out: String::with_capacity(inside.len()), changed: inside.len() < text.len() };
     mender.blank();
     let start = mender.out.len();
     mender.object(0)?;
@@ -43,13 +43,13 @@ fn unfenced(text: &str) -> Option<&str> {
     (!inside.contains("```")).then_some(inside.trim())
 }
 
-struct Mender<'t> {
+struct JsonRepairer<'t> {
     rest: &'t str,
     out: String,
     changed: bool,
 }
 
-impl<'t> Mender<'t> {
+impl<'t> JsonRepairer<'t> {
     fn peek(&self) -> u8 {
         self.rest.as_bytes().first().copied().unwrap_or(0)
     }

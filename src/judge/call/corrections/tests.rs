@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    judge::call::{Arguments, Call, CallKind, CallRules, Cut, Judged, Outcome, judge_call},
-    policy::{Calls, Tools},
+    judge::call::{Arguments, Call, CallKind, CallRules, CallVerdict, JudgedCall, Truncation, judge_call},
+    policy::{CallsPolicy, Tools},
     tools::registry::{Registry, RequestTool, SchemaCache, ToolKind},
     violation::Checks,
 };
@@ -25,8 +25,8 @@ fn registry() -> Registry {
     Registry::build(&[], &tools, &Tools::default(), true, &Checks::default(), &SchemaCache::default()).0
 }
 
-fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Cut) -> Judged {
-    let calls = Calls { corrections: corrections.to_vec(), ..Calls::default() };
+fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Truncation) -> JudgedCall {
+    let calls = CallsPolicy { corrections: corrections.to_vec(), ..CallsPolicy::default() };
     let rules = CallRules::new(&calls, &Checks::default()).unwrap();
     let call = Call { name: name.into(), kind: CallKind::Function, arguments: Arguments::Text(arguments.into()), id: None };
     judge_call(&call, &registry(), &rules, cut, &|_| None)
@@ -34,11 +34,11 @@ fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Cut) -> 
 
 /// The codes, and the call where it passes.
 fn check(name: &str, arguments: &str, corrections: &[Correction]) -> (String, Option<(String, String)>) {
-    let Judged { violations, outcome, .. } = judged(name, arguments, corrections, Cut::Whole);
+    let JudgedCall { violations, outcome, .. } = judged(name, arguments, corrections, Truncation::Whole);
     let codes: Vec<&str> = violations.iter().map(|violation| violation.code.as_str()).collect();
     let passes = match outcome {
-        Outcome::Accept(call) => Some((call.name().to_owned(), call.arguments().to_owned())),
-        Outcome::Reject => None,
+        CallVerdict::Accept(call) => Some((call.name().to_owned(), call.arguments().to_owned())),
+        CallVerdict::Reject => None,
     };
     (codes.join(","), passes)
 }
@@ -127,9 +127,9 @@ fn what_is_left_alone() {
     ] {
         assert_eq!(check(name, arguments, &ALL), (codes.to_owned(), None), "{name} {arguments}");
     }
-    for cut in [Cut::Here, Cut::Later] {
+    for cut in [Truncation::Here, Truncation::Later] {
         for (name, arguments) in [("BookRoom", r#"{"hotel_id":7}"#), ("book_room", r#"{"hotel_id":7,}"#)] {
-            assert_eq!(judged(name, arguments, &ALL, cut).outcome, Outcome::Reject, "{name} {arguments} in an answer that was cut off");
+            assert_eq!(judged(name, arguments, &ALL, cut).outcome, CallVerdict::Reject, "{name} {arguments} in an answer that was cut off");
         }
     }
 }
@@ -171,17 +171,17 @@ proptest! {
     /// What passes fits the schema; what fits by itself isn't touched; what is rejected is rejected for a reason.
     #[test]
     fn corrected_calls_are_valid(arguments in any_arguments(), name in proptest::sample::select(vec!["book_room", "BookRoom", "functions.book_room", "search", "List-Files"])) {
-        let (plain, all) = (judged(name, &arguments, &[], Cut::Whole), judged(name, &arguments, &ALL, Cut::Whole));
+        let (plain, all) = (judged(name, &arguments, &[], Truncation::Whole), judged(name, &arguments, &ALL, Truncation::Whole));
         match (plain.outcome, all.outcome) {
-            (Outcome::Accept(plain), Outcome::Accept(all)) => prop_assert_eq!(plain, all),
-            (Outcome::Accept(_), Outcome::Reject) => prop_assert!(false, "a valid call is rejected"),
-            (Outcome::Reject, Outcome::Accept(call)) => {
-                let again = judged(call.name(), call.arguments(), &[], Cut::Whole);
+            (CallVerdict::Accept(plain), CallVerdict::Accept(all)) => prop_assert_eq!(plain, all),
+            (CallVerdict::Accept(_), CallVerdict::Reject) => prop_assert!(false, "a valid call is rejected"),
+            (CallVerdict::Reject, CallVerdict::Accept(call)) => {
+                let again = judged(call.name(), call.arguments(), &[], Truncation::Whole);
                 prop_assert!(again.violations.is_empty() || again.violations.iter().all(|own| !own.blocks()), "{:?}", again.violations);
-                prop_assert!(matches!(&again.outcome, Outcome::Accept(own) if own.arguments() == call.arguments()));
+                prop_assert!(matches!(&again.outcome, CallVerdict::Accept(own) if own.arguments() == call.arguments()));
                 prop_assert!(all.violations.iter().any(|own| own.code.as_str().starts_with("corrected_")));
             }
-            (Outcome::Reject, Outcome::Reject) => prop_assert!(all.violations.iter().any(|own| own.blocks())),
+            (CallVerdict::Reject, CallVerdict::Reject) => prop_assert!(all.violations.iter().any(|own| own.blocks())),
         }
     }
 

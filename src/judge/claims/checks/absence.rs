@@ -4,11 +4,11 @@
 
 use crate::{
     judge::claims::{
-        context::{Bond, Finding, Scene, names_thing},
+        context::{CheckContext, CitationScope, ClaimFinding, names_thing},
         evidence::{
-            Source,
+            ToolResult,
             facts::Scalar,
-            lists::{self, Fit, Things, is_something, things},
+            lists::{self, MatchConfidence, MatchedLists, is_something, things},
         },
         language::{
             fold::{akin, fold, stands_in},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// The finding of a passage that says that something isn't there.
-pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
+pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if scene.text().contains('?') {
         return None;
     }
@@ -32,7 +32,7 @@ pub fn absence(scene: &Scene<'_>) -> Option<Finding> {
     absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, true)))
 }
 
-fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option<Finding> {
+fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, one: bool) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let whole = captures.get(0)?;
     let noun_at = captures.name("noun");
@@ -65,7 +65,7 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
     }
     let every = !scene.sources.is_empty()
         && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
-    every.then(|| Finding {
+    every.then(|| ClaimFinding {
         rule: "absence",
         code: Code::FalseAbsence,
         span: whole.start()..end,
@@ -76,12 +76,14 @@ fn judge(scene: &Scene<'_>, captures: &regex::Captures<'_>, one: bool) -> Option
 }
 
 /// Does the result have what is said not to be there?
-fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, before: bool) -> bool {
+fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], one: bool, before: bool) -> bool {
     let lexicon = scene.lexicon;
     let facts = source.facts();
-    let sure = |things: &Things<'_>| match scene.bond {
-        Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || noun.iter().all(|word| is_of(word, source)),
-        Bond::Near | Bond::Implied => things.fit >= Fit::Generic,
+    let sure = |things: &MatchedLists<'_>| match scene.bond {
+        CitationScope::Cited | CitationScope::Introduced => {
+            things.fit >= MatchConfidence::Generic || noun.iter().all(|word| is_of(word, source))
+        }
+        CitationScope::Near | CitationScope::Implied => things.fit >= MatchConfidence::Generic,
     };
     // `nothing was found`, `the list is empty`
     let bare = noun.is_empty() || before && !one;
@@ -106,11 +108,11 @@ fn contradicts(scene: &Scene<'_>, source: &Source, noun: &[String], one: bool, b
         Scalar::Flag(true) => false,
     });
     let named = noun.last().is_some_and(|word| names_thing(word, source.nouns(), lexicon));
-    one && named && !denied && scene.bond >= Bond::Introduced
+    one && named && !denied && scene.bond >= CitationScope::Introduced
 }
 
 /// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.
-fn is_of(word: &str, source: &Source) -> bool {
+fn is_of(word: &str, source: &ToolResult) -> bool {
     let folded = fold(word);
     let stem = folded.trim_end_matches('s');
     [&*folded, stem].iter().any(|word| source.has_words(word) || stands_in(source.folded_arguments(), word))
@@ -118,7 +120,7 @@ fn is_of(word: &str, source: &Source) -> bool {
 }
 
 /// Are all words of the noun names of the things, or of anything?
-fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Scene<'_>) -> bool {
+fn matches_all(noun: &[String], source: &ToolResult, things: &MatchedLists<'_>, scene: &CheckContext<'_>) -> bool {
     noun.iter().all(|word| {
         scene.lexicon.generic.contains(word)
             || scene.lexicon.scope.contains(word)
@@ -129,13 +131,13 @@ fn matches_all(noun: &[String], source: &Source, things: &Things<'_>, scene: &Sc
 }
 
 /// The words up to the next mark.
-fn rest_of_clause(scene: &Scene<'_>, from: usize) -> Vec<Word> {
+fn rest_of_clause(scene: &CheckContext<'_>, from: usize) -> Vec<Word> {
     let rest = scene.text().get(from..).unwrap_or_default();
     let mark = rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len());
     words(rest.get(..mark).unwrap_or_default())
 }
 
-fn expected(scene: &Scene<'_>) -> String {
+fn expected(scene: &CheckContext<'_>) -> String {
     let lengths =
         scene.sources.iter().flat_map(|source| source.facts().lists.iter().filter(|list| list.depth == 0).map(|list| list.length));
     match lengths.max() {

@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 
 use crate::{
     judge::claims::{
-        context::{Bond, Finding, Said, Scene},
+        context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
-            self, Grounds, Source, derive,
-            facts::{Facts, Leaf, Scalar},
+            self, EvidenceIndex, ToolResult, derive,
+            facts::{NamedValue, ResultFacts, Scalar},
             failure,
         },
         language::{
@@ -39,8 +39,12 @@ const TOPS_MAX: usize = 6;
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
-pub fn account(scene: &Scene<'_>) -> Vec<Finding> {
-    if scene.grounds.is_endless() || scene.text().contains(['?', '？']) || scene.bond < Bond::Introduced || scene.sources.is_empty() {
+pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    if scene.grounds.is_endless()
+        || scene.text().contains(['?', '？'])
+        || scene.bond < CitationScope::Introduced
+        || scene.sources.is_empty()
+    {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -150,7 +154,7 @@ const FAILED: &[&str] = &[
 ];
 
 /// Does the passage tell of a failure, in any language?
-pub fn tells_of_failure(scene: &Scene<'_>) -> bool {
+pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
     text_tells_failure(scene.text())
 }
 
@@ -171,7 +175,7 @@ pub fn text_tells_failure(text: &str) -> bool {
 }
 
 /// Does the passage tell that something isn't there or isn't so?
-pub fn tells_nothing(scene: &Scene<'_>) -> bool {
+pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
     let folded = fold(scene.text());
     let lower = scene.text().to_lowercase();
     folded.split(' ').any(|word| NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't"))
@@ -179,7 +183,7 @@ pub fn tells_nothing(scene: &Scene<'_>) -> bool {
 }
 
 /// Does this result hold nothing but empty lists?
-fn is_empty(source: &Source) -> bool {
+fn is_empty(source: &ToolResult) -> bool {
     let facts = source.facts();
     let lists = !facts.lists.is_empty() && facts.lists.iter().all(|list| list.length == 0);
     let values = || {
@@ -192,10 +196,10 @@ fn is_empty(source: &Source) -> bool {
 }
 
 /// Things told of where every result that is cited is empty.
-pub(in crate::judge::claims) fn told_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
-    let empty = scene.bond == Bond::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
+    let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
     if !empty || said < 4 && !spaceless || tells_nothing(scene) {
         return None;
     }
@@ -206,15 +210,15 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &Scene<'_>) -> Option<Fin
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
 
-fn whole(scene: &Scene<'_>, rule: &'static str, code: Code, expected: &str, certainty: Certainty) -> Finding {
+fn whole(scene: &CheckContext<'_>, rule: &'static str, code: Code, expected: &str, certainty: Certainty) -> ClaimFinding {
     let start = scene.text().len() - scene.text().trim_start().len();
     let end = scene.text().trim_end().len().max(start);
     let found = scene.text().get(start..end).unwrap_or_default().to_owned();
-    Finding { rule, code, span: start..end, found, expected: expected.to_owned(), certainty }
+    ClaimFinding { rule, code, span: start..end, found, expected: expected.to_owned(), certainty }
 }
 
 /// Words with a capital inside the sentence that nobody said: likely names.
-pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl Iterator<Item = &'s Word> {
+pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = &'s Word> {
     let known = |word: &Word| {
         let folded = fold(&word.lower);
         scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))
@@ -232,17 +236,17 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s Scene<'_>) -> impl 
 }
 
 /// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
-fn another_result(scene: &Scene<'_>) -> Option<Finding> {
-    if scene.bond != Bond::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) {
+fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) {
         return None;
     }
-    let others: Vec<&Source> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
+    let others: Vec<&ToolResult> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
     if others.is_empty() {
         return None;
     }
     let (mut here, mut there) = (0, 0);
     for value in specifics(scene) {
-        let stands = |source: &Source| value.stands_in(source);
+        let stands = |source: &ToolResult| value.stands_in(source);
         if value.was_said(scene.grounds) {
             continue;
         }
@@ -263,7 +267,7 @@ fn another_result(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-fn is_cited(scene: &Scene<'_>, other: &Source) -> bool {
+fn is_cited(scene: &CheckContext<'_>, other: &ToolResult) -> bool {
     scene.sources.iter().any(|source| std::ptr::eq(*source, other))
 }
 
@@ -275,7 +279,7 @@ enum Specific<'s> {
 }
 
 impl Specific<'_> {
-    fn stands_in(&self, source: &Source) -> bool {
+    fn stands_in(&self, source: &ToolResult) -> bool {
         let facts = source.facts();
         match self {
             Self::Number(number) => {
@@ -289,7 +293,7 @@ impl Specific<'_> {
         }
     }
 
-    fn was_said(&self, grounds: &Grounds) -> bool {
+    fn was_said(&self, grounds: &EvidenceIndex) -> bool {
         match self {
             Self::Number(number) => number.readings().any(|reading| reading.value == 1.0 || grounds.said_numbers_have(reading.value)),
             Self::Count(count) => *count == 1 || grounds.said_numbers_have(*count as f64),
@@ -298,7 +302,7 @@ impl Specific<'_> {
     }
 }
 
-fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
+fn specifics<'s>(scene: &'s CheckContext<'_>) -> Vec<Specific<'s>> {
     let plain = scene.plain;
     let mut found: Vec<Specific<'_>> = plain.dates.dates.iter().map(Specific::Date).collect();
     let free = |number: &&number::Number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end));
@@ -315,7 +319,7 @@ fn specifics<'s>(scene: &'s Scene<'_>) -> Vec<Specific<'s>> {
 }
 
 /// A number of things that the results have another number of, however small it is.
-fn counted(scene: &Scene<'_>) -> Option<Finding> {
+fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
     // A cell of a table says what its column does.
     if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') {
@@ -368,7 +372,7 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
         let expected: Vec<String> = sources.iter().map(|source| most(source).to_string()).collect();
         let above = sources.iter().all(|source| value > most(source) && most(source) > 0);
-        Some(Finding {
+        Some(ClaimFinding {
             rule: "counted",
             code: Code::CountMismatch,
             span: start..last,
@@ -380,7 +384,7 @@ fn counted(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// `3 of the 12`, `3 von 12`: the part is judged by its share's own rules.
-fn is_of_something(scene: &Scene<'_>, end: usize, start: usize) -> bool {
+fn is_of_something(scene: &CheckContext<'_>, end: usize, start: usize) -> bool {
     let after = scene.words_after(end).first();
     let before = scene.words_before(start).last();
     let unit = ["percent", "prozent", "%", "times", "x", "mal", "fois", "veces", "stars", "o'clock", "uhr"];
@@ -462,7 +466,7 @@ fn number_word(word: &str) -> Option<u64> {
 }
 
 /// The words right after a number, up to one that names no thing.
-fn noun(scene: &Scene<'_>, from: usize, after: &[&Word]) -> Vec<String> {
+fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     let mut noun = Vec::new();
     let mut place = from;
     for word in after {
@@ -546,7 +550,7 @@ const MEASURES: &[&str] = &[
 ];
 
 /// Is this noun what the result is a collection of: by its tool, a list, its records' members, or the question?
-fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
+fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> bool {
     let (facts, grounds) = (source.facts(), scene.grounds);
     if facts.lists.is_empty() && facts.lines < 2 {
         return false;
@@ -560,7 +564,7 @@ fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
     if noun.iter().any(|word| MEASURES.contains(&word.as_str())) {
         let many = ["how many", "wie viele", "combien", "cuántos", "cuántas", "quanti", "quante", "quantos", "quantas", "hoeveel"];
         let lower = grounds.asked.to_lowercase();
-        return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == Bond::Cited;
+        return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == CitationScope::Cited;
     }
     let same = |word: &str| {
         let folded = fold(word);
@@ -575,12 +579,12 @@ fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
         if same(word) {
             return true;
         }
-        let said = Said::new(word, scene.lexicon);
+        let said = NounPhrase::new(word, scene.lexicon);
         let folded = fold(word);
         let end = folded.rsplit(' ').next().unwrap_or(&folded).to_owned();
-        let english = Said::new(&end, scene.lexicon);
+        let english = NounPhrase::new(&end, scene.lexicon);
         let record = || facts.keys().iter().any(|key| key.len() > 2 && akin(key, &folded));
-        let list = |said: &Said<'_>| facts.lists.iter().any(|list| said.names(&list.words));
+        let list = |said: &NounPhrase<'_>| facts.lists.iter().any(|list| said.names(&list.words));
         said.names(source.nouns()) || english.names(source.nouns()) || list(&said) || list(&english) || record() || asked(word)
     };
     let tops = facts.lists.iter().filter(|list| list.depth == 0).count();
@@ -590,14 +594,14 @@ fn counts_of(noun: &[String], scene: &Scene<'_>, source: &Source) -> bool {
     noun.iter().rev().take(2).any(of) || found()
 }
 
-fn most(source: &Source) -> u64 {
+fn most(source: &ToolResult) -> u64 {
     let facts = source.facts();
     let longest = facts.lists.iter().map(|list| list.length as u64).max().unwrap_or(0);
     longest.max(if facts.json { 0 } else { facts.lines as u64 })
 }
 
 /// Number of occurrences of each value of a column that tells kinds of records apart: `status`, a flag.
-fn kinds(facts: &Facts) -> Vec<(String, u64)> {
+fn kinds(facts: &ResultFacts) -> Vec<(String, u64)> {
     let mut found: Vec<(String, u64)> = Vec::new();
     for name in facts.keys() {
         let mut values: Vec<String> = Vec::new();
@@ -622,7 +626,7 @@ fn kinds(facts: &Facts) -> Vec<(String, u64)> {
 }
 
 /// Every number of things that a result may be said to have: its lists, parts of them by value, by limit and by word, and what is left.
-fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64> {
+fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BTreeSet<u64> {
     let facts = source.facts();
     let mut found: BTreeSet<u64> = facts.lists.iter().map(|list| list.length as u64).collect();
     let tops: u64 = facts.lists.iter().filter(|list| list.depth == 0).map(|list| list.length as u64).sum();
@@ -694,7 +698,7 @@ fn allowed(source: &Source, scene: &Scene<'_>, noun: &[String]) -> BTreeSet<u64>
 }
 
 /// Number of records that have a word of the passage or the question in a value.
-fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
+fn by_word(facts: &ResultFacts, texts: &[&str]) -> Vec<u64> {
     let words: BTreeSet<String> =
         texts.iter().flat_map(|text| name_words(text)).filter(|word| word.chars().count() > 2).take(WORDS_OF).collect();
     let mut found = Vec::new();
@@ -717,15 +721,15 @@ fn by_word(facts: &Facts, texts: &[&str]) -> Vec<u64> {
 }
 
 /// A record that a passage names, by a value that no other record of the result has.
-struct Named {
+struct NamedRecord {
     record: usize,
     at: usize,
     end: usize,
 }
 
 /// The records of a result that this text names.
-fn named(folded_text: &str, text: &str, facts: &Facts) -> Vec<Named> {
-    let mut found: Vec<Named> = Vec::new();
+fn named(folded_text: &str, text: &str, facts: &ResultFacts) -> Vec<NamedRecord> {
+    let mut found: Vec<NamedRecord> = Vec::new();
     if facts.leaves.len() > LEAVES_OF {
         return found;
     }
@@ -747,7 +751,7 @@ fn named(folded_text: &str, text: &str, facts: &Facts) -> Vec<Named> {
             .all(|other| other.record == leaf.record || !matches!(&other.value, Scalar::Text(other) if stands_in(&fold(other), &folded)));
         let Some(at) = find_folded(text, name) else { continue };
         if alone && !found.iter().any(|known| known.record == leaf.record) {
-            found.push(Named { record: leaf.record, at, end: at + name.len() });
+            found.push(NamedRecord { record: leaf.record, at, end: at + name.len() });
         }
     }
     found
@@ -762,24 +766,24 @@ fn find_folded(text: &str, name: &str) -> Option<usize> {
 }
 
 /// A value told of one record that another record has: "Noah – 9" where Noah's is 6.
-fn bound(scene: &Scene<'_>) -> Option<Finding> {
+fn bound(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     scene.sources.iter().take(4).find_map(|source| bound_in(scene, source))
 }
 
-fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
+fn bound_in(scene: &CheckContext<'_>, source: &ToolResult) -> Option<ClaimFinding> {
     let facts = source.facts();
     if source.failed || facts.records.is_empty() || source.is_partial() {
         return None;
     }
     let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
     let all = named(&folded, scene.text(), facts);
-    let tops: Vec<&Named> =
+    let tops: Vec<&NamedRecord> =
         all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
     if tops.len() > TOPS_MAX {
         return None;
     }
     // `a and b: 180 and 176`: which value is whose, only their order tells.
-    let coordinated = |own: &Named| {
+    let coordinated = |own: &NamedRecord| {
         tops.iter().any(|other| {
             let (from, to) = if own.at < other.at { (own.end, other.at) } else { (other.end, own.at) };
             let gap = scene.text().get(from..to).map(|gap| gap.trim_matches([' ', '*', '`', '"']));
@@ -807,12 +811,12 @@ fn bound_in(scene: &Scene<'_>, source: &Source) -> Option<Finding> {
 
 /// A value told of this record that another one has. `of_others`: what stands there isn't told of it.
 fn of_record(
-    scene: &Scene<'_>,
-    source: &Source,
-    own: &Named,
+    scene: &CheckContext<'_>,
+    source: &ToolResult,
+    own: &NamedRecord,
     named: usize,
     of_others: &dyn Fn(&std::ops::Range<usize>) -> bool,
-) -> Option<Finding> {
+) -> Option<ClaimFinding> {
     let facts = source.facts();
     let negated = tells_nothing(scene);
     let leaves = || facts.leaves.iter().filter(|leaf| facts.lies_in(leaf.record, own.record));
@@ -833,7 +837,7 @@ fn of_record(
         {
             continue;
         }
-        let has = |leaf: &&Leaf| matches!(&leaf.value, Scalar::Text(text) if fold(text) == folded);
+        let has = |leaf: &&NamedValue| matches!(&leaf.value, Scalar::Text(text) if fold(text) == folded);
         let Some(other) = outside().find(has) else { continue };
         let domain: BTreeSet<&str> = facts
             .of_key(&other.key)
@@ -850,7 +854,7 @@ fn of_record(
         if let Some(mine) = mine.filter(|_| few && !mine_says && !said) {
             let shown = mine.value.shown();
             if !stands_in(&self::fold(scene.text()), &fold(&shown)) {
-                return Some(Finding {
+                return Some(ClaimFinding {
                     rule: "record_word",
                     code: Code::ClaimMismatch,
                     span: word.start..word.end,
@@ -862,7 +866,7 @@ fn of_record(
         }
     }
     // A date that another record has, where this one has others.
-    let dates_of = |leaves: Vec<&Leaf>| {
+    let dates_of = |leaves: Vec<&NamedValue>| {
         leaves
             .iter()
             .filter_map(|leaf| match &leaf.value {
@@ -884,7 +888,7 @@ fn of_record(
             let close =
                 date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
             if near && theirs && !close && !scene.grounds.said_has_date(date) && named == 1 {
-                return Some(Finding {
+                return Some(ClaimFinding {
                     rule: "record_date",
                     code: Code::ClaimMismatch,
                     span: date.span.clone(),
@@ -896,7 +900,7 @@ fn of_record(
         }
     }
     // A time of day that another record has.
-    let times_of = |leaf: &Leaf| match &leaf.value {
+    let times_of = |leaf: &NamedValue| match &leaf.value {
         Scalar::Text(text) if text.len() <= 40 => date::dates(text).times.iter().map(|time| time.minutes).collect(),
         _ => Vec::new(),
     };
@@ -906,7 +910,7 @@ fn of_record(
         let theirs = || outside().any(|leaf| times_of(leaf).contains(&time.minutes));
         let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
         if near && !mine.contains(&time.minutes) && theirs() && !said() {
-            return Some(Finding {
+            return Some(ClaimFinding {
                 rule: "record_time",
                 code: Code::ClaimMismatch,
                 span: time.span.clone(),
@@ -949,7 +953,7 @@ fn shares_clause(text: &str, one: std::ops::Range<usize>, other: std::ops::Range
 }
 
 /// A flag told the other way round: "is contaminated" where `contaminated` is false.
-fn flags(scene: &Scene<'_>) -> Option<Finding> {
+fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     if source.failed || facts.leaves.len() > LEAVES_OF {
@@ -978,7 +982,7 @@ fn flags(scene: &Scene<'_>) -> Option<Finding> {
             .take(3)
             .any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
         if copula && !hedged && said_not == flag {
-            return Some(Finding {
+            return Some(ClaimFinding {
                 rule: "flags",
                 code: Code::ClaimMismatch,
                 span: word.start..word.end,
@@ -992,7 +996,7 @@ fn flags(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// "All four have a balcony" where one has none.
-fn every(scene: &Scene<'_>) -> Option<Finding> {
+fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     let all = ["all", "every", "each", "alle", "jede", "jeder", "jedes", "toutes", "tous", "todos", "todas", "tutti", "tutte", "allemaal"];
@@ -1051,7 +1055,7 @@ fn is_value(text: &str, word: &str) -> bool {
 }
 
 /// A weekday beside a date that is another one.
-fn weekday(scene: &Scene<'_>) -> Option<Finding> {
+fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     const DAYS: &[(&str, i64)] = &[
         ("monday", 0),
         ("tuesday", 1),
@@ -1120,7 +1124,7 @@ fn weekday(scene: &Scene<'_>) -> Option<Finding> {
         }
         // 1970-01-01 was a Thursday.
         if !days.is_empty() && days.iter().all(|number| (number + 3).rem_euclid(7) != *day) {
-            return Some(Finding {
+            return Some(ClaimFinding {
                 rule: "weekday",
                 code: Code::ClaimMismatch,
                 span: word.start..date.span.end.max(word.end),
@@ -1178,10 +1182,10 @@ const ABSENT: &[&str] = &[
 ];
 
 /// "You have no appointments" where the result has three: nothing in the sentence narrows what the call asked for.
-fn denied(scene: &Scene<'_>) -> Option<Finding> {
+fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if scene.bond != Bond::Cited
+    if scene.bond != CitationScope::Cited
         || source.fails()
         || source.says_none()
         || scene.text().len() > 240
@@ -1221,7 +1225,7 @@ fn denied(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// Is every word of the passage one of the call, its tool, its lists, of looking or of nothing in particular?
-fn is_about_call(scene: &Scene<'_>, source: &Source) -> bool {
+fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
     let facts = source.facts();
     let lexicon = scene.lexicon;
     let about: Vec<String> = name_words(&source.tool).into_iter().chain(name_words(&source.arguments)).collect();
@@ -1376,7 +1380,7 @@ fn is_about_call(scene: &Scene<'_>, source: &Source) -> bool {
                 || described.iter().any(|own| akin(own, &end) && own.chars().count() > 3)
         };
         let of_list = || {
-            let said = Said::new(lower, lexicon);
+            let said = NounPhrase::new(lower, lexicon);
             said.names(source.nouns()) || facts.lists.iter().any(|list| said.names(&list.words))
         };
         // A word that narrows is decided by the result where one of its values says that there is such a thing.
@@ -1614,7 +1618,7 @@ fn is_about_call(scene: &Scene<'_>, source: &Source) -> bool {
 }
 
 /// Is every character of the passage one of the question, or of saying that nothing was found? For scripts without blanks.
-fn is_about_question(scene: &Scene<'_>) -> bool {
+fn is_about_question(scene: &CheckContext<'_>) -> bool {
     const PLAIN: &str = "没有沒無无任何的了找到发现查询结果记录相关目前现在您你我该这个中在里显示返回是为何も件のはがをに見つかりませんでしたありなしないनहींमिलाहैकोईभीकेबारेमेंइसआपकोकीका";
     let arguments = &scene.grounds.results.iter().map(|source| source.arguments.as_str()).collect::<String>();
     let known = |c: char| PLAIN.contains(c) || scene.grounds.asked.contains(c) || arguments.contains(c);
@@ -1622,7 +1626,7 @@ fn is_about_question(scene: &Scene<'_>) -> bool {
 }
 
 /// "22 of 40 points, so 65 %".
-fn share(scene: &Scene<'_>) -> Option<Finding> {
+fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let numbers = &scene.plain.numbers;
     let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
     let [percent] = percents.as_slice() else { return None };
@@ -1640,7 +1644,7 @@ fn share(scene: &Scene<'_>) -> Option<Finding> {
     let (first, None) = (pairs.next()?, pairs.next()) else { return None };
     let fits =
         percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
-    (!fits).then(|| Finding {
+    (!fits).then(|| ClaimFinding {
         rule: "share",
         code: Code::ClaimMismatch,
         span: percent.span.start..percent.end,
@@ -1651,7 +1655,7 @@ fn share(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// "15 seconds" of a member that has 15 and is named in milliseconds.
-fn measured(scene: &Scene<'_>) -> Option<Finding> {
+fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     const SUFFIXES: &[(&str, &str)] = &[
         ("ms", "ms"),
         ("millis", "ms"),
@@ -1689,7 +1693,7 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
     for number in scene.plain.numbers.iter().filter(|number| number.unit.is_some() && !number.percent && !number.scaled) {
         let unit = number.unit?;
         let value = number.readings().next()?.value;
-        let equal: Vec<&Leaf> = facts.leaves.iter().take(LEAVES_OF).filter(|leaf| leaf.value.number() == Some(value)).collect();
+        let equal: Vec<&NamedValue> = facts.leaves.iter().take(LEAVES_OF).filter(|leaf| leaf.value.number() == Some(value)).collect();
         let named: Vec<&unit::Unit> = equal
             .iter()
             .filter_map(|leaf| {
@@ -1704,7 +1708,7 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
             && named.len() == equal.len()
             && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
         if wrong && !scene.grounds.said_numbers_have(value) {
-            return Some(Finding {
+            return Some(ClaimFinding {
                 rule: "measured",
                 code: Code::ClaimMismatch,
                 span: number.span.start..number.end,
@@ -1718,7 +1722,7 @@ fn measured(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// A value told of a member by its name: "the upload is 81.5" of `upload_mbps: 18.05`.
-fn named_field(scene: &Scene<'_>) -> Option<Finding> {
+fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
@@ -1759,7 +1763,7 @@ fn named_field(scene: &Scene<'_>) -> Option<Finding> {
         if gap.contains([',', ';', '(', '/', '–', '—']) || name.len() < 4 || !adjacent && reckons {
             return None;
         }
-        let of_name = |leaf: &&Leaf| leaf.key == name || leaf.key.starts_with(&name) && leaf.key.len() <= name.len() + 6;
+        let of_name = |leaf: &&NamedValue| leaf.key == name || leaf.key.starts_with(&name) && leaf.key.len() <= name.len() + 6;
         let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
         let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
         let value = leaf.value.number()?;
@@ -1768,7 +1772,7 @@ fn named_field(scene: &Scene<'_>) -> Option<Finding> {
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
         // In cents, in percent.
         let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
-        (!own && !anywhere && !said && !scaled).then(|| Finding {
+        (!own && !anywhere && !said && !scaled).then(|| ClaimFinding {
             rule: "named_field",
             code: Code::ClaimMismatch,
             span: last.start..number.end,
@@ -1780,7 +1784,7 @@ fn named_field(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// A record said to have the most or the least of something, and it has so in no column, nor in what two columns make.
-fn extreme(scene: &Scene<'_>) -> Option<Finding> {
+fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     let mut said = cues::extremes(scene.plain);
@@ -1796,7 +1800,7 @@ fn extreme(scene: &Scene<'_>) -> Option<Finding> {
     }
     let values = |record: usize| -> Vec<(&str, f64)> {
         let of = facts.leaves.iter().filter(|leaf| leaf.record == record);
-        let number = |leaf: &Leaf| match &leaf.value {
+        let number = |leaf: &NamedValue| match &leaf.value {
             Scalar::Text(text) => leaf.value.number().or_else(|| Some(date::dates(text).dates.first()?.days().next()? as f64)),
             _ => leaf.value.number(),
         };
@@ -1828,7 +1832,7 @@ fn extreme(scene: &Scene<'_>) -> Option<Finding> {
 }
 
 /// Has anybody said this word, folded, or one that begins like it?
-fn is_known_word(scene: &Scene<'_>, folded: &str) -> bool {
+fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
     let stem: String = folded.chars().take(folded.chars().count().saturating_sub(2).max(4)).collect();
     let begins = |text: &str| {
         text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded))
@@ -1843,9 +1847,10 @@ fn is_known_word(scene: &Scene<'_>, folded: &str) -> bool {
 const KNOWN_NAMES: &str = " utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
 
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
-fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
+fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let spoken = matches!(scene.lexicon.language.as_str(), "en" | "es" | "fr" | "it");
-    if !spoken || scene.bond != Bond::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial()) {
+    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial())
+    {
         return None;
     }
     let quoted = super::values::quoted(scene.text());
@@ -1900,7 +1905,7 @@ fn named_by_nobody(scene: &Scene<'_>) -> Option<Finding> {
             );
         capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
     })?;
-    Some(Finding {
+    Some(ClaimFinding {
         rule: "named_by_nobody",
         code: Code::UngroundedValue,
         span: name.start..name.end,
@@ -1941,7 +1946,7 @@ const OPPOSITES: &[(&str, &str)] = &[
 ];
 
 /// "The door is unlocked" where the result has `locked`.
-fn opposites(scene: &Scene<'_>) -> Option<Finding> {
+fn opposites(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     if source.fails() || facts.leaves.len() > LEAVES_OF {
@@ -1983,7 +1988,7 @@ fn opposites(scene: &Scene<'_>) -> Option<Finding> {
             .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
         let said = stands_in(&folded, &value);
         if copula && !negated && !said {
-            return Some(Finding {
+            return Some(ClaimFinding {
                 rule: "opposites",
                 code: Code::ClaimMismatch,
                 span: word.start..word.end,

@@ -3,10 +3,10 @@
 use super::values::quoted;
 use crate::{
     judge::claims::{
-        context::{Finding, names_thing},
-        evidence::tool_capabilities::{Abilities, Ability},
+        context::{ClaimFinding, names_thing},
+        evidence::tool_capabilities::{ToolCapabilities, ToolCapability},
         language::lexicon::{Lexicon, Word, words},
-        plain::Plain,
+        plain::AnalyzedPassage,
     },
     violation::{Certainty, Code},
 };
@@ -15,7 +15,7 @@ use crate::{
 const OBJECT_WORDS_MAX: usize = 9;
 
 /// An act that is said to be done.
-struct Done<'l> {
+struct ClaimedAction<'l> {
     /// Its meaning: `create`, `delete`, …
     means: &'l str,
     /// The verb as it was said: `e-mailed` names its thing itself.
@@ -29,8 +29,8 @@ struct Done<'l> {
 }
 
 /// The finding of a passage that says that something was done, and nothing did it.
-pub fn actions(passage: &Plain, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
-    let Plain { text, words: all, .. } = passage;
+pub fn actions(passage: &AnalyzedPassage, lexicon: &'static Lexicon, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
+    let AnalyzedPassage { text, words: all, .. } = passage;
     if abilities.unseen || abilities.tools.is_empty() || text.contains('?') || !lexicon.mentions(all) || quotes(text) {
         return None;
     }
@@ -64,18 +64,18 @@ fn hedges(word: &Word, lexicon: &Lexicon) -> bool {
 }
 
 /// `you` and `code` in what it was done to hedge nothing: `I've e-mailed you`.
-fn in_object(done: &Done<'_>, word: &Word) -> bool {
+fn in_object(done: &ClaimedAction<'_>, word: &Word) -> bool {
     word.start >= done.span.end && matches!(word.lower.as_str(), "you" | "sie" | "du" | "vous" | "usted")
 }
 
 /// `No problem, I've …`, `As you asked, I've …`: what a comma parts from it hedges nothing.
-fn is_said_before(text: &str, done: &Done<'_>, word: &Word) -> bool {
+fn is_said_before(text: &str, done: &ClaimedAction<'_>, word: &Word) -> bool {
     let courtesy = matches!(word.lower.as_str(), "no" | "you" | "sie" | "du" | "vous" | "usted" | "can" | "kein" | "keine");
     let short = text.get(..done.span.start).is_some_and(|before| before.split_whitespace().count() <= 5);
     courtesy && short && !done.passive && text.get(word.end..done.span.start).is_some_and(|between| between.contains([',', '–', '—', '!']))
 }
 
-fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<'l>> {
+fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<ClaimedAction<'l>> {
     let verb = captures.name("verb")?;
     let means = &lexicon.verb(&verb.as_str().to_lowercase())?.means;
     let whole = captures.get(0)?;
@@ -93,11 +93,11 @@ fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<Done<
         object.extend(lexicon.pronouns.iter().min().cloned());
     }
     let start = if passive { verb.start() } else { whole.start() };
-    Some(Done { means, verb: verb.as_str().to_lowercase(), span: start.min(verb.start())..verb.end(), object, passive })
+    Some(ClaimedAction { means, verb: verb.as_str().to_lowercase(), span: start.min(verb.start())..verb.end(), object, passive })
 }
 
-fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abilities) -> Option<Finding> {
-    let able: Vec<&Ability> =
+fn judge(text: &str, done: &ClaimedAction<'_>, lexicon: &'static Lexicon, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
+    let able: Vec<&ToolCapability> =
         abilities.tools.iter().filter(|ability| ability.would(done.means) && is_meant(ability, done, lexicon, abilities)).collect();
     if able.is_empty() || abilities.backs(done.means) {
         return None;
@@ -113,7 +113,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
         Some(_) => format!("`{}` ran and failed", tool.tool),
         None => format!("`{}` didn't run", tool.tool),
     };
-    Some(Finding {
+    Some(ClaimFinding {
         rule: "actions",
         code,
         span: done.span.clone(),
@@ -124,7 +124,7 @@ fn judge(text: &str, done: &Done<'_>, lexicon: &'static Lexicon, abilities: &Abi
 }
 
 /// Is it this tool that would have done it to that?
-fn is_meant(ability: &Ability, done: &Done<'_>, lexicon: &Lexicon, abilities: &Abilities) -> bool {
+fn is_meant(ability: &ToolCapability, done: &ClaimedAction<'_>, lexicon: &Lexicon, abilities: &ToolCapabilities) -> bool {
     let thing = |word: &String| names_thing(word, &ability.nouns, lexicon);
     if done.object.iter().any(thing) || done.verb.strip_suffix("ed").is_some_and(|stem| thing(&stem.to_owned())) {
         return true;
@@ -150,20 +150,20 @@ fn is_meant(ability: &Ability, done: &Done<'_>, lexicon: &Lexicon, abilities: &A
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::{evidence::tool_capabilities::Ran, language::lexicon::language};
+    use crate::judge::claims::{evidence::tool_capabilities::ToolRunState, language::lexicon::language};
 
-    fn abilities() -> Abilities {
+    fn abilities() -> ToolCapabilities {
         let tools = [
             ("add_task", "Add a task"),
             ("list_tasks", "List tasks"),
             ("send_email", "Send an e-mail"),
             ("get_calendar", "Calendar events"),
         ];
-        Abilities {
-            tools: tools.iter().map(|(name, about)| Ability::new(name, about)).collect(),
+        ToolCapabilities {
+            tools: tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect(),
             asked: "Add milk to my tasks and tell Ann".into(),
             idle: true,
-            ..Abilities::default()
+            ..ToolCapabilities::default()
         }
     }
 
@@ -205,20 +205,21 @@ mod tests {
             ("I checked the text you pasted.", false),
             ("Ich habe die Aufgabe nicht hinzugefügt.", false),
         ] {
-            let found = actions(&Plain::of(text), language(&words(text), None), &abilities());
+            let found = actions(&AnalyzedPassage::of(text), language(&words(text), None), &abilities());
             assert_eq!(found.as_ref().map(|found| found.code), unsupported.then_some(Code::UnsupportedAction), "{text}");
         }
     }
 
     #[test]
     fn something_ran() {
-        let ran = |tool: &str, succeeded: bool| Abilities {
-            ran: [(tool.to_owned(), Ran { succeeded, failed: !succeeded })].into(),
+        let ran = |tool: &str, succeeded: bool| ToolCapabilities {
+            ran: [(tool.to_owned(), ToolRunState { succeeded, failed: !succeeded })].into(),
             idle: false,
             ..abilities()
         };
-        let code =
-            |text: &str, abilities: &Abilities| actions(&Plain::of(text), language(&words(text), None), abilities).map(|found| found.code);
+        let code = |text: &str, abilities: &ToolCapabilities| {
+            actions(&AnalyzedPassage::of(text), language(&words(text), None), abilities).map(|found| found.code)
+        };
         assert_eq!(code("I've added the task.", &ran("add_task", true)), None);
         assert_eq!(code("I've added the task.", &ran("list_tasks", true)), Some(Code::UnsupportedAction));
         assert_eq!(code("I've added the task.", &ran("add_task", false)), Some(Code::FailedExecution));

@@ -16,18 +16,18 @@ use serde::Deserialize;
 use super::values::quoted;
 use crate::{
     judge::claims::{
-        context::Finding,
+        context::ClaimFinding,
         evidence::{
-            Grounds,
-            tool_capabilities::{Abilities, Ability, Effect},
+            EvidenceIndex,
+            tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
         },
         language::{
             fold::{akin, fold, name_words, stands_in},
-            lexicon::{Word, Words, words},
+            lexicon::{Word, WordSet, words},
             request,
         },
         passage::Kind,
-        plain::Plain,
+        plain::AnalyzedPassage,
     },
     violation::{Certainty, Code},
 };
@@ -49,7 +49,7 @@ const SENTENCE_BYTES_MAX: usize = 1200;
 struct Speech {
     code: String,
     script: String,
-    common: Words,
+    common: WordSet,
     verb: String,
     first: Vec<String>,
     passive: Vec<String>,
@@ -61,19 +61,19 @@ struct Speech {
     looks: Vec<String>,
     sources: Vec<String>,
     hedges: Vec<String>,
-    texts: Words,
-    writes: Words,
-    as_if: Words,
+    texts: WordSet,
+    writes: WordSet,
+    as_if: WordSet,
     negated: Vec<String>,
-    you: Words,
+    you: WordSet,
     #[serde(skip)]
-    compiled: OnceLock<Compiled>,
+    compiled: OnceLock<ActPatterns>,
 }
 
 #[derive(Debug)]
-struct Compiled {
+struct ActPatterns {
     /// Patterns of acts, and all of them at once: most sentences match none.
-    acts: Vec<(Form, Regex)>,
+    acts: Vec<(ActForm, Regex)>,
     any: Option<RegexSet>,
     sources: Vec<Regex>,
     strong: Option<Regex>,
@@ -86,7 +86,7 @@ struct Languages {
 }
 
 impl Speech {
-    fn compiled(&self) -> &Compiled {
+    fn compiled(&self) -> &ActPatterns {
         self.compiled.get_or_init(|| {
             let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
             // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
@@ -98,12 +98,16 @@ impl Speech {
                 patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
             };
             let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
-            let forms =
-                [(Form::First, &self.first), (Form::Brief, &self.brief), (Form::Passive, &self.passive), (Form::State, &self.state)];
-            let acts: Vec<(Form, Regex)> =
+            let forms = [
+                (ActForm::First, &self.first),
+                (ActForm::Brief, &self.brief),
+                (ActForm::Passive, &self.passive),
+                (ActForm::State, &self.state),
+            ];
+            let acts: Vec<(ActForm, Regex)> =
                 forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
             let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
-            Compiled { acts, any, sources: all(&self.sources), strong: whole(&self.strong), shared: whole(&self.shared) }
+            ActPatterns { acts, any, sources: all(&self.sources), strong: whole(&self.strong), shared: whole(&self.shared) }
         })
     }
 
@@ -116,7 +120,7 @@ impl Speech {
     }
 
     /// Does a word of the clause up to and around the verb hedge it?
-    fn hedges(&self, text: &str, words: &[Word], said: &Said) -> bool {
+    fn hedges(&self, text: &str, words: &[Word], said: &ReportedAct) -> bool {
         let clause = clause(text, said.span.clone());
         if self.is_script() {
             let clause = text.get(clause).unwrap_or_default();
@@ -144,7 +148,7 @@ impl Speech {
 
 /// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::judge::claims) enum Form {
+pub(in crate::judge::claims) enum ActForm {
     /// The first person says to have done it.
     First,
     /// It is said to have been done.
@@ -157,14 +161,14 @@ pub(in crate::judge::claims) enum Form {
 
 /// An act as it is said.
 #[derive(Debug)]
-pub(in crate::judge::claims) struct Said {
-    pub form: Form,
+pub(in crate::judge::claims) struct ReportedAct {
+    pub form: ActForm,
     pub verb: String,
     pub span: Range<usize>,
     speech: &'static Speech,
 }
 
-impl Said {
+impl ReportedAct {
     /// A look, or an act of language or thought: it needs no execution that does more than read.
     pub fn is_harmless(&self) -> bool {
         Speech::begins(&self.speech.looks, &self.verb) || Speech::begins(&self.speech.thought, &self.verb)
@@ -172,7 +176,7 @@ impl Said {
 
     /// The first person says to have looked something up.
     pub fn is_own_look(&self) -> bool {
-        self.form == Form::First && Speech::begins(&self.speech.looks, &self.verb)
+        self.form == ActForm::First && Speech::begins(&self.speech.looks, &self.verb)
     }
 
     /// A verb that nobody does in words alone.
@@ -334,8 +338,8 @@ pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<
 }
 
 /// The acts that a sentence reports as done, in the languages that it may be in.
-pub(in crate::judge::claims) fn told(passage: &Plain, kind: Kind) -> Vec<Said> {
-    let Plain { text, words, .. } = passage;
+pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> Vec<ReportedAct> {
+    let AnalyzedPassage { text, words, .. } = passage;
     let idle = kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
     if idle || text.contains(['?', '？']) || quotes(text) {
         return Vec::new();
@@ -343,14 +347,14 @@ pub(in crate::judge::claims) fn told(passage: &Plain, kind: Kind) -> Vec<Said> {
     speeches(text, words).into_iter().flat_map(|speech| spoken(text, words, speech)).collect()
 }
 
-fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
+fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<ReportedAct> {
     let compiled = speech.compiled();
     let lower = text.to_ascii_lowercase();
     let matched = compiled.any.as_ref().map(|any| any.matches(&lower));
     let may = |at: usize| matched.as_ref().is_none_or(|matched| matched.matched(at));
     let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
     let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, &lower));
-    let plainly = |said: &Said| {
+    let plainly = |said: &ReportedAct| {
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
             || is_conditional(words, said)
@@ -362,19 +366,19 @@ fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<Said> {
 /// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for. `apart`: it cites
 /// nothing, and the answer has cited before.
 pub(in crate::judge::claims) fn acts(
-    passage: &Plain,
+    passage: &AnalyzedPassage,
     kind: Kind,
-    told: &[Said],
-    abilities: &Abilities,
-    grounds: Option<&Grounds>,
+    told: &[ReportedAct],
+    abilities: &ToolCapabilities,
+    grounds: Option<&EvidenceIndex>,
     apart: bool,
-) -> Option<Finding> {
-    let Plain { text, words, .. } = passage;
+) -> Option<ClaimFinding> {
+    let AnalyzedPassage { text, words, .. } = passage;
     let idle = abilities.unseen || abilities.tools.is_empty() || kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
     if idle || text.contains(['?', '？']) || quotes(text) {
         return None;
     }
-    let case = Case { text, words, kind, abilities, grounds, apart };
+    let case = ActSentence { text, words, kind, abilities, grounds, apart };
     let found = told.iter().find_map(|said| judge(&case, said));
     found.or_else(|| {
         let lower = text.to_ascii_lowercase();
@@ -383,16 +387,16 @@ pub(in crate::judge::claims) fn acts(
 }
 
 /// A sentence and what it is judged by.
-struct Case<'c> {
+struct ActSentence<'c> {
     text: &'c str,
     words: &'c [Word],
     kind: Kind,
-    abilities: &'c Abilities,
-    grounds: Option<&'c Grounds>,
+    abilities: &'c ToolCapabilities,
+    grounds: Option<&'c EvidenceIndex>,
     apart: bool,
 }
 
-impl Case<'_> {
+impl ActSentence<'_> {
     /// An earlier answer said so already.
     fn is_repeated(&self, verb: &str) -> bool {
         let verb = fold(verb);
@@ -460,12 +464,12 @@ const CONDITIONS: &[&str] = &[
 ];
 
 /// Does the sentence tell of what would be, rather than of what is?
-fn is_conditional(words: &[Word], said: &Said) -> bool {
+fn is_conditional(words: &[Word], said: &ReportedAct) -> bool {
     words.iter().any(|word| word.start < said.span.start && CONDITIONS.contains(&word.lower.as_str()))
 }
 
 /// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
-fn is_indirect(text: &str, words: &[Word], said: &Said) -> bool {
+fn is_indirect(text: &str, words: &[Word], said: &ReportedAct) -> bool {
     const ASKS: &[&str] = &[
         "which", "what", "whether", "where", "why", "how", "who", "until", "ob", "welche", "welcher", "welches", "was", "wer", "wie",
         "quel", "quelle", "quels", "quelles", "comment", "où", "qué", "cuál", "cuáles", "quale", "quali", "qual", "quais", "welk", "welke",
@@ -473,41 +477,42 @@ fn is_indirect(text: &str, words: &[Word], said: &Said) -> bool {
     ];
     let clause = clause(text, said.span.clone());
     let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
-    said.form != Form::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
+    said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
 }
 
-fn said(pattern: &Regex, form: Form, speech: &'static Speech, text: &str) -> Vec<Said> {
+fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> Vec<ReportedAct> {
     let of = |captures: regex::Captures<'_>| {
         let (whole, verb) = (captures.get(0)?, captures.name("verb")?);
-        let start = if form == Form::First { whole.start() } else { verb.start() };
-        Some(Said { form, verb: verb.as_str().to_lowercase(), span: start..verb.end(), speech })
+        let start = if form == ActForm::First { whole.start() } else { verb.start() };
+        Some(ReportedAct { form, verb: verb.as_str().to_lowercase(), span: start..verb.end(), speech })
     };
     pattern.captures_iter(text).take(4).filter_map(of).collect()
 }
 
-fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
-    let Case { text, words, kind, abilities, grounds, apart } = *case;
+fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
+    let ActSentence { text, words, kind, abilities, grounds, apart } = *case;
     let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
-    if looks && said.form == Form::First {
+    if looks && said.form == ActForm::First {
         return looked(case, said);
     }
-    if said.is_harmless() && !(said.form == Form::First && tells_others(words, said, speech)) || abilities.has_acted() {
+    if said.is_harmless() && !(said.form == ActForm::First && tells_others(words, said, speech)) || abilities.has_acted() {
         return None;
     }
     let strong = said.is_strong();
     let wanted = request::asks_for_act(&abilities.asked);
-    let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == Form::Brief;
+    let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == ActForm::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
-    let would = |ability: &&Ability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word));
+    let would = |ability: &&ToolCapability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word));
     let named = able.clone().any(|ability| would(&ability));
     let acts = able.clone().next().is_some();
     // What the answer itself holds was made by writing it: `I've added the tax to each line`, `I've taken the first figure`.
     let shared = speech.compiled().shared.as_ref().is_some_and(|shared| shared.is_match(&said.verb));
-    if said.form == Form::First && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && abilities.looked() {
+    if said.form == ActForm::First && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && abilities.looked()
+    {
         return None;
     }
-    if case.is_repeated(&said.verb) || said.form != Form::First && case.is_users(&said.verb) {
+    if case.is_repeated(&said.verb) || said.form != ActForm::First && case.is_users(&said.verb) {
         return None;
     }
     let idle = abilities.recent.is_empty();
@@ -515,21 +520,21 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     let next = words.iter().find(|word| word.start >= said.span.end);
     let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
     let counts = match said.form {
-        Form::First => {
+        ActForm::First => {
             strong && !shared
                 || idle && (named || asked)
                 || acts && wanted && (strong || named || asked || (idle || apart || leaves) && !is_vague(words, said))
         }
         _ if !acts => false,
-        Form::Brief => {
+        ActForm::Brief => {
             let alone = !has_finite(words, said) && said.verb != "confirmed" && !(kind == Kind::Line && abilities.looked());
             alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
         }
-        Form::Passive => {
+        ActForm::Passive => {
             let meant = asked && wanted || named && (wanted || idle) || strong && wanted && (idle || apart);
             meant && !(abilities.looked() && case.is_reported(&said.verb))
         }
-        Form::State => wanted && (idle || apart) && !(abilities.looked() && case.is_reported(&said.verb)),
+        ActForm::State => wanted && (idle || apart) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
     if !counts {
         return None;
@@ -546,17 +551,17 @@ fn judge(case: &Case<'_>, said: &Said) -> Option<Finding> {
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
-        Form::First | Form::Brief | Form::Passive => named || strong || is_finished(&said.verb),
-        Form::State => !abilities.looked(),
+        ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || is_finished(&said.verb),
+        ActForm::State => !abilities.looked(),
     };
     let certain =
         acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
-    Some(Finding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+    Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
 /// Verbs that are said of how an answer was come by: `I went by the list price`.
-fn is_vague(words: &[Word], said: &Said) -> bool {
+fn is_vague(words: &[Word], said: &ReportedAct) -> bool {
     let next = words.iter().find(|word| word.start >= said.span.end).map(|word| word.lower.as_str());
     // `I left a comment on #4101`
     if said.verb == "left" && matches!(next, Some("a" | "an" | "your")) {
@@ -635,16 +640,16 @@ fn is_vague(words: &[Word], said: &Said) -> bool {
 }
 
 /// Does an earlier answer report something as done?
-fn tells_of_acts(grounds: &Grounds) -> bool {
+fn tells_of_acts(grounds: &EvidenceIndex) -> bool {
     let acts = |answer: &String| {
         let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
-        told(&Plain::of(text), Kind::Sentence).iter().any(|said| !said.is_harmless())
+        told(&AnalyzedPassage::of(text), Kind::Sentence).iter().any(|said| !said.is_harmless())
     };
     grounds.answers.iter().rev().take(ANSWERS_MAX).any(acts)
 }
 
 /// `The version is 3.0, published in March`: a sentence with a verb of its own says more.
-fn has_finite(words: &[Word], said: &Said) -> bool {
+fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
     const FINITE: &[&str] = &[
         "is", "are", "was", "were", "has", "have", "had", "be", "been", "it's", "it’s", "that's", "i", "we", "they", "he", "she", "which",
         "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
@@ -653,7 +658,7 @@ fn has_finite(words: &[Word], said: &Said) -> bool {
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
-fn is_of_language(case: &Case<'_>, said: &Said) -> bool {
+fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let (speech, abilities) = (said.speech, case.abilities);
     let clause = clause(case.text, said.span.clone());
     let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
@@ -710,8 +715,8 @@ const STORES: &[&str] = &[
 ];
 
 /// "I checked the database" where nothing was ever looked up.
-fn looked(case: &Case<'_>, said: &Said) -> Option<Finding> {
-    let Case { text, words, abilities, .. } = *case;
+fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
+    let ActSentence { text, words, abilities, .. } = *case;
     let own = [
         "message",
         "question",
@@ -765,11 +770,18 @@ fn looked(case: &Case<'_>, said: &Said) -> Option<Finding> {
     }
     let certainty = if store { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
-    Some(Finding { rule: "looked", code: Code::UnsupportedAction, span: said.span.clone(), found: sentence(text), expected, certainty })
+    Some(ClaimFinding {
+        rule: "looked",
+        code: Code::UnsupportedAction,
+        span: said.span.clone(),
+        found: sentence(text),
+        expected,
+        certainty,
+    })
 }
 
 /// `according to your calendar` where no tool ever ran.
-fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) -> Option<Finding> {
+fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     if abilities.any_ran() {
         return None;
     }
@@ -779,7 +791,7 @@ fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) 
         let fresh = whole.as_str().to_lowercase().contains("just ") || noun.as_str().ends_with('了') || noun.as_str().ends_with('过');
         (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())
     })?;
-    Some(Finding {
+    Some(ClaimFinding {
         rule: "sources_named",
         code: Code::UnsupportedAction,
         span: found,
@@ -790,7 +802,7 @@ fn sources(text: &str, lower: &str, compiled: &Compiled, abilities: &Abilities) 
 }
 
 /// `I told Paula`, `I've asked the landlord`: said to somebody else than the user, it is an act.
-fn tells_others(words: &[Word], said: &Said, speech: &Speech) -> bool {
+fn tells_others(words: &[Word], said: &ReportedAct, speech: &Speech) -> bool {
     let tells = ["told", "asked", "informed", "contacted", "called", "messaged", "written to", "replied to", "wrote to"];
     if !tells.iter().any(|tell| said.verb == *tell) {
         return false;
@@ -880,7 +892,7 @@ fn sentence(text: &str) -> String {
 }
 
 /// Does this word stand in a tool's name?
-impl Abilities {
+impl ToolCapabilities {
     fn names(&self, word: &str) -> bool {
         let word = fold(word);
         word.chars().count() >= 4
@@ -894,9 +906,9 @@ impl Abilities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::evidence::tool_capabilities::{Ability, Ran};
+    use crate::judge::claims::evidence::tool_capabilities::{ToolCapability, ToolRunState};
 
-    fn abilities(ran: &[(&str, bool)], asked: &str) -> Abilities {
+    fn abilities(ran: &[(&str, bool)], asked: &str) -> ToolCapabilities {
         let tools = [
             ("add_player", "Adds a player to a squad"),
             ("list_players", "Lists the players"),
@@ -904,20 +916,20 @@ mod tests {
             ("query_database", "Runs a query"),
             ("push_branch", "Pushes a branch"),
         ];
-        let how = |succeeded: bool| Ran { succeeded, failed: !succeeded };
-        Abilities {
-            tools: tools.iter().map(|(name, about)| Ability::new(name, about)).collect(),
+        let how = |succeeded: bool| ToolRunState { succeeded, failed: !succeeded };
+        ToolCapabilities {
+            tools: tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect(),
             ran: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
             recent: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
             asked: asked.to_owned(),
             idle: ran.is_empty(),
-            ..Abilities::default()
+            ..ToolCapabilities::default()
         }
     }
 
-    fn found(text: &str, abilities: &Abilities) -> Option<(Code, Certainty)> {
+    fn found(text: &str, abilities: &ToolCapabilities) -> Option<(Code, Certainty)> {
         {
-            let plain = Plain::of(text);
+            let plain = AnalyzedPassage::of(text);
             acts(&plain, Kind::Sentence, &told(&plain, Kind::Sentence), abilities, None, false)
         }
         .map(|finding| (finding.code, finding.certainty))

@@ -2,11 +2,11 @@
 //! a passage itself reports. Asked for only where a number stands nowhere by itself. Pure.
 
 use crate::judge::claims::{
-    context::Scene,
+    context::CheckContext,
     evidence::{derive, equals, fits, follows},
     language::{
         date, lexicon,
-        number::{Number, Reading},
+        number::{Interpretation, Number},
         unit::{self, Unit},
     },
 };
@@ -19,7 +19,7 @@ const RECKONED_OF: usize = 6;
 const MINUTE: f64 = 60.0;
 
 /// Does `number` stand on a result, with what is beside it?
-pub fn stands(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+pub fn stands(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     is_date(scene, number)
         || begins_a_range(scene, number, near)
         || is_of_duration(scene, number)
@@ -29,7 +29,7 @@ pub fn stands(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
 }
 
 /// `four times as long`, `3.5x`: how often one number of a result is another.
-fn is_ratio(scene: &Scene<'_>, number: &Number) -> bool {
+fn is_ratio(scene: &CheckContext<'_>, number: &Number) -> bool {
     let after = scene.text().get(number.end..).unwrap_or_default().trim_start();
     let times = ["times", "x", "×", "mal", "fois", "veces", "volte", "vezes", "keer", "-fold", "fold", "to 1", ": 1", ":1"];
     let said = times.iter().any(|times| after.to_lowercase().starts_with(times));
@@ -81,19 +81,19 @@ const SCALES: &[(&str, &[f64])] = &[
 ];
 
 /// Is it a value of the result for half of it, a dozen, a month instead of a year, as the passage or the question says?
-fn is_scaled(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+fn is_scaled(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     let asked = lexicon::words(&scene.grounds.asked);
     let words = || scene.plain.words.iter().chain(&asked);
     let factors = SCALES.iter().filter(|(name, _)| words().any(|word| word.lower == *name || word.lower.strip_suffix('s') == Some(name)));
     factors.flat_map(|(_, factors)| factors.iter()).any(|factor| {
-        let scaled = |reading: Reading| Reading { value: reading.value / factor, step: reading.step / factor };
+        let scaled = |reading: Interpretation| Interpretation { value: reading.value / factor, step: reading.step / factor };
         let other = Number { readings: number.readings.map(|reading| reading.map(scaled)), ..number.clone() };
         scene.sources.iter().any(|source| fits(&other, near, &source.facts().numbers) || follows(&other, near, source.facts()))
     })
 }
 
 /// `23.11.` and `21/11` where the conversation has that day; `9.33 Uhr`, as times of day aren't judged.
-fn is_date(scene: &Scene<'_>, number: &Number) -> bool {
+fn is_date(scene: &CheckContext<'_>, number: &Number) -> bool {
     let text = scene.text();
     let joins = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'.' | b'/');
     let (Some(before), Some(after)) = (text.get(..number.span.start), text.get(number.span.start..)) else { return false };
@@ -110,7 +110,7 @@ fn is_date(scene: &Scene<'_>, number: &Number) -> bool {
 }
 
 /// The first number of a range has the unit of the second: `36–52 °F`.
-fn begins_a_range(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+fn begins_a_range(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     let next = scene.plain.numbers.iter().find(|next| next.span.start >= number.end);
     let Some(next) = next.filter(|next| number.unit.is_none() && !number.percent && (next.unit.is_some() || next.percent)) else {
         return false;
@@ -121,7 +121,7 @@ fn begins_a_range(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
 }
 
 /// `1 h 23 min 45 s` is one amount.
-fn is_of_duration(scene: &Scene<'_>, number: &Number) -> bool {
+fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     let numbers = &scene.plain.numbers;
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
     let seconds = |at: usize| numbers.get(at).and_then(|number| of_time(scene, number));
@@ -138,13 +138,13 @@ fn is_of_duration(scene: &Scene<'_>, number: &Number) -> bool {
     let total: f64 = (first..=last).filter_map(value).sum();
     let Some(step) = end.readings().next().map(|reading| reading.step) else { return false };
     // What is smaller than its last part may be left out: cut, not only rounded.
-    let reading = Reading { value: total / smallest, step: step * 2.0 };
+    let reading = Interpretation { value: total / smallest, step: step * 2.0 };
     let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
     scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, false)
 }
 
 /// The seconds of one of its unit; `m` is taken for minutes, as what is beside it must be a time too.
-fn of_time(scene: &Scene<'_>, number: &Number) -> Option<f64> {
+fn of_time(scene: &CheckContext<'_>, number: &Number) -> Option<f64> {
     let unit = number.unit?;
     let minutes = scene.text().get(number.span.end..number.end).is_some_and(|unit| unit.trim() == "m");
     if minutes { Some(MINUTE) } else { (unit.dimension == "time").then_some(unit.factor) }
@@ -155,7 +155,7 @@ fn of_seconds(time: &Unit, seconds: f64) -> Option<&'static Unit> {
 }
 
 /// Sum, difference or product of two numbers of the passage that stand on a result, or one of them with a percentage.
-fn is_reckoned(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+fn is_reckoned(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     let numbers = &scene.plain.numbers;
     if numbers.len() > NUMBERS_MAX {
         return false;
@@ -183,19 +183,27 @@ fn is_reckoned(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
 mod tests {
     use crate::judge::claims::{
         checks::values::values,
-        context::{Bond, Scene},
-        evidence::{Grounds, Source},
+        context::{CheckContext, CitationScope},
+        evidence::{EvidenceIndex, ToolResult},
         language::lexicon::{language, words},
         passage::Kind,
-        plain::Plain,
+        plain::AnalyzedPassage,
     };
 
     fn wrong(result: &str, said: &str) -> Vec<String> {
-        let grounds = Grounds::new(vec![Source::new("t".into(), "{}".into(), result.into())], Vec::new(), String::new());
-        let plain = Plain::of(said);
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("t".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds, told: &[] };
+        let scene = CheckContext {
+            plain: &plain,
+            kind: Kind::Sentence,
+            lexicon,
+            sources,
+            bond: CitationScope::Cited,
+            grounds: &grounds,
+            told: &[],
+        };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 

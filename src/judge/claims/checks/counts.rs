@@ -2,10 +2,10 @@
 
 use crate::{
     judge::claims::{
-        context::{Bond, Finding, Scene},
+        context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, derive,
-            lists::{Fit, excused, things},
+            lists::{MatchConfidence, excused, things},
         },
         language::lexicon::Word,
     },
@@ -18,7 +18,7 @@ const NOUN_WORDS_MAX: usize = 3;
 const BEFORE: usize = 2;
 
 /// A number of things, as a passage says it.
-struct Count {
+struct CountClaim {
     start: usize,
     end: usize,
     value: u64,
@@ -27,7 +27,7 @@ struct Count {
 }
 
 /// Findings about the counts of a passage.
-pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
+pub fn counts(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     // The head of its column says what a cell counts.
     if scene.text().trim_start().starts_with('|') {
         return Vec::new();
@@ -38,14 +38,14 @@ pub fn counts(scene: &Scene<'_>) -> Vec<Finding> {
     said.into_iter().filter_map(|count| judge(scene, &count, found)).collect()
 }
 
-fn said(scene: &Scene<'_>) -> Vec<Count> {
-    let mut found: Vec<Count> = Vec::new();
+fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
+    let mut found: Vec<CountClaim> = Vec::new();
     for number in &scene.plain.numbers {
         let unit = scene.text().get(number.span.end..number.end).unwrap_or_default().trim();
         let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
         let plain = !number.ordinal && (number.unit.is_none() || word) && !scene.plain.is_taken(&(number.span.start..number.end));
         if let Some(value) = number.whole().filter(|_| plain) {
-            found.push(Count { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
+            found.push(CountClaim { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
         }
     }
     for word in &scene.plain.words {
@@ -55,12 +55,12 @@ fn said(scene: &Scene<'_>) -> Vec<Count> {
             let of = |word: &str| scene.lexicon.numbers.get(word).copied();
             Some(of(tens)? + of(ones)?).filter(|value| *value > 20)
         });
-        found.extend(value.or(joined).map(|value| Count { start: word.start, end: word.end, value, of_unit: false }));
+        found.extend(value.or(joined).map(|value| CountClaim { start: word.start, end: word.end, value, of_unit: false }));
     }
     found
 }
 
-fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
+fn judge(scene: &CheckContext<'_>, count: &CountClaim, found: bool) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let before = scene.words_before(count.start);
     let near: Vec<&str> = before.iter().rev().take(BEFORE).map(|word| word.lower.as_str()).collect();
@@ -85,12 +85,14 @@ fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
     for source in &scene.sources {
         let things = things(&noun, source, lexicon)?;
         let enough = match scene.bond {
-            Bond::Cited | Bond::Introduced => things.fit >= Fit::Generic || scene.bond == Bond::Cited,
-            Bond::Near | Bond::Implied => things.fit >= Fit::Tool,
+            CitationScope::Cited | CitationScope::Introduced => {
+                things.fit >= MatchConfidence::Generic || scene.bond == CitationScope::Cited
+            }
+            CitationScope::Near | CitationScope::Implied => things.fit >= MatchConfidence::Tool,
         };
         let lengths = things.lengths();
         // A measure, or a number that the result has for something else.
-        if count.of_unit && things.fit < Fit::Tool || things.fit == Fit::Only && stands(count.value, source) {
+        if count.of_unit && things.fit < MatchConfidence::Tool || things.fit == MatchConfidence::Only && stands(count.value, source) {
             return None;
         }
         if !enough || !asserted || lengths.contains(&count.value) || excused(count.value, &noun, source, scene.grounds) {
@@ -99,17 +101,17 @@ fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
         let narrowed = noun.len() > 1 && !labelled && !noun_is_whole(&noun, things.fit)
             || tail.first().is_some_and(|word| lexicon.narrows.contains(&word.lower)) && !scene.is_open_end(clause(scene, tail), source)
             || !scene.is_open_end(clause(scene, tail), source);
-        if narrowed && (count.value <= things.most() || things.fit == Fit::Only) {
+        if narrowed && (count.value <= things.most() || things.fit == MatchConfidence::Only) {
             return None;
         }
-        if things.fit == Fit::Only && source.facts().counts().contains(&count.value) {
+        if things.fit == MatchConfidence::Only && source.facts().counts().contains(&count.value) {
             return None;
         }
         fault.get_or_insert(lengths);
     }
     let lengths: Vec<String> = fault?.iter().map(u64::to_string).collect();
     let end = after.get(..noun.len()).and_then(|words| words.last()).filter(|_| !labelled).map_or(count.end, |word| word.end);
-    Some(Finding {
+    Some(ClaimFinding {
         rule: "counts",
         code: Code::CountMismatch,
         span: count.start..end,
@@ -120,12 +122,12 @@ fn judge(scene: &Scene<'_>, count: &Count, found: bool) -> Option<Finding> {
 }
 
 /// Is the number one of the result's own?
-fn stands(value: u64, source: &evidence::Source) -> bool {
+fn stands(value: u64, source: &evidence::ToolResult) -> bool {
     source.facts().numbers.contains(&(value as f64))
 }
 
 /// The noun right after a number: words up to one that is none.
-fn noun(scene: &Scene<'_>, from: usize, after: &[Word]) -> Vec<String> {
+fn noun(scene: &CheckContext<'_>, from: usize, after: &[Word]) -> Vec<String> {
     let mut noun = Vec::new();
     let mut place = from;
     for word in after.iter().take(NOUN_WORDS_MAX) {
@@ -150,7 +152,7 @@ fn is_a_list_word(word: &str) -> bool {
 }
 
 /// The words of a sentence's part: up to the next comma or other mark.
-fn clause<'w>(scene: &Scene<'_>, words: &'w [Word]) -> &'w [Word] {
+fn clause<'w>(scene: &CheckContext<'_>, words: &'w [Word]) -> &'w [Word] {
     let ends = |pair: &[Word]| match pair {
         [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '(', '–', '—', '!', '?'])),
         _ => false,
@@ -160,18 +162,18 @@ fn clause<'w>(scene: &Scene<'_>, words: &'w [Word]) -> &'w [Word] {
 }
 
 /// An adjective in a noun narrows it: `12 approved players`. Names of several words (`speed tests`) don't.
-fn noun_is_whole(noun: &[String], fit: Fit) -> bool {
-    noun.len() == 1 || fit == Fit::Only
+fn noun_is_whole(noun: &[String], fit: MatchConfidence) -> bool {
+    noun.len() == 1 || fit == MatchConfidence::Only
 }
 
 /// Is the number said to be a total, as in `Total players: 12`?
-fn after_total(scene: &Scene<'_>, count: &Count) -> bool {
+fn after_total(scene: &CheckContext<'_>, count: &CountClaim) -> bool {
     let lower = scene.text().get(..count.start).unwrap_or_default().to_lowercase();
     scene.lexicon.totals.iter().any(|total| lower.contains(total.as_str()))
 }
 
 /// The noun between `total`, `number of` and the number that follows a colon or `is`.
-fn label(scene: &Scene<'_>, count: &Count) -> Option<Vec<String>> {
+fn label(scene: &CheckContext<'_>, count: &CountClaim) -> Option<Vec<String>> {
     let before = scene.text().get(..count.start)?;
     let lower = before.to_lowercase();
     let (at, total) =
@@ -187,19 +189,20 @@ fn label(scene: &Scene<'_>, count: &Count) -> Option<Vec<String>> {
 }
 
 /// "several players" against a result without any.
-pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
+pub fn something_of_nothing(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let word = scene.plain.words.iter().find(|word| lexicon.some.contains(&word.lower))?;
     let after = scene.words_after(word.end);
     let noun = noun(scene, word.end, after);
-    if noun.is_empty() || !scene.says(&lexicon.found) || scene.bond < Bond::Introduced || scene.tells_failure() {
+    if noun.is_empty() || !scene.says(&lexicon.found) || scene.bond < CitationScope::Introduced || scene.tells_failure() {
         return None;
     }
     let empty = scene.sources.iter().all(|source| {
-        things(&noun, source, lexicon).is_some_and(|things| things.fit >= Fit::Generic && things.most() == 0 && !excused_by_text(source))
+        things(&noun, source, lexicon)
+            .is_some_and(|things| things.fit >= MatchConfidence::Generic && things.most() == 0 && !excused_by_text(source))
     });
     let end = after.get(..noun.len()).and_then(|words| words.last()).map_or(word.end, |word| word.end);
-    empty.then(|| Finding {
+    empty.then(|| ClaimFinding {
         rule: "empty",
         code: Code::CountMismatch,
         span: word.start..end,
@@ -209,7 +212,7 @@ pub fn something_of_nothing(scene: &Scene<'_>) -> Option<Finding> {
     })
 }
 
-fn excused_by_text(source: &evidence::Source) -> bool {
+fn excused_by_text(source: &evidence::ToolResult) -> bool {
     let facts = source.facts();
     facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.value.number().is_some_and(|number| number > 0.0))
 }

@@ -7,14 +7,14 @@
 use crate::{
     judge::claims::{
         evidence::{
-            self, Grounds, Source, derive,
-            facts::{Facts, Leaf, Scalar},
+            self, EvidenceIndex, ToolResult, derive,
+            facts::{NamedValue, ResultFacts, Scalar},
             fits,
         },
         language::{
             date,
             fold::{fold, key, name_words},
-            lenient_json::Node,
+            lenient_json::LenientNode,
             number::numbers,
         },
     },
@@ -43,7 +43,7 @@ const FINDINGS_MAX: usize = 16;
 
 /// A field that is wrong.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub struct Wrong {
+pub struct FieldMismatch {
     /// Violation code.
     pub code: Code,
     /// The field.
@@ -55,8 +55,8 @@ pub struct Wrong {
 }
 
 /// Findings about a block that cites `source`.
-pub fn fields(block: &Node, source: &Source, grounds: &Grounds) -> Vec<Wrong> {
-    let mut check = Check { source, facts: source.facts(), grounds, found: Vec::new() };
+pub fn fields(block: &LenientNode, source: &ToolResult, grounds: &EvidenceIndex) -> Vec<FieldMismatch> {
+    let mut check = FieldChecker { source, facts: source.facts(), grounds, found: Vec::new() };
     if !check.facts.partial && !grounds.is_endless() {
         check.node(block, "", None, true);
     }
@@ -64,11 +64,11 @@ pub fn fields(block: &Node, source: &Source, grounds: &Grounds) -> Vec<Wrong> {
 }
 
 /// One `key: value` line under a citation: only a number that the result has another one for.
-pub fn line(name: &str, value: &str, source: &Source, grounds: &Grounds) -> Option<Wrong> {
+pub fn line(name: &str, value: &str, source: &ToolResult, grounds: &EvidenceIndex) -> Option<FieldMismatch> {
     let facts = source.facts();
-    let mut check = Check { source, facts, grounds, found: Vec::new() };
+    let mut check = FieldChecker { source, facts, grounds, found: Vec::new() };
     let own = key(name);
-    let same: Vec<&Leaf> = facts.leaves.iter().filter(|leaf| is_name(&own, leaf)).collect();
+    let same: Vec<&NamedValue> = facts.leaves.iter().filter(|leaf| is_name(&own, leaf)).collect();
     let [leaf] = same.as_slice() else { return None };
     let said = numbers(value);
     let ([number], Some(_)) = (said.as_slice(), leaf.value.number()) else { return None };
@@ -81,52 +81,52 @@ pub fn line(name: &str, value: &str, source: &Source, grounds: &Grounds) -> Opti
 }
 
 /// `download` is the name of `download_mbps` too, but for a unit.
-fn is_name(own: &str, leaf: &Leaf) -> bool {
+fn is_name(own: &str, leaf: &NamedValue) -> bool {
     leaf.key == own || own.len() > 3 && leaf.key.strip_prefix(own).is_some_and(|rest| rest.len() <= 5)
 }
 
-struct Check<'c> {
-    source: &'c Source,
-    facts: &'c Facts,
-    grounds: &'c Grounds,
-    found: Vec<Wrong>,
+struct FieldChecker<'c> {
+    source: &'c ToolResult,
+    facts: &'c ResultFacts,
+    grounds: &'c EvidenceIndex,
+    found: Vec<FieldMismatch>,
 }
 
-impl Check<'_> {
+impl FieldChecker<'_> {
     fn wrong(&mut self, code: Code, field: &str, found: String, expected: String) {
         if self.found.len() < FINDINGS_MAX {
-            self.found.push(Wrong { code, field: field.to_owned(), found, expected });
+            self.found.push(FieldMismatch { code, field: field.to_owned(), found, expected });
         }
     }
 
     /// `object`: the result's object that this part of the block speaks of.
-    fn node(&mut self, node: &Node, name: &str, object: Option<usize>, top: bool) {
+    fn node(&mut self, node: &LenientNode, name: &str, object: Option<usize>, top: bool) {
         match node {
             // It cites for itself.
-            Node::Object(members) if !top && members.iter().any(|(name, _)| key(name) == "executionid") => {}
-            Node::Object(members) => {
+            LenientNode::Object(members) if !top && members.iter().any(|(name, _)| key(name) == "executionid") => {}
+            LenientNode::Object(members) => {
                 let object = self.object_of(members).or(object.filter(|_| !top));
                 for (name, value) in members {
                     let own = key(name);
                     let known = self.facts.of_key(&own).next().is_some();
                     let is_own = OWN.contains(&own.as_str()) && if top { !self.is_of_result(&own, value) } else { !known };
-                    if !is_own || !matches!(value, Node::Text(_) | Node::Bare(_)) {
+                    if !is_own || !matches!(value, LenientNode::Text(_) | LenientNode::Bare(_)) {
                         self.node(value, name, object, false);
                     }
                 }
             }
-            Node::List(items) => {
+            LenientNode::List(items) => {
                 self.length(name, items.len());
                 items.iter().for_each(|item| self.node(item, name, None, false));
             }
-            Node::Text(text) => self.value(name, &Scalar::Text(text.clone()), object),
-            Node::Bare(value) => self.value(name, value, object),
+            LenientNode::Text(text) => self.value(name, &Scalar::Text(text.clone()), object),
+            LenientNode::Bare(value) => self.value(name, value, object),
         }
     }
 
     /// Is a member of the block's own names one of the result's after all, where that is one object that has it? What may be
     /// said of the execution itself (`"status": "ok"`) is that, unless the result says otherwise.
-    fn is_of_result(&self, own: &str, value: &Node) -> bool {
+    fn is_of_result(&self, own: &str, value: &LenientNode) -> bool {
         let mut same = self.facts.of_key(own).filter(|leaf| leaf.object == 1);
         let (Some(real), None, true) =
             (same.next(), same.next(), self.facts.lists.iter().all(|list| list.depth > 0 || !list.words.is_empty()))
@@ -134,9 +134,9 @@ impl Check<'_> {
             return false;
         };
         let said = match value {
-            Node::Text(text) => fold(text),
-            Node::Bare(scalar) => fold(&scalar.shown()),
-            Node::Object(_) | Node::List(_) => return false,
+            LenientNode::Text(text) => fold(text),
+            LenientNode::Bare(scalar) => fold(&scalar.shown()),
+            LenientNode::Object(_) | LenientNode::List(_) => return false,
         };
         let said = said.as_str();
         let real = fold(&real.value.shown());
@@ -155,9 +155,9 @@ impl Check<'_> {
     }
 
     /// The one object of the result that has a string of the block's object under the same name.
-    fn object_of(&self, members: &[(String, Node)]) -> Option<usize> {
+    fn object_of(&self, members: &[(String, LenientNode)]) -> Option<usize> {
         for (name, value) in members {
-            let Node::Text(text) = value else { continue };
+            let LenientNode::Text(text) = value else { continue };
             let (own, folded) = (key(name), fold(text));
             if OWN[..6].contains(&own.as_str()) || folded.is_empty() {
                 continue;
@@ -186,8 +186,8 @@ impl Check<'_> {
             return;
         }
         let own = key(name);
-        let same: Vec<&Leaf> = self.facts.of_key(&own).collect();
-        let bound: Vec<&Leaf> = same.iter().copied().filter(|leaf| object == Some(leaf.object)).collect();
+        let same: Vec<&NamedValue> = self.facts.of_key(&own).collect();
+        let bound: Vec<&NamedValue> = same.iter().copied().filter(|leaf| object == Some(leaf.object)).collect();
         let candidates = if bound.is_empty() { &same } else { &bound };
         if candidates.iter().any(|leaf| self.same(value, &leaf.value)) {
             return;
@@ -264,7 +264,7 @@ impl Check<'_> {
 }
 
 /// Is it a sum, an average or such of these?
-fn derives(value: &Scalar, of: &[&Leaf]) -> bool {
+fn derives(value: &Scalar, of: &[&NamedValue]) -> bool {
     let column: Vec<f64> = of.iter().filter_map(|leaf| leaf.value.number()).collect();
     let mut found = vec![column.len() as f64];
     let mut shares = Vec::new();
@@ -293,7 +293,8 @@ mod tests {
     use crate::judge::claims::language::lenient_json::read;
 
     fn wrong(result: &str, block: &str) -> Vec<String> {
-        let grounds = Grounds::new(vec![Source::new("close_ticket".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let grounds =
+            EvidenceIndex::new(vec![ToolResult::new("close_ticket".into(), "{}".into(), result.into())], Vec::new(), String::new());
         fields(&read(block), &grounds.results[0], &grounds).into_iter().map(|wrong| wrong.field).collect()
     }
 
@@ -320,8 +321,8 @@ mod tests {
     const RESULT: &str = r#"{"download_mbps":93.42,"upload":41,"server":"Berlin-2","ok":true,"at":"2025-05-03T10:00:00Z","players":[{"name":"Ann","points":12},{"name":"Bob","points":7}]}"#;
 
     fn codes(block: &str) -> Vec<(Code, String)> {
-        let source = Source::new("run_speed_test".into(), "{}".into(), RESULT.into());
-        let grounds = Grounds::new(vec![source], Vec::new(), String::new());
+        let source = ToolResult::new("run_speed_test".into(), "{}".into(), RESULT.into());
+        let grounds = EvidenceIndex::new(vec![source], Vec::new(), String::new());
         fields(&read(block), &grounds.results[0], &grounds).into_iter().map(|wrong| (wrong.code, wrong.field)).collect()
     }
 

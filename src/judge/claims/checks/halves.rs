@@ -4,15 +4,15 @@
 //! is what it reports. Only what can be shown by names is: a party told by nothing that ran, one of several named things that no call
 //! names, an id that is another than the call's.
 
-use crate::judge::claims::checks::acts::{Form, Said};
-use crate::judge::claims::context::Finding;
-use crate::judge::claims::evidence::facts::Facts;
-use crate::judge::claims::evidence::tool_capabilities::{Abilities, Ability};
-use crate::judge::claims::evidence::{Grounds, Source};
+use crate::judge::claims::checks::acts::{ActForm, ReportedAct};
+use crate::judge::claims::context::ClaimFinding;
+use crate::judge::claims::evidence::facts::ResultFacts;
+use crate::judge::claims::evidence::tool_capabilities::{ToolCapabilities, ToolCapability};
+use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
 use crate::judge::claims::passage::Kind;
-use crate::judge::claims::plain::Plain;
+use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
 
 /// Parts of a request that are told apart, and names in each.
@@ -164,21 +164,21 @@ const TITLES: &[&str] = &[
 
 /// The finding of a sentence that reports more as done than ran. `said`: the acts that it reports.
 pub(in crate::judge::claims) fn beyond(
-    passage: &Plain,
+    passage: &AnalyzedPassage,
     kind: Kind,
-    said: &[Said],
-    abilities: &Abilities,
-    grounds: &Grounds,
-) -> Option<Finding> {
-    let done: Vec<&Source> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
-    let anything = |source: &&Source| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
+    said: &[ReportedAct],
+    abilities: &ToolCapabilities,
+    grounds: &EvidenceIndex,
+) -> Option<ClaimFinding> {
+    let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
+    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;
     }
     let marked = kind == Kind::Line && passage.text.contains(['✅', '✔', '☑', '✓']);
     let deed = said.iter().find(|said| !said.is_harmless());
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
-    let ran = Ran::new(&done, grounds);
+    let ran = RecentCalls::new(&done, grounds);
     told_nobody(passage, said, &ran)
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
@@ -186,17 +186,17 @@ pub(in crate::judge::claims) fn beyond(
 }
 
 /// The calls since the request.
-struct Ran<'r> {
+struct RecentCalls<'r> {
     /// Those that succeeded and do more than read.
-    done: &'r [&'r Source],
+    done: &'r [&'r ToolResult],
     /// All of it and what it returned, folded.
     folded: Vec<&'r str>,
     /// The whole conversation.
-    grounds: &'r Grounds,
+    grounds: &'r EvidenceIndex,
 }
 
-impl<'r> Ran<'r> {
-    fn new(done: &'r [&'r Source], grounds: &'r Grounds) -> Self {
+impl<'r> RecentCalls<'r> {
+    fn new(done: &'r [&'r ToolResult], grounds: &'r EvidenceIndex) -> Self {
         let folded =
             grounds.results.iter().filter(|source| source.recent).flat_map(|source| [source.folded(), source.folded_arguments()]).collect();
         Self { done, folded, grounds }
@@ -224,28 +224,29 @@ impl<'r> Ran<'r> {
     }
 }
 
-fn finding(passage: &Plain, rule: &'static str, code: Code, expected: String, certainty: Certainty) -> Option<Finding> {
+fn finding(passage: &AnalyzedPassage, rule: &'static str, code: Code, expected: String, certainty: Certainty) -> Option<ClaimFinding> {
     let text = &passage.text;
     let start = text.len() - text.trim_start().len();
     let end = text.trim_end().len().max(start);
-    Some(Finding { rule, code, span: start..end, found: text.get(start..end).unwrap_or_default().to_owned(), expected, certainty })
+    Some(ClaimFinding { rule, code, span: start..end, found: text.get(start..end).unwrap_or_default().to_owned(), expected, certainty })
 }
 
 /// Somebody is said to be told, and nothing that ran tells anybody anything.
-fn told_nobody(passage: &Plain, said: &[Said], ran: &Ran<'_>) -> Option<Finding> {
+fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
     const YOU: &[&str] =
         &["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"];
     const SENT: &[&str] = &["sent", "enviad", "inviat", "envoy", "verschickt", "gesendet", "verzonden", "verstuurd", "wysłan"];
     const ALSO: &[&str] = &["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"];
     let also = passage.words.iter().any(|word| ALSO.contains(&word.lower.as_str()));
     const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
-    let tells = |said: &&Said| {
+    let tells = |said: &&ReportedAct| {
         let verb = said.verb.as_str();
         let next = passage.words.iter().find(|word| word.start >= said.span.end);
-        let to_you = said.form == Form::First && next.is_some_and(|next| YOU.contains(&next.lower.as_str()));
+        let to_you = said.form == ActForm::First && next.is_some_and(|next| YOU.contains(&next.lower.as_str()));
         let sent = also && SENT.iter().any(|part| verb.starts_with(part));
-        let teller = sent || TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == Form::Passive && verb.starts_with("called"));
-        !to_you && (teller || said.form == Form::State && NOTES.iter().any(|note| verb.contains(note)))
+        let teller =
+            sent || TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == ActForm::Passive && verb.starts_with("called"));
+        !to_you && (teller || said.form == ActForm::State && NOTES.iter().any(|note| verb.contains(note)))
     };
     said.iter().find(tells)?;
     if ran.tells() {
@@ -310,10 +311,10 @@ fn parts(asked: &str) -> Vec<&str> {
 }
 
 /// Of several things that were asked for by name one is told as done that no call names.
-fn unnamed(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
     // A call for several things may name none of them.
-    if ran.done.iter().any(|source| Facts::read(&source.arguments).lists.iter().any(|list| list.length > 1)) {
+    if ran.done.iter().any(|source| ResultFacts::read(&source.arguments).lists.iter().any(|list| list.length > 1)) {
         return None;
     }
     let parts: Vec<Vec<String>> =
@@ -330,7 +331,7 @@ fn unnamed(passage: &Plain, said: &[Said], ran: &Ran<'_>, abilities: &Abilities)
 }
 
 /// Does an act stand in the name's part of the sentence? `T-1 has been filed; T-2 is still open`
-fn is_done(passage: &Plain, name: &str, said: &[Said]) -> bool {
+fn is_done(passage: &AnalyzedPassage, name: &str, said: &[ReportedAct]) -> bool {
     let text = passage.text.as_str();
     let acts: Vec<usize> = said.iter().filter(|said| !said.is_harmless()).map(|said| said.span.start).collect();
     let Some(at) = text.find(name).filter(|_| !acts.is_empty()) else { return true };
@@ -339,7 +340,7 @@ fn is_done(passage: &Plain, name: &str, said: &[Said]) -> bool {
 }
 
 /// `CRP and procalcitonin have both been added` where the only call names one of them.
-fn coordinated(passage: &Plain, ran: &Ran<'_>, asked: &str) -> Option<Finding> {
+fn coordinated(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) -> Option<ClaimFinding> {
     if ran.done.len() != 1 {
         return None;
     }
@@ -376,7 +377,7 @@ fn shape(word: &str) -> String {
 }
 
 /// `516 is now inspected` where the call is for 561, and nobody spoke of that.
-fn another_id(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+fn another_id(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
     let digits = |word: &str| word.bytes().filter(u8::is_ascii_digit).count();
     let own = passage.words.iter().map(|word| word.lower.as_str()).filter(|word| digits(word) >= 2 && word.len() >= 3 && !is_year(word));
@@ -407,10 +408,10 @@ fn another_id(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<F
 }
 
 /// `Your travel card is frozen` where `set_card_state` didn't run, and nothing that ran is about a card.
-fn idle_tool(passage: &Plain, ran: &Ran<'_>, abilities: &Abilities) -> Option<Finding> {
+fn idle_tool(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
     let english = lexicon::english();
-    let idle = |ability: &&Ability| {
+    let idle = |ability: &&ToolCapability| {
         !abilities.recent.contains_key(&ability.tool) && ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts
     };
     let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked == word);
@@ -428,22 +429,22 @@ mod tests {
     /// What is found in a sentence after these calls: tool, arguments, result.
     fn found(asked: &str, calls: &[(&str, &str, &str)], text: &str) -> Option<&'static str> {
         let source = |(tool, arguments, result): &(&str, &str, &str)| {
-            let mut source = Source::new((*tool).to_owned(), (*arguments).to_owned(), (*result).to_owned());
+            let mut source = ToolResult::new((*tool).to_owned(), (*arguments).to_owned(), (*result).to_owned());
             source.recent = true;
             source
         };
         let said = calls.iter().map(|(_, arguments, _)| (*arguments).to_owned()).chain([asked.to_owned()]).collect();
-        let grounds = Grounds::new(calls.iter().map(source).collect(), said, asked.to_owned());
+        let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.to_owned());
         let tools = ["set_slot", "set_card_state", "get_card", "file_appeal", "renew_loan", "add_test", "book_visit", "transfer_money"];
-        let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::Ran { succeeded: true, failed: false }));
-        let abilities = Abilities {
-            tools: tools.iter().map(|tool| Ability::new(tool, "")).collect(),
+        let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::ToolRunState { succeeded: true, failed: false }));
+        let abilities = ToolCapabilities {
+            tools: tools.iter().map(|tool| ToolCapability::new(tool, "")).collect(),
             recent: ran.clone().collect(),
             ran: ran.collect(),
             asked: asked.to_owned(),
-            ..Abilities::default()
+            ..ToolCapabilities::default()
         };
-        let plain = Plain::of(text);
+        let plain = AnalyzedPassage::of(text);
         beyond(&plain, Kind::Sentence, &acts::told(&plain, Kind::Sentence), &abilities, &grounds).map(|finding| finding.rule)
     }
 

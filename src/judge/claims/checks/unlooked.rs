@@ -4,14 +4,14 @@
 //! in the conversation, and nobody gave a number in it; the sentence tells a number, a date or a time, as the case now, without a hedge.
 
 use crate::judge::claims::checks::written_output::asks_for_example;
-use crate::judge::claims::context::Finding;
-use crate::judge::claims::evidence::Grounds;
-use crate::judge::claims::evidence::tool_capabilities::{Abilities, Ability, Effect};
+use crate::judge::claims::context::ClaimFinding;
+use crate::judge::claims::evidence::EvidenceIndex;
+use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
 use crate::judge::claims::language::fold::{akin, fold, name_words};
 use crate::judge::claims::language::lexicon::{Word, words};
 use crate::judge::claims::language::request::asks_to_know;
 use crate::judge::claims::passage::Kind;
-use crate::judge::claims::plain::Plain;
+use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
 
 /// Bytes of a question; a longer message brings a text to work on.
@@ -321,8 +321,13 @@ const NO_TOPIC: &[&str] = &[
 ];
 
 /// The finding of a sentence that tells as the case now what nothing looked up. `abilities`: of a conversation in which nothing ran.
-pub(in crate::judge::claims) fn unlooked(passage: &Plain, kind: Kind, abilities: &Abilities, grounds: &Grounds) -> Option<Finding> {
-    let Plain { text, words: own, numbers, dates, .. } = passage;
+pub(in crate::judge::claims) fn unlooked(
+    passage: &AnalyzedPassage,
+    kind: Kind,
+    abilities: &ToolCapabilities,
+    grounds: &EvidenceIndex,
+) -> Option<ClaimFinding> {
+    let AnalyzedPassage { text, words: own, numbers, dates, .. } = passage;
     let asked = abilities.asked.as_str();
     let tells = !numbers.is_empty() || !dates.dates.is_empty() || !dates.times.is_empty();
     let idle = abilities.unseen || abilities.any_ran() || abilities.tools.is_empty() || kind != Kind::Sentence;
@@ -366,7 +371,7 @@ pub(in crate::judge::claims) fn unlooked(passage: &Plain, kind: Kind, abilities:
         return None;
     }
     let start = text.len() - text.trim_start().len();
-    Some(Finding {
+    Some(ClaimFinding {
         rule: "unlooked",
         code: Code::UnsupportedAction,
         span: start..text.trim_end().len().max(start),
@@ -391,8 +396,8 @@ fn is_english(question: &[Word]) -> bool {
 }
 
 /// Does the sentence name what a reading tool is named after?
-fn is_named(own: &[Word], abilities: &Abilities) -> bool {
-    let reads = |ability: &&Ability| ability.effect() == Effect::Reads;
+fn is_named(own: &[Word], abilities: &ToolCapabilities) -> bool {
+    let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads;
     const UNITS: &[&str] = &[
         "hours", "hour", "days", "date", "dates", "time", "times", "week", "month", "year", "price", "prices", "rate", "rates", "status",
         "list", "info",
@@ -404,13 +409,13 @@ fn is_named(own: &[Word], abilities: &Abilities) -> bool {
 }
 
 /// Is the question about what a reading tool is about?
-fn is_topic(question: &[Word], abilities: &Abilities) -> bool {
+fn is_topic(question: &[Word], abilities: &ToolCapabilities) -> bool {
     let topics: Vec<String> = question
         .iter()
         .filter(|word| word.lower.chars().count() >= TOPIC_CHARS && !NO_TOPIC.contains(&word.lower.as_str()))
         .map(|word| fold(&word.lower))
         .collect();
-    let reads = |ability: &&Ability| ability.effect() == Effect::Reads;
+    let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads;
     abilities.tools.iter().filter(reads).any(|ability| {
         let named = name_words(&ability.tool);
         let about = named.iter().chain(ability.about.iter().take(ABOUT_WORDS));
@@ -453,14 +458,14 @@ mod tests {
             ("Can you write me an automation for our branch hours?", "", "If you like it earlier, add 00:30 under the hours today.", false),
             ("What is a good password length now?", "", "At least 16 characters.", false),
         ] {
-            let abilities = Abilities {
-                tools: tools.iter().map(|(tool, about)| Ability::new(tool, about)).collect(),
+            let abilities = ToolCapabilities {
+                tools: tools.iter().map(|(tool, about)| ToolCapability::new(tool, about)).collect(),
                 asked: asked.to_owned(),
                 idle: true,
-                ..Abilities::default()
+                ..ToolCapabilities::default()
             };
-            let grounds = Grounds::new(Vec::new(), vec![said.to_owned(), asked.to_owned()], asked.to_owned());
-            let found = unlooked(&Plain::of(text), Kind::Sentence, &abilities, &grounds);
+            let grounds = EvidenceIndex::new(Vec::new(), vec![said.to_owned(), asked.to_owned()], asked.to_owned());
+            let found = unlooked(&AnalyzedPassage::of(text), Kind::Sentence, &abilities, &grounds);
             assert_eq!(found.is_some(), wrong, "{text}");
         }
     }

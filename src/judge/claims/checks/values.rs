@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::{
     judge::claims::{
         checks::compound_numbers::stands,
-        context::{Bond, Finding, Scene},
-        evidence::{Source, reckon},
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{ToolResult, reckon},
         language::{cues, date, fold::fold, lexicon::Word, number::Number, url},
         passage::Kind,
     },
@@ -21,15 +21,15 @@ const COMMON: [u64; 9] = [12, 15, 20, 24, 30, 60, 90, 100, 365];
 const QUOTED_BYTES: Range<usize> = 8..400;
 
 /// Addresses that nothing in the conversation has.
-pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
+pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let judge = |span: &Range<usize>| {
         let said = scene.text().get(span.clone())?;
         let plain = url::plain(said);
         let host = url::host(&plain);
         // An answer that cites nothing may name addresses of its own knowledge, but not of the result's own place.
-        let bound = scene.bond >= Bond::Near || scene.grounds.knows_host(host);
+        let bound = scene.bond >= CitationScope::Near || scene.grounds.knows_host(host);
         let wrong = bound && !url::is_placeholder(host) && !scene.grounds.has_address(said);
-        wrong.then(|| Finding {
+        wrong.then(|| ClaimFinding {
             rule: "addresses",
             code: Code::FabricatedUrl,
             span: span.clone(),
@@ -42,8 +42,8 @@ pub fn addresses(scene: &Scene<'_>) -> Vec<Finding> {
 }
 
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
-pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
-    let Some(source) = scene.sources.first().filter(|_| scene.bond >= Bond::Introduced) else { return Vec::new() };
+pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Introduced) else { return Vec::new() };
     if scene.grounds.is_endless() || scene.text().contains('?') {
         return Vec::new();
     }
@@ -54,9 +54,9 @@ pub fn values(scene: &Scene<'_>) -> Vec<Finding> {
     found
 }
 
-fn finding(scene: &Scene<'_>, rule: &'static str, span: Range<usize>) -> Finding {
+fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>) -> ClaimFinding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    Finding {
+    ClaimFinding {
         rule,
         code: Code::UngroundedValue,
         span,
@@ -66,24 +66,24 @@ fn finding(scene: &Scene<'_>, rule: &'static str, span: Range<usize>) -> Finding
     }
 }
 
-fn dates(scene: &Scene<'_>) -> Vec<Finding> {
+fn dates(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
     let wrong = |date: &&date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
     scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, "dates", date.span.clone())).collect()
 }
 
-fn numbers_of(scene: &Scene<'_>) -> Vec<Finding> {
+fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     sort(scene).1.into_iter().map(|number| finding(scene, "numbers", number.span.start..number.end)).collect()
 }
 
 /// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
-pub fn standing(scene: &Scene<'_>) -> Vec<f64> {
+pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
     sort(scene).0
 }
 
 /// The numbers of a passage that stand, and those that don't.
-fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
+fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, bool)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
         let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
@@ -99,7 +99,7 @@ fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
-        let all = reckon::Known::new(scene, &known);
+        let all = reckon::Operands::new(scene, &known);
         let is_made = |(number, near): &&(&Number, bool)| may_be(number) && all.make(number, *near, cues::role(scene.plain, number));
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
@@ -110,14 +110,14 @@ fn sort<'s>(scene: &'s Scene<'_>) -> (Vec<f64>, Vec<&'s Number>) {
 }
 
 /// Is a number said to be not exact?
-fn is_near(scene: &Scene<'_>, number: &Number) -> bool {
+fn is_near(scene: &CheckContext<'_>, number: &Number) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'))
 }
 
 /// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
-fn stands_alone(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+fn stands_alone(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
@@ -130,7 +130,7 @@ fn stands_alone(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
-fn is_bound(scene: &Scene<'_>, before: &[Word]) -> bool {
+fn is_bound(scene: &CheckContext<'_>, before: &[Word]) -> bool {
     let lexicon = scene.lexicon;
     let says = |word: &Word| lexicon.bounds.contains(&word.lower) || lexicon.parts.contains(&word.lower);
     let [rest @ .., last] = before else { return false };
@@ -160,7 +160,7 @@ fn in_code(text: &str, place: usize) -> bool {
 }
 
 /// Quotations of which nothing stands anywhere.
-fn quotations(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     for span in quoted(scene.text()) {
         let said = scene.text().get(span.clone()).unwrap_or_default();
@@ -210,7 +210,7 @@ pub fn quoted(text: &str) -> Vec<Range<usize>> {
 }
 
 /// E-mail addresses that stand nowhere.
-fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
+fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
     let judge = |at: usize| {
         let before = scene.text().get(..at)?;
@@ -227,8 +227,8 @@ fn addresses_of_mail(scene: &Scene<'_>, source: &Source) -> Vec<Finding> {
 }
 
 /// Names at the heads of list items that stand nowhere: `- Jane Roe (FC Bayern)`.
-pub fn names(scene: &Scene<'_>) -> Option<Finding> {
-    let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= Bond::Introduced)?;
+pub fn names(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= CitationScope::Introduced)?;
     if scene.grounds.is_endless() || scene.text().trim_start().starts_with(['|', '#']) {
         return None;
     }

@@ -2,8 +2,8 @@
 
 use crate::{
     judge::claims::{
-        context::Finding,
-        evidence::tool_capabilities::Abilities,
+        context::ClaimFinding,
+        evidence::tool_capabilities::ToolCapabilities,
         language::fold::{name_words, stands_in},
         passage::{Kind, Passage},
     },
@@ -77,7 +77,7 @@ pub struct WrittenOutput {
 
 impl WrittenOutput {
     /// Takes the next passage of an answer before which nothing ran.
-    pub fn take(&mut self, passage: &Passage, abilities: &Abilities) -> Option<Finding> {
+    pub fn take(&mut self, passage: &Passage, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
         let text = passage.text.trim();
         if self.done || text.is_empty() || abilities.any_ran() || abilities.unseen {
             return None;
@@ -129,11 +129,11 @@ impl WrittenOutput {
         None
     }
 
-    fn wrong(&mut self, passage: &Passage) -> Option<Finding> {
+    fn wrong(&mut self, passage: &Passage) -> Option<ClaimFinding> {
         self.done = true;
         let text = passage.text.trim();
         let start = passage.text.len() - passage.text.trim_start().len();
-        Some(Finding {
+        Some(ClaimFinding {
             rule: "written_output",
             code: Code::MissingExecutionId,
             span: start..start + text.len(),
@@ -196,7 +196,7 @@ fn is_foreign(text: &str, asked: &str) -> bool {
 }
 
 /// Does the line have an own tool's name, which is no common word?
-fn is_name(text: &str, abilities: &Abilities) -> bool {
+fn is_name(text: &str, abilities: &ToolCapabilities) -> bool {
     abilities.tools.iter().any(|ability| {
         let name = ability.tool.as_str();
         name.contains(['_', '-', '.'])
@@ -208,7 +208,7 @@ fn is_name(text: &str, abilities: &Abilities) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::{evidence::tool_capabilities::Ability, passage::Passages};
+    use crate::judge::claims::{evidence::tool_capabilities::ToolCapability, passage::PassageSplitter};
 
     #[test]
     fn outputs_that_nothing_gave() {
@@ -226,8 +226,12 @@ mod tests {
             ("Which rooms?", "I would call get_rooms with 6 for that.\n", false),
             ("Which rooms?", "I can look with get_rooms. There are 12 of them.\n", false),
         ] {
-            let abilities = Abilities { tools: [Ability::new("get_rooms", "Rooms")].into(), asked: asked.into(), ..Abilities::default() };
-            let (mut passages, mut output) = (Passages::default(), WrittenOutput::default());
+            let abilities = ToolCapabilities {
+                tools: [ToolCapability::new("get_rooms", "Rooms")].into(),
+                asked: asked.into(),
+                ..ToolCapabilities::default()
+            };
+            let (mut passages, mut output) = (PassageSplitter::default(), WrittenOutput::default());
             passages.push(text);
             let found = std::iter::from_fn(|| passages.take(true)).filter_map(|passage| output.take(&passage, &abilities)).count();
             assert_eq!(found > 0, wrong, "{text}");

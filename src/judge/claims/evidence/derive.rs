@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{Facts, Scalar};
+use super::facts::{ResultFacts, Scalar};
 use crate::judge::claims::language::date;
 
 /// Columns of which pairs are looked at.
@@ -64,7 +64,7 @@ impl Derived {
 }
 
 /// Numbers that follow from a result.
-pub fn derived(facts: &Facts) -> Derived {
+pub fn derived(facts: &ResultFacts) -> Derived {
     let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
     let columns = facts.columns();
     for numbers in columns.values() {
@@ -129,7 +129,7 @@ pub fn derived(facts: &Facts) -> Derived {
 }
 
 /// Sums of a column's numbers by the values of another: costs by region.
-fn groups(facts: &Facts) -> Vec<f64> {
+fn groups(facts: &ResultFacts) -> Vec<f64> {
     let mut kinds: BTreeMap<usize, Vec<(&str, &str)>> = BTreeMap::new();
     for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
         if let Scalar::Text(text) = &leaf.value
@@ -177,7 +177,7 @@ pub fn with_percent(number: f64, percent: f64) -> [f64; 3] {
 }
 
 /// Every number of things that the result may be said to have.
-pub fn counts(facts: &Facts) -> Vec<u64> {
+pub fn counts(facts: &ResultFacts) -> Vec<u64> {
     let mut counts: Vec<u64> = facts.lists.iter().map(|list| list.length as u64).collect();
     let mut by_name: BTreeMap<&[String], u64> = BTreeMap::new();
     for list in &facts.lists {
@@ -206,17 +206,17 @@ pub fn is_quantity(key: &str) -> bool {
 }
 
 /// Number of occurrences of each value of each key, and number of values of each key.
-fn by_value(facts: &Facts) -> Vec<u64> {
-    let mut values: Vec<(&str, Value<'_>)> = Vec::with_capacity(facts.leaves.len().min(LEAVES_OF));
+fn by_value(facts: &ResultFacts) -> Vec<u64> {
+    let mut values: Vec<(&str, ComparedValue<'_>)> = Vec::with_capacity(facts.leaves.len().min(LEAVES_OF));
     for leaf in facts.leaves.iter().take(LEAVES_OF) {
         values.push((
             &leaf.key,
             match &leaf.value {
                 Scalar::Text(text) if text.len() > 64 => continue,
-                Scalar::Text(text) => Value::Text(text),
-                Scalar::Number(number) => Value::Number(number.to_bits()),
-                Scalar::Flag(flag) => Value::Flag(*flag),
-                Scalar::Null => Value::Null,
+                Scalar::Text(text) => ComparedValue::Text(text),
+                Scalar::Number(number) => ComparedValue::Number(number.to_bits()),
+                Scalar::Flag(flag) => ComparedValue::Flag(*flag),
+                Scalar::Null => ComparedValue::Null,
             },
         ));
     }
@@ -232,7 +232,7 @@ fn by_value(facts: &Facts) -> Vec<u64> {
 
 /// A value, to be told from others.
 #[derive(Clone, Copy, Eq, Ord, PartialEq, PartialOrd)]
-enum Value<'f> {
+enum ComparedValue<'f> {
     Text(&'f str),
     Number(u64),
     Flag(bool),
@@ -267,7 +267,7 @@ pub fn aggregates(numbers: &[f64], found: &mut Vec<f64>, shares: &mut Vec<f64>) 
     }
 }
 
-fn distinct(facts: &Facts) -> Vec<f64> {
+fn distinct(facts: &ResultFacts) -> Vec<f64> {
     let mut values: Vec<f64> =
         facts.leaves.iter().filter_map(|leaf| leaf.value.number()).map(f64::abs).filter(|value| *value > 1.0).collect();
     if values.is_empty() {
@@ -290,7 +290,7 @@ fn moment(text: &str) -> Option<f64> {
 }
 
 /// Days, hours and minutes between the dates and times.
-fn spans(facts: &Facts, found: &mut Vec<f64>) {
+fn spans(facts: &ResultFacts, found: &mut Vec<f64>) {
     let moments = facts.leaves.iter().filter_map(|leaf| match &leaf.value {
         Scalar::Text(text) if (16..=32).contains(&text.len()) => moment(text),
         _ => None,
@@ -334,7 +334,7 @@ mod tests {
 
     #[test]
     fn what_follows() {
-        let facts = Facts::read(r#"[{"price":12.5,"state":"open"},{"price":7.5,"state":"open"},{"price":10,"state":"closed"}]"#);
+        let facts = ResultFacts::read(r#"[{"price":12.5,"state":"open"},{"price":7.5,"state":"open"},{"price":10,"state":"closed"}]"#);
         let derived = &facts.derived().amounts;
         let has = |wanted: f64| derived.iter().any(|number| (number - wanted).abs() < 1e-9);
         for wanted in [30.0, 10.0, 5.0, 3.0, 2.0, 20.0] {
@@ -342,7 +342,7 @@ mod tests {
         }
         // Of one column nothing is multiplied.
         assert!(!has(31.0) && !has(125.0));
-        let facts = Facts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
+        let facts = ResultFacts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
         assert!(facts.derived().amounts.contains(&7.0));
     }
 }

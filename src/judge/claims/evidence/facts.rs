@@ -48,7 +48,7 @@ pub enum Scalar {
 
 /// A value with its name.
 #[derive(Clone, Debug)]
-pub struct Leaf {
+pub struct NamedValue {
     /// Its member's name as one key; that of the list where it is an element.
     pub key: String,
     /// Number of the object that it is a member of, counted from 1; 0 for none.
@@ -61,7 +61,7 @@ pub struct Leaf {
 
 /// A list.
 #[derive(Clone, Debug)]
-pub struct List {
+pub struct ResultList {
     /// Its member's name in words; none at the top.
     pub words: Vec<String>,
     /// Its elements.
@@ -74,11 +74,11 @@ pub struct List {
 
 /// Values of a result, read once.
 #[derive(Debug, Default)]
-pub struct Facts {
+pub struct ResultFacts {
     /// Values in their order.
-    pub leaves: Vec<Leaf>,
+    pub leaves: Vec<NamedValue>,
     /// Lists in their order.
-    pub lists: Vec<List>,
+    pub lists: Vec<ResultList>,
     /// Every number in it, without signs, sorted.
     pub numbers: Vec<f64>,
     /// Dates and times in its strings.
@@ -123,10 +123,10 @@ struct Within {
     depth: usize,
 }
 
-impl Facts {
+impl ResultFacts {
     /// Reads a result.
     pub fn read(text: &str) -> Self {
-        let mut facts = Facts::default();
+        let mut facts = ResultFacts::default();
         let cut = text.get(..text.floor_char_boundary(RESULT_BYTES_MAX)).unwrap_or(text);
         facts.partial = cut.len() < text.len();
         match parse(cut) {
@@ -167,7 +167,7 @@ impl Facts {
     }
 
     /// The values of this key.
-    pub fn of_key<'f>(&'f self, key: &'f str) -> impl Iterator<Item = &'f Leaf> {
+    pub fn of_key<'f>(&'f self, key: &'f str) -> impl Iterator<Item = &'f NamedValue> {
         self.leaves.iter().filter(move |leaf| leaf.key == key)
     }
 
@@ -213,7 +213,7 @@ impl Facts {
                     length += 1;
                     of_things &= item.is_object() || item.is_string() || item.is_array();
                 }
-                self.lists.push(List { words: name_words(name), length, depth: within.depth, of_things });
+                self.lists.push(ResultList { words: name_words(name), length, depth: within.depth, of_things });
                 for item in value.items() {
                     let record = if item.is_object() || item.is_array() { self.record(within.record) } else { within.record };
                     self.value(item, name, Within { record, depth: within.depth + 1, ..within }, nested);
@@ -243,7 +243,7 @@ impl Facts {
 
     /// Rows of values whose names stand in a list beside them: `{"columns": [...], "rows": [[...], ...]}`.
     fn rows(&mut self, rows: Value<'_>, names: &[String], within: Within, nested: usize) {
-        self.lists.push(List { words: vec!["rows".to_owned()], length: rows.items().count(), depth: within.depth, of_things: true });
+        self.lists.push(ResultList { words: vec!["rows".to_owned()], length: rows.items().count(), depth: within.depth, of_things: true });
         for row in rows.items() {
             self.objects += 1;
             let within = Within { object: self.objects, record: self.record(within.record), depth: within.depth + 1 };
@@ -258,7 +258,7 @@ impl Facts {
         let length = object.members().count();
         let map = length > 1 && object.members().all(|member| member.value.is_object());
         if map {
-            self.lists.push(List { words: name_words(name), length, depth, of_things: true });
+            self.lists.push(ResultList { words: name_words(name), length, depth, of_things: true });
             let names: Vec<f64> = object.members().flat_map(|member| read_numbers(&member.name())).collect();
             self.numbers.extend(names);
         }
@@ -266,7 +266,7 @@ impl Facts {
     }
 
     fn leaf(&mut self, name: &str, within: Within, value: Scalar) {
-        self.leaves.push(Leaf { key: key(name), object: within.object, record: within.record, value });
+        self.leaves.push(NamedValue { key: key(name), object: within.object, record: within.record, value });
     }
 
     /// The number of a new record that lies in `parent`.
@@ -320,7 +320,7 @@ impl Facts {
 
     /// A table's rows, as a list of objects.
     fn table(&mut self, names: &[&str], rows: &[Vec<&str>]) {
-        self.lists.push(List { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
+        self.lists.push(ResultList { words: Vec::new(), length: rows.len(), depth: 0, of_things: true });
         for row in rows {
             if self.leaves.len() + row.len() > LEAVES_MAX {
                 self.partial = true;
@@ -384,7 +384,7 @@ impl Facts {
             }
         }
         for length in [items, rows].into_iter().filter(|length| *length > 0) {
-            self.lists.push(List { words: Vec::new(), length, depth: 0, of_things: true });
+            self.lists.push(ResultList { words: Vec::new(), length, depth: 0, of_things: true });
         }
     }
 }
@@ -451,7 +451,7 @@ mod tests {
 
     #[test]
     fn json_results() {
-        let facts = Facts::read(
+        let facts = ResultFacts::read(
             r#"{"players":[{"name":"Ann","points":12},{"name":"Bob","points":"7"}],"meta":{"took":"93 ms","when":"2025-05-03T10:00:00Z"},"raw":"{\"total\": 57}"}"#,
         );
         assert!(facts.json && !facts.partial);
@@ -465,14 +465,14 @@ mod tests {
 
     #[test]
     fn other_results() {
-        let facts = Facts::read("Temperature: 21\nWind: 5 km/h\n\n- a\n- b\n- c\n");
+        let facts = ResultFacts::read("Temperature: 21\nWind: 5 km/h\n\n- a\n- b\n- c\n");
         assert_eq!(facts.of_key("temperature").count(), 1);
         assert_eq!(facts.lists.iter().map(|list| list.length).collect::<Vec<_>>(), [3]);
-        let table = Facts::read("sku,name,stock,price\n1001,Lamp,120,19.90\n1002,Desk,4,249\n");
+        let table = ResultFacts::read("sku,name,stock,price\n1001,Lamp,120,19.90\n1002,Desk,4,249\n");
         assert_eq!((table.lists[0].length, table.columns()["stock"].as_slice()), (2, &[120.0, 4.0][..]));
         assert!([120.0, 19.9, 249.0].iter().all(|number| table.numbers.contains(number)));
-        let many = Facts::read(&format!("a,b\n{}", "1,2\n".repeat(LEAVES_MAX)));
+        let many = ResultFacts::read(&format!("a,b\n{}", "1,2\n".repeat(LEAVES_MAX)));
         assert!(many.partial && many.leaves.len() <= LEAVES_MAX);
-        assert!(Facts::read("").leaves.is_empty() && !Facts::read("null").says_something());
+        assert!(ResultFacts::read("").leaves.is_empty() && !ResultFacts::read("null").says_something());
     }
 }

@@ -1,6 +1,6 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
-use super::facts::{Facts, Leaf, Scalar};
+use super::facts::{NamedValue, ResultFacts, Scalar};
 use crate::judge::claims::language::fold::fold;
 
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
@@ -89,10 +89,10 @@ pub const STATES: &[&str] = &[
 
 /// Does this result say at its top, or in its few words, that what was asked for wasn't done? `reads`: the tool only reads, so a state
 /// in its result, or an error in a text, may be what was read.
-pub fn tells_failure(text: &str, facts: &Facts, reads: bool) -> bool {
+pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
     if facts.json {
         let state =
-            |leaf: &Leaf| matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") || DONE.contains(&leaf.key.as_str());
+            |leaf: &NamedValue| matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") || DONE.contains(&leaf.key.as_str());
         let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
         return refuses_all(facts) && !reads
             || top.filter(|leaf| !(reads && state(leaf))).any(|leaf| {
@@ -231,7 +231,7 @@ const DID: &[&str] = &[
 const DIDNT: &[&str] = &["refused", "failed", "rejected", "errors", "failures", "denied", "notrenewed", "skipped", "undelivered"];
 
 /// Is the list of what was done empty, and that of what was refused not?
-fn refuses_all(facts: &Facts) -> bool {
+fn refuses_all(facts: &ResultFacts) -> bool {
     let top = |names: &[&str], empty: bool| {
         facts
             .lists
@@ -242,8 +242,8 @@ fn refuses_all(facts: &Facts) -> bool {
 }
 
 /// Does a record of the result say that it wasn't done, or does a list name what wasn't?
-pub fn refuses_some(facts: &Facts) -> bool {
-    let record = |leaf: &Leaf| match &leaf.value {
+pub fn refuses_some(facts: &ResultFacts) -> bool {
+    let record = |leaf: &NamedValue| match &leaf.value {
         Scalar::Flag(flag) => {
             !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.contains(&leaf.key.as_str()))
         }
@@ -259,7 +259,7 @@ pub fn refuses_some(facts: &Facts) -> bool {
 }
 
 /// Does the result say that it was only a trial, and nothing was done?
-pub fn is_trial(text: &str, facts: &Facts) -> bool {
+pub fn is_trial(text: &str, facts: &ResultFacts) -> bool {
     if facts.json {
         return facts.leaves.iter().any(|leaf| {
             let name = leaf.key.as_str();
@@ -302,7 +302,7 @@ mod tests {
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
         ] {
-            assert_eq!(tells_failure(text, &Facts::read(text), false), fails, "{text}");
+            assert_eq!(tells_failure(text, &ResultFacts::read(text), false), fails, "{text}");
         }
     }
 }

@@ -2,11 +2,11 @@
 
 use super::{
     derive,
-    facts::{Facts, List, Scalar},
+    facts::{ResultFacts, ResultList, Scalar},
 };
 use crate::judge::claims::{
-    context::Said,
-    evidence::{Grounds, Source},
+    context::NounPhrase,
+    evidence::{EvidenceIndex, ToolResult},
     language::{
         fold::{akin, fold},
         lexicon::{self, Lexicon},
@@ -16,7 +16,7 @@ use crate::judge::claims::{
 
 /// Certainty that the noun means these lists.
 #[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
-pub enum Fit {
+pub enum MatchConfidence {
     /// It is the only list there is.
     Only,
     /// The noun is one for anything that a search returns.
@@ -29,16 +29,16 @@ pub enum Fit {
 
 /// Lists of a result that a noun names.
 #[derive(Debug)]
-pub struct Things<'f> {
+pub struct MatchedLists<'f> {
     /// The lists.
-    pub lists: Vec<&'f List>,
+    pub lists: Vec<&'f ResultList>,
     /// Certainty of that reading.
-    pub fit: Fit,
+    pub fit: MatchConfidence,
     /// The text says that there is nothing, in words.
     pub none_said: bool,
 }
 
-impl Things<'_> {
+impl MatchedLists<'_> {
     /// Counts that may be stated: of each list, and of those of one name together.
     pub fn lengths(&self) -> Vec<u64> {
         let mut lengths: Vec<u64> = self.lists.iter().map(|list| list.length as u64).collect();
@@ -58,39 +58,40 @@ impl Things<'_> {
 }
 
 /// Meaning of these words in a result; `None` if it can't be told.
-pub fn things<'f>(noun: &[String], source: &'f Source, lexicon: &'static Lexicon) -> Option<Things<'f>> {
+pub fn things<'f>(noun: &[String], source: &'f ToolResult, lexicon: &'static Lexicon) -> Option<MatchedLists<'f>> {
     let facts = source.facts();
     let none_said = !facts.json && source.says_none();
-    let said: Vec<Said<'_>> = noun.iter().map(|word| Said::new(word, lexicon)).collect();
-    let named: Vec<&List> = facts.lists.iter().filter(|list| said.iter().any(|said| said.names(&list.words))).collect();
+    let said: Vec<NounPhrase<'_>> = noun.iter().map(|word| NounPhrase::new(word, lexicon)).collect();
+    let named: Vec<&ResultList> = facts.lists.iter().filter(|list| said.iter().any(|said| said.names(&list.words))).collect();
     if !named.is_empty() {
-        return Some(Things { lists: named, fit: Fit::Named, none_said });
+        return Some(MatchedLists { lists: named, fit: MatchConfidence::Named, none_said });
     }
     let depth = facts.lists.iter().map(|list| list.depth).min();
-    let top: Vec<&List> = facts.lists.iter().filter(|list| Some(list.depth) == depth && (list.of_things || list.length == 0)).collect();
-    let things = |fit| Things { lists: top.clone(), fit, none_said };
+    let top: Vec<&ResultList> =
+        facts.lists.iter().filter(|list| Some(list.depth) == depth && (list.of_things || list.length == 0)).collect();
+    let things = |fit| MatchedLists { lists: top.clone(), fit, none_said };
     if top.is_empty() && !none_said {
         return None;
     }
     let alone = top.len() <= 1;
     if alone && said.iter().any(|said| said.names(source.nouns())) {
-        return Some(things(Fit::Tool));
+        return Some(things(MatchConfidence::Tool));
     }
     if noun.iter().any(|word| lexicon.generic.contains(word)) {
-        return Some(things(Fit::Generic));
+        return Some(things(MatchConfidence::Generic));
     }
     let foreign = noun.iter().any(|word| names_a_value(word, facts, lexicon));
-    (alone && facts.lists.len() <= 1 && !foreign && !noun.is_empty()).then(|| things(Fit::Only))
+    (alone && facts.lists.len() <= 1 && !foreign && !noun.is_empty()).then(|| things(MatchConfidence::Only))
 }
 
 /// Does a member's name, or a value, have this word?
-pub fn names_a_value(word: &str, facts: &Facts, lexicon: &Lexicon) -> bool {
-    let (folded, said) = (fold(word), Said::new(word, lexicon));
+pub fn names_a_value(word: &str, facts: &ResultFacts, lexicon: &Lexicon) -> bool {
+    let (folded, said) = (fold(word), NounPhrase::new(word, lexicon));
     facts.keys().iter().any(|key| akin(key, &folded) || key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(key)))
 }
 
 /// May it be said of this result that there are `count` of these, although no list of them is so long?
-pub fn excused(count: u64, noun: &[String], source: &Source, grounds: &Grounds) -> bool {
+pub fn excused(count: u64, noun: &[String], source: &ToolResult, grounds: &EvidenceIndex) -> bool {
     let facts = source.facts();
     let value = count as f64;
     let told = facts.leaves.iter().any(|leaf| {
@@ -136,7 +137,7 @@ pub fn says_none(text: &str) -> bool {
 }
 
 /// Does a result say that there is something: a list with elements, or an object with values, and nothing that says otherwise?
-pub fn is_something(things: &Things<'_>, facts: &Facts) -> bool {
+pub fn is_something(things: &MatchedLists<'_>, facts: &ResultFacts) -> bool {
     let zero = facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.value.number() == Some(0.0));
     let denied = facts
         .leaves

@@ -22,19 +22,19 @@ use std::{
 
 use crate::judge::{
     claims::{
-        evidence::tool_capabilities::{Ability, Effect},
+        evidence::tool_capabilities::{Effect, ToolCapability},
         language::{
             date::{self, Dates},
             fold::{fold, stands_in},
             lexicon,
-            number::{Number, Reading, numbers},
+            number::{Interpretation, Number, numbers},
             tool_names::tool_nouns,
             unit, url,
         },
     },
-    word_index::{Standing, Words},
+    word_index::{LazyWordIndex, WordForm},
 };
-use facts::Facts;
+use facts::ResultFacts;
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
 const SAID_BYTES_MAX: usize = 4 << 20;
@@ -55,7 +55,7 @@ const RECKONED_OF: usize = 64;
 
 /// A result in the conversation.
 #[derive(Debug, Default)]
-pub struct Source {
+pub struct ToolResult {
     /// The tool.
     pub tool: String,
     /// Arguments of the call: JSON text.
@@ -68,7 +68,7 @@ pub struct Source {
     pub recent: bool,
     /// Its execution ID, where it has one.
     pub execution_id: Option<String>,
-    facts: OnceLock<Facts>,
+    facts: OnceLock<ResultFacts>,
     folded_arguments: OnceLock<String>,
     nouns: OnceLock<Vec<String>>,
     told: OnceLock<Vec<(u64, String)>>,
@@ -77,18 +77,18 @@ pub struct Source {
     reads: OnceLock<bool>,
     reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
-    standing: Standing,
+    standing: LazyWordIndex,
 }
 
-impl Source {
+impl ToolResult {
     /// One that hasn't been read yet.
     pub fn new(tool: String, arguments: String, text: String) -> Self {
         Self { tool, arguments, text, ..Self::default() }
     }
 
     /// Its values, read on demand.
-    pub fn facts(&self) -> &Facts {
-        self.facts.get_or_init(|| Facts::read(&self.text))
+    pub fn facts(&self) -> &ResultFacts {
+        self.facts.get_or_init(|| ResultFacts::read(&self.text))
     }
 
     /// Not all of it was read.
@@ -104,7 +104,7 @@ impl Source {
 
     /// Do these folded words stand in it?
     pub fn has_words(&self, folded: &str) -> bool {
-        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, Words::Folded)
+        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
     }
 
     /// Its call's arguments, folded.
@@ -134,7 +134,7 @@ impl Source {
 
     /// Its tool only reads, as far as its name says.
     pub fn reads(&self) -> bool {
-        *self.reads.get_or_init(|| Ability::new(&self.tool, "").effect() == Effect::Reads)
+        *self.reads.get_or_init(|| ToolCapability::new(&self.tool, "").effect() == Effect::Reads)
     }
 
     /// It says of a part of what was asked for that it wasn't done.
@@ -155,9 +155,9 @@ impl Source {
 
 /// The grounds of one exchange.
 #[derive(Debug, Default)]
-pub struct Grounds {
+pub struct EvidenceIndex {
     /// Every result that answers a call, in order.
-    pub results: Vec<Source>,
+    pub results: Vec<ToolResult>,
     /// Texts of users, instructions, tool definitions, earlier answers and calls.
     pub said: Vec<String>,
     /// Texts of earlier answers; they are in `said` too.
@@ -175,23 +175,23 @@ pub struct Grounds {
     numbers: OnceLock<Vec<f64>>,
     by_id: OnceLock<HashMap<String, usize>>,
     /// Index of the folded words of the results and of the conversation.
-    standing: Standing,
+    standing: LazyWordIndex,
     /// And in what was said alone.
-    standing_said: Standing,
+    standing_said: LazyWordIndex,
     /// Index of the addresses in them, unfolded.
-    standing_raw: Standing,
+    standing_raw: LazyWordIndex,
     /// Dates and numbers that dates were compared with.
     compared: AtomicUsize,
 }
 
-impl Grounds {
+impl EvidenceIndex {
     /// Those of these results and words.
-    pub fn new(results: Vec<Source>, said: Vec<String>, asked: String) -> Self {
+    pub fn new(results: Vec<ToolResult>, said: Vec<String>, asked: String) -> Self {
         Self { results, said, asked, ..Self::default() }
     }
 
     /// The result of this execution.
-    pub fn result(&self, execution_id: &str) -> Option<&Source> {
+    pub fn result(&self, execution_id: &str) -> Option<&ToolResult> {
         let by_id = || {
             let ids = self.results.iter().enumerate().rev();
             ids.filter_map(|(at, source)| Some((source.execution_id.clone()?, at))).collect()
@@ -201,16 +201,16 @@ impl Grounds {
 
     /// More was said than is looked through: nothing can be said to stand nowhere.
     pub fn is_endless(&self) -> bool {
-        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(Source::is_partial)
+        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(ToolResult::is_partial)
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
-    pub fn has_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+    pub fn has_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
         self.has_plain_number(number, near, source) || self.makes_number(number, near, source)
     }
 
     /// Does `number` stand in the conversation, or is it one that the result may be said to have without any reckoning?
-    pub fn has_plain_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+    pub fn has_plain_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
         let facts = source.facts();
         fits(number, near, &facts.numbers)
             || fits(number, near, self.numbers())
@@ -219,7 +219,7 @@ impl Grounds {
     }
 
     /// Does `number` follow from what `source` and the question say?
-    fn makes_number(&self, number: &Number, near: bool, source: &Source) -> bool {
+    fn makes_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
         let facts = source.facts();
         follows(number, near, facts)
             || equals(number, near, self.reckoned(source))
@@ -227,8 +227,8 @@ impl Grounds {
     }
 
     /// Is it an amount that the result has in cents: `$49.99` of 4999?
-    fn in_minor_units(&self, number: &Number, near: bool, source: &Source) -> bool {
-        let cents = |reading: Reading| Reading { value: reading.value * 100.0, step: 1.0 };
+    fn in_minor_units(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
+        let cents = |reading: Interpretation| Interpretation { value: reading.value * 100.0, step: 1.0 };
         let [Some(reading), None] = number.readings else { return false };
         if number.percent || !(reading.step - 0.01).abs().lt(&1e-9) && reading.value.fract() != 0.0 {
             return false;
@@ -252,14 +252,14 @@ impl Grounds {
     }
 
     /// The recent results, where they are few enough for an answer to have reckoned with them all.
-    fn few(&self) -> impl Iterator<Item = &Source> {
+    fn few(&self) -> impl Iterator<Item = &ToolResult> {
         let recent = self.results.iter().filter(|source| source.recent);
         let few = recent.clone().count() <= FEW;
         recent.filter(move |_| few)
     }
 
     /// Numbers derived from one of the result and one of the user's: a rate and an amount.
-    fn reckoned<'s>(&self, source: &'s Source) -> &'s [f64] {
+    fn reckoned<'s>(&self, source: &'s ToolResult) -> &'s [f64] {
         let asked = || {
             let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
             numbers(&self.asked).iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
@@ -287,7 +287,7 @@ impl Grounds {
         // Where more was compared than an honest answer asks for, no date is found any more.
         let in_bounds = |count: usize| self.compared.fetch_add(count, Ordering::Relaxed) < COMPARED_MAX;
         let agrees = |dates: &Dates| in_bounds(dates.dates.len()) && dates.dates.iter().any(|other| date.agrees(other));
-        let epoch = |facts: &Facts| {
+        let epoch = |facts: &ResultFacts| {
             let of = |number: &f64| [number / 86_400.0, number / 86_400_000.0].map(|days| days.floor() as i64);
             let days = |days: i64| {
                 date.readings.iter().flatten().any(|(year, month, day)| {
@@ -303,7 +303,7 @@ impl Grounds {
     }
 
     /// Do these words stand anywhere in the conversation?
-    pub fn has_words(&self, words: &str, first: &Source) -> bool {
+    pub fn has_words(&self, words: &str, first: &ToolResult) -> bool {
         let folded = fold(words);
         let near = first.folded();
         folded.is_empty() || near.len() <= NEAR_BYTES && stands_in(near, &folded) || self.has_folded(&folded)
@@ -311,16 +311,16 @@ impl Grounds {
 
     /// Do these folded words stand in what was said besides results?
     pub fn has_said(&self, folded: &str) -> bool {
-        self.standing_said.has(&|at: usize| (at == 0).then(|| self.said_folded()), folded, Words::Folded)
+        self.standing_said.has(&|at: usize| (at == 0).then(|| self.said_folded()), folded, WordForm::Folded)
     }
 
     fn has_folded(&self, folded: &str) -> bool {
         let text = |at: usize| match at.checked_sub(self.results.len()) {
-            None => self.results.get(at).map(Source::folded),
+            None => self.results.get(at).map(ToolResult::folded),
             Some(0) => Some(self.said_folded()),
             Some(_) => None,
         };
-        self.standing.has(&text, folded, Words::Folded)
+        self.standing.has(&text, folded, WordForm::Folded)
     }
 
     /// Does this address stand in the conversation, or is it made of what stands there?
@@ -334,7 +334,7 @@ impl Grounds {
             Some(at) => self.said.get(at).map(String::as_str),
         };
         let words = |part: &str| self.has_folded(&fold(part));
-        plain.is_empty() || self.standing_raw.has(&text, &plain, Words::Parts) || url::is_made_of(&plain, self.addresses(), words)
+        plain.is_empty() || self.standing_raw.has(&text, &plain, WordForm::Parts) || url::is_made_of(&plain, self.addresses(), words)
     }
 
     /// Is this host one of which the conversation has an address?
@@ -433,7 +433,7 @@ fn made_of(one: f64, other: f64) -> [f64; 7] {
 }
 
 /// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
-pub fn follows(number: &Number, near: bool, facts: &Facts) -> bool {
+pub fn follows(number: &Number, near: bool, facts: &ResultFacts) -> bool {
     let derived = facts.derived();
     // An average of percentages is one.
     equals(number, near, &derived.amounts) || number.percent && equals(number, near, &derived.percents)
@@ -450,13 +450,13 @@ pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
 }
 
 /// The share that may be missing of a number, and how far one may lie from it that it still stands for.
-fn reach(shown: Reading, near: bool) -> (f64, f64) {
+fn reach(shown: Interpretation, near: bool) -> (f64, f64) {
     let share = if near { 0.06 } else { 0.0 };
     (share, shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6 + 1e-9)
 }
 
-fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {
-    let shown = Reading { value: reading.value * scale, step: reading.step * scale };
+fn is_of(reading: Interpretation, scale: f64, near: bool, known: &[f64]) -> bool {
+    let shown = Interpretation { value: reading.value * scale, step: reading.step * scale };
     let (share, reach) = reach(shown, near);
     let from = known.partition_point(|value| *value < shown.value - reach);
     let mut around = known.get(from..).unwrap_or_default().iter().take_while(|value| **value <= shown.value + reach);
@@ -464,7 +464,7 @@ fn is_of(reading: Reading, scale: f64, near: bool, known: &[f64]) -> bool {
 }
 
 /// Is it one of `known` in another unit of the same dimension? What unit a result means, only its reader knows: each is tried.
-fn converts(number: &Number, reading: Reading, known: &[f64]) -> bool {
+fn converts(number: &Number, reading: Interpretation, known: &[f64]) -> bool {
     let Some(own) = number.unit else { return false };
     let base = |value: f64, unit: &unit::Unit| value * unit.factor + unit.offset;
     let shown = base(reading.value, own);
@@ -485,8 +485,8 @@ fn converts(number: &Number, reading: Reading, known: &[f64]) -> bool {
 mod tests {
     use super::*;
 
-    fn grounds(text: &str, said: &str) -> Grounds {
-        Grounds::new(vec![Source::new("t".into(), "{}".into(), text.into())], vec![said.into()], said.into())
+    fn grounds(text: &str, said: &str) -> EvidenceIndex {
+        EvidenceIndex::new(vec![ToolResult::new("t".into(), "{}".into(), text.into())], vec![said.into()], said.into())
     }
 
     #[test]
@@ -519,8 +519,8 @@ mod tests {
         let grounds = grounds(r#"{"due":"2025-05-03T22:30:00Z","at":1746311400,"url":"https:\/\/a.io\/b"}"#, "see https://c.io/d");
         let date = |text: &str| date::dates(text).dates.remove(0);
         assert!(grounds.has_date(&date("May 4, 2025")) && !grounds.has_date(&date("May 14, 2025")));
-        let wiki = Source::new("t".into(), "{}".into(), "https://a.io/Rust_(language)".into());
-        assert!(Grounds::new(vec![wiki], Vec::new(), String::new()).has_address("https://a.io/Rust_%28language%29"));
+        let wiki = ToolResult::new("t".into(), "{}".into(), "https://a.io/Rust_(language)".into());
+        assert!(EvidenceIndex::new(vec![wiki], Vec::new(), String::new()).has_address("https://a.io/Rust_%28language%29"));
         assert!(
             grounds.has_address("https://c.io/d") && grounds.has_address("http://www.a.io/b/") && !grounds.has_address("https://a.io/x")
         );

@@ -4,12 +4,12 @@
 //! the passage as far as they stand by themselves. A chain of steps is allowed as each step makes the next one's number known.
 
 use crate::judge::claims::{
-    context::Scene,
-    evidence::{self, Grounds, fits},
+    context::CheckContext,
+    evidence::{self, EvidenceIndex, fits},
     language::{
         cues::Role,
         date::{self, Date},
-        number::{Number, Reading, numbers},
+        number::{Interpretation, Number, numbers},
     },
 };
 
@@ -32,14 +32,14 @@ const STEPS_OF: usize = 16;
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
 /// Numbers from which others are reckoned.
-pub struct Known {
+pub struct Operands {
     wide: Vec<f64>,
     near: Vec<f64>,
 }
 
-impl Known {
+impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
-    pub fn new(scene: &Scene<'_>, own: &[f64]) -> Self {
+    pub fn new(scene: &CheckContext<'_>, own: &[f64]) -> Self {
         let mut near: Vec<f64> = own.to_vec();
         near.extend(scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64));
         let asked = numbers(&scene.grounds.asked);
@@ -161,14 +161,14 @@ pub fn may_be(number: &Number) -> bool {
 }
 
 /// Is it a number of the answer so far, in another unit?
-pub fn was_told(scene: &Scene<'_>, number: &Number, near: bool) -> bool {
+pub fn was_told(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
     let mut told: Vec<f64> = scene.told.iter().rev().take(OF_ANSWER).copied().collect();
     told.sort_by(f64::total_cmp);
     !told.is_empty() && fits(number, near, &told)
 }
 
 /// Is it the time between two times of day, of the passage or of its results?
-pub fn lies_between_times(scene: &Scene<'_>, number: &Number) -> bool {
+pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension == "time") else { return false };
     let own = scene.plain.dates.times.iter();
     let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.times);
@@ -176,7 +176,7 @@ pub fn lies_between_times(scene: &Scene<'_>, number: &Number) -> bool {
     times.iter().enumerate().any(|(at, one)| {
         times.iter().skip(at + 1).any(|other| {
             let apart = f64::from(one.abs_diff(*other));
-            let is = |minutes: f64| number.readings().any(|shown: Reading| shown.rounds(minutes * 60.0 / unit.factor));
+            let is = |minutes: f64| number.readings().any(|shown: Interpretation| shown.rounds(minutes * 60.0 / unit.factor));
             is(apart) || is(1440.0 - apart)
         })
     })
@@ -184,11 +184,11 @@ pub fn lies_between_times(scene: &Scene<'_>, number: &Number) -> bool {
 
 /// Is a measure of a kind that the results don't have: grams of what they have in millilitres, watts of kilowatt hours? What
 /// it is worth takes knowledge of the world.
-pub fn is_of_another_kind(scene: &Scene<'_>, number: &Number) -> bool {
+pub fn is_of_another_kind(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && unit.dimension != "money") else { return false };
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span);
     let of_another = |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, false);
-    let told = |source: &&evidence::Source| {
+    let told = |source: &&evidence::ToolResult| {
         numbers(source.text.get(..source.text.floor_char_boundary(4096)).unwrap_or_default())
             .iter()
             .any(|number| number.unit.is_some_and(|own| own.dimension == unit.dimension))
@@ -198,7 +198,7 @@ pub fn is_of_another_kind(scene: &Scene<'_>, number: &Number) -> bool {
 }
 
 /// Does this date follow from one that is known: some days, weeks, months or years before or after it?
-pub fn dates_from(scene: &Scene<'_>, date: &Date) -> bool {
+pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     let grounds = scene.grounds;
     let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span);
     let of_results = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
@@ -217,7 +217,7 @@ pub fn dates_from(scene: &Scene<'_>, date: &Date) -> bool {
     }) || written_short(scene, date)
 }
 
-fn steps(scene: &Scene<'_>, grounds: &Grounds) -> Vec<i64> {
+fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
     let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
     let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let asked = numbers(&grounds.asked);
@@ -233,7 +233,7 @@ fn steps(scene: &Scene<'_>, grounds: &Grounds) -> Vec<i64> {
 }
 
 /// Does a result write it without a year, in figures: `12/29`, `12月29日`?
-fn written_short(scene: &Scene<'_>, date: &Date) -> bool {
+fn written_short(scene: &CheckContext<'_>, date: &Date) -> bool {
     date.readings.iter().flatten().any(|(_, month, day)| {
         let forms = [
             format!("{month}/{day}"),
@@ -259,20 +259,21 @@ fn written_short(scene: &Scene<'_>, date: &Date) -> bool {
 mod tests {
     use crate::judge::claims::{
         checks::values::values,
-        context::{Bond, Scene},
-        evidence::{Grounds, Source},
+        context::{CheckContext, CitationScope},
+        evidence::{EvidenceIndex, ToolResult},
         language::lexicon::{language, words},
         passage::Kind,
-        plain::Plain,
+        plain::AnalyzedPassage,
     };
 
     fn wrong(result: &str, asked: &str, told: &[f64], said: &str) -> Vec<String> {
-        let source = Source::new("t".into(), "{}".into(), result.into());
-        let grounds = Grounds::new(vec![source], vec![asked.into()], asked.into());
-        let plain = Plain::of(said);
+        let source = ToolResult::new("t".into(), "{}".into(), result.into());
+        let grounds = EvidenceIndex::new(vec![source], vec![asked.into()], asked.into());
+        let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene = Scene { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: Bond::Cited, grounds: &grounds, told };
+        let scene =
+            CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: CitationScope::Cited, grounds: &grounds, told };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 

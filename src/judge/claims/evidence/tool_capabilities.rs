@@ -19,7 +19,7 @@ const ANYTHING: &[&str] = &[
 
 /// One tool.
 #[derive(Clone, Debug, Default)]
-pub struct Ability {
+pub struct ToolCapability {
     /// Its name.
     pub tool: String,
     /// The acts that its name, or else its description, says that it does.
@@ -175,7 +175,7 @@ const READ_NOUNS: &[&str] = &[
 
 /// The outcomes of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct Ran {
+pub struct ToolRunState {
     /// It returned a result that is no failure.
     pub succeeded: bool,
     /// It returned a failure.
@@ -184,11 +184,11 @@ pub struct Ran {
 
 /// The tools of an exchange.
 #[derive(Clone, Debug, Default)]
-pub struct Abilities {
+pub struct ToolCapabilities {
     /// Those that could be called.
-    pub tools: Arc<[Ability]>,
+    pub tools: Arc<[ToolCapability]>,
     /// Those that were, by name.
-    pub ran: BTreeMap<String, Ran>,
+    pub ran: BTreeMap<String, ToolRunState>,
     /// There are tools besides of which toolmark sees no results: what the upstream runs itself, a part of the
     /// conversation that isn't there.
     pub unseen: bool,
@@ -197,12 +197,12 @@ pub struct Abilities {
     /// The last thing in the conversation is no result: nothing ran since the user spoke.
     pub idle: bool,
     /// The outcomes of the calls since the user spoke, by tool.
-    pub recent: BTreeMap<String, Ran>,
+    pub recent: BTreeMap<String, ToolRunState>,
     /// A tool that may do more than read succeeded before the user spoke last.
     pub acted_before: bool,
 }
 
-impl Ability {
+impl ToolCapability {
     /// Of a tool's name and what it says of itself.
     pub fn new(tool: &str, description: &str) -> Self {
         let words = name_words(tool);
@@ -288,9 +288,9 @@ fn meanings(words: &[String], inflected: bool) -> Vec<String> {
     found
 }
 
-impl Abilities {
+impl ToolCapabilities {
     /// The outcomes of a tool's calls.
-    pub fn ran(&self, tool: &str) -> Ran {
+    pub fn ran(&self, tool: &str) -> ToolRunState {
         self.ran.get(tool).copied().unwrap_or_default()
     }
 
@@ -307,7 +307,7 @@ impl Abilities {
     /// The effect of this tool on the world.
     pub fn effect(&self, tool: &str) -> Effect {
         let own = self.tools.iter().find(|ability| ability.tool == tool);
-        own.map_or_else(|| Ability::new(tool, "").effect(), Ability::effect)
+        own.map_or_else(|| ToolCapability::new(tool, "").effect(), ToolCapability::effect)
     }
 
     /// Has anything returned a result?
@@ -319,7 +319,7 @@ impl Abilities {
     pub fn backs(&self, means: &str) -> bool {
         self.ran.iter().filter(|(_, ran)| ran.succeeded).any(|(tool, _)| {
             let own = self.tools.iter().find(|ability| ability.tool == *tool);
-            own.map_or_else(|| Ability::new(tool, "").may_do(means), |ability| ability.may_do(means))
+            own.map_or_else(|| ToolCapability::new(tool, "").may_do(means), |ability| ability.may_do(means))
         })
     }
 }
@@ -337,10 +337,10 @@ mod tests {
             ("tasks", "Deletes a task by id", "delete", "send"),
             ("send_email", "Send an e-mail", "send", "delete"),
         ] {
-            let ability = Ability::new(tool, description);
+            let ability = ToolCapability::new(tool, description);
             assert!(ability.would(does) && !ability.would(not), "{ability:?}");
         }
-        assert!(Ability::new("run_sql", "").may_do("delete") && Ability::new("frobnicate", "").may_do("delete"));
-        assert!(!Ability::new("get_weather", "Weather of a city").may_do("delete"));
+        assert!(ToolCapability::new("run_sql", "").may_do("delete") && ToolCapability::new("frobnicate", "").may_do("delete"));
+        assert!(!ToolCapability::new("get_weather", "Weather of a city").may_do("delete"));
     }
 }

@@ -8,8 +8,8 @@ use figment::{
 };
 use serde::Deserialize;
 
-use super::{lexicon::Words, number::Number};
-use crate::judge::claims::plain::Plain;
+use super::{lexicon::WordSet, number::Number};
+use crate::judge::claims::plain::AnalyzedPassage;
 
 /// Role of a number by the words around it.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -28,10 +28,10 @@ pub enum Role {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Cues {
-    reckons: Words,
-    extremes: Words,
-    averages: Words,
-    totals: Words,
+    reckons: WordSet,
+    extremes: WordSet,
+    averages: WordSet,
+    totals: WordSet,
 }
 
 fn cues() -> &'static Cues {
@@ -40,14 +40,14 @@ fn cues() -> &'static Cues {
 }
 
 /// Does the passage show that it reckons? Scripts without blanks show it by no word: it is taken for granted.
-pub fn reckons(plain: &Plain) -> bool {
+pub fn reckons(plain: &AnalyzedPassage) -> bool {
     let sign = plain.text.contains(['=', '×', '÷', '≈', '~', '+', '|']) || plain.text.contains(" x ") || plain.text.contains(" * ");
     let spaceless = plain.text.chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'));
     sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
 }
 
 /// Role of a number by the words right around it.
-pub fn role(plain: &Plain, number: &Number) -> Role {
+pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if number.percent {
         return Role::Share;
     }
@@ -64,6 +64,6 @@ pub fn role(plain: &Plain, number: &Number) -> Role {
 }
 
 /// Words of the passage that tell of an end of a scale, by their places.
-pub fn extremes(plain: &Plain) -> impl Iterator<Item = &super::lexicon::Word> {
+pub fn extremes(plain: &AnalyzedPassage) -> impl Iterator<Item = &super::lexicon::Word> {
     plain.words.iter().filter(|word| cues().extremes.contains(&word.lower))
 }

@@ -78,7 +78,7 @@ pub fn civil(days: i64) -> (i32, u32, u32) {
 }
 
 /// A word or number of the text.
-struct Token<'t> {
+struct DateToken<'t> {
     span: Range<usize>,
     text: &'t str,
     number: Option<u32>,
@@ -106,7 +106,7 @@ pub fn dates(text: &str) -> Dates {
     found
 }
 
-fn tokens(text: &str) -> Vec<Token<'_>> {
+fn tokens(text: &str) -> Vec<DateToken<'_>> {
     let bytes = text.as_bytes();
     let (mut tokens, mut at) = (Vec::new(), 0);
     while let Some(first) = bytes.get(at) {
@@ -116,14 +116,14 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
         let length = if digit || letter { bytes.get(at..).unwrap_or_default().iter().take_while(|byte| class(byte)).count() } else { 1 };
         if digit || letter {
             let word = text.get(at..at + length).unwrap_or_default();
-            tokens.push(Token { span: at..at + length, text: word, number: if digit { word.parse().ok() } else { None } });
+            tokens.push(DateToken { span: at..at + length, text: word, number: if digit { word.parse().ok() } else { None } });
         }
         at += length;
     }
     tokens
 }
 
-fn between<'t>(text: &'t str, tokens: &[Token<'_>], at: usize) -> &'t str {
+fn between<'t>(text: &'t str, tokens: &[DateToken<'_>], at: usize) -> &'t str {
     match (tokens.get(at), tokens.get(at + 1)) {
         (Some(one), Some(two)) => text.get(one.span.end..two.span.start).unwrap_or_default(),
         _ => "",
@@ -135,14 +135,14 @@ fn legal(year: i32, month: u32, day: u32) -> Option<(i32, u32, u32)> {
 }
 
 /// `2025-05-03`, `2025/05/03`, `3.5.2025`, `05/03/2025`, `3.5.`
-fn numeric(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
+fn numeric(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize)> {
     let (one, two, three) = (tokens.get(at)?, tokens.get(at + 1)?, tokens.get(at + 2)?);
     let (a, b, c) = (one.number?, two.number?, three.number?);
     let mark = between(text, tokens, at);
     if !matches!(mark, "-" | "/" | "." | ". ") || mark.trim_end() != between(text, tokens, at + 1).trim_end() {
         return None;
     }
-    let year = |digits: &Token<'_>, value: u32| match digits.text.len() {
+    let year = |digits: &DateToken<'_>, value: u32| match digits.text.len() {
         4 => i32::try_from(value).ok(),
         2 => i32::try_from(2000 + value).ok(),
         _ => None,
@@ -171,8 +171,8 @@ pub fn short(text: &str) -> Option<Date> {
 }
 
 /// `May 3, 2025`, `3 May`, `3. Mai 2025`, `3 de mayo de 2025`, `1er mai`
-fn named(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
-    let small = |token: Option<&Token<'_>>| token.and_then(|token| token.number.filter(|_| token.text.len() <= 2));
+fn named(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize)> {
+    let small = |token: Option<&DateToken<'_>>| token.and_then(|token| token.number.filter(|_| token.text.len() <= 2));
     let month_at = |at: usize| tokens.get(at).and_then(|token| lexicon::month(token.text));
     let skip = |mut at: usize, words: &[&str]| {
         if tokens.get(at).is_some_and(|token| words.iter().any(|word| token.text.eq_ignore_ascii_case(word))) {
@@ -210,7 +210,7 @@ fn named(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Date, usize)> {
 }
 
 /// `14:30`, `14:30:05`, `2:30 PM`, `2 p.m.`, `14h30`, `14 Uhr`
-fn clock(text: &str, tokens: &[Token<'_>], at: usize) -> Option<(Time, usize)> {
+fn clock(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Time, usize)> {
     let first = tokens.get(at)?;
     let hour = first.number.filter(|hour| *hour <= 24 && first.text.len() <= 2)?;
     let second = tokens.get(at + 1)?;

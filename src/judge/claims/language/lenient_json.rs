@@ -9,11 +9,11 @@ const VALUES_MAX: usize = 5000;
 
 /// A value of a block.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Node {
+pub enum LenientNode {
     /// Members in their order.
-    Object(Vec<(String, Node)>),
+    Object(Vec<(String, LenientNode)>),
     /// Elements.
-    List(Vec<Node>),
+    List(Vec<LenientNode>),
     /// A string in quotes.
     Text(String),
     /// A word without quotes.
@@ -21,17 +21,17 @@ pub enum Node {
 }
 
 /// Reads a block that begins with a brace or bracket; what breaks off is read as far as it goes.
-pub fn read(text: &str) -> Node {
-    Reader { text, at: 0, values: 0 }.value(0)
+pub fn read(text: &str) -> LenientNode {
+    LenientReader { text, at: 0, values: 0 }.value(0)
 }
 
-struct Reader<'t> {
+struct LenientReader<'t> {
     text: &'t str,
     at: usize,
     values: usize,
 }
 
-impl Reader<'_> {
+impl LenientReader<'_> {
     fn rest(&self) -> &str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -50,18 +50,18 @@ impl Reader<'_> {
         found
     }
 
-    fn value(&mut self, depth: usize) -> Node {
+    fn value(&mut self, depth: usize) -> LenientNode {
         self.values += 1;
         let full = depth > DEPTH_MAX || self.values > VALUES_MAX;
         match self.peek() {
             Some('{') if !full => self.object(depth),
             Some('[' | '(') if !full => self.list(depth),
-            Some(quote @ ('"' | '\'')) => Node::Text(self.string(quote)),
+            Some(quote @ ('"' | '\'')) => LenientNode::Text(self.string(quote)),
             Some(_) | None => self.bare(),
         }
     }
 
-    fn object(&mut self, depth: usize) -> Node {
+    fn object(&mut self, depth: usize) -> LenientNode {
         self.take('{');
         let mut members = Vec::new();
         while let Some(c) = self.peek() {
@@ -84,10 +84,10 @@ impl Reader<'_> {
                 self.at += c.len_utf8();
             }
         }
-        Node::Object(members)
+        LenientNode::Object(members)
     }
 
-    fn list(&mut self, depth: usize) -> Node {
+    fn list(&mut self, depth: usize) -> LenientNode {
         self.at += 1;
         let mut items = Vec::new();
         while let Some(c) = self.peek() {
@@ -103,7 +103,7 @@ impl Reader<'_> {
                 self.at += c.len_utf8();
             }
         }
-        Node::List(items)
+        LenientNode::List(items)
     }
 
     fn string(&mut self, quote: char) -> String {
@@ -136,9 +136,9 @@ impl Reader<'_> {
         word
     }
 
-    fn bare(&mut self) -> Node {
+    fn bare(&mut self) -> LenientNode {
         let word = self.word(&[',', '}', ']', ')']);
-        Node::Bare(scalar(&word))
+        LenientNode::Bare(scalar(&word))
     }
 }
 
@@ -164,17 +164,17 @@ mod tests {
 
     #[test]
     fn blocks() {
-        let bare = |number: f64| Node::Bare(Scalar::Number(number));
-        let text = |text: &str| Node::Text(text.to_owned());
+        let bare = |number: f64| LenientNode::Bare(Scalar::Number(number));
+        let text = |text: &str| LenientNode::Text(text.to_owned());
         assert_eq!(
             read("{'a': 1, \"b\": [True, None, 'x\\'y'], c: {d: 2.5,},}"),
-            Node::Object(vec![
+            LenientNode::Object(vec![
                 ("a".into(), bare(1.0)),
-                ("b".into(), Node::List(vec![Node::Bare(Scalar::Flag(true)), Node::Bare(Scalar::Null), text("x'y")])),
-                ("c".into(), Node::Object(vec![("d".into(), bare(2.5))])),
+                ("b".into(), LenientNode::List(vec![LenientNode::Bare(Scalar::Flag(true)), LenientNode::Bare(Scalar::Null), text("x'y")])),
+                ("c".into(), LenientNode::Object(vec![("d".into(), bare(2.5))])),
             ])
         );
-        assert_eq!(read("{\"a\": 5, \"b"), Node::Object(vec![("a".into(), bare(5.0))]));
+        assert_eq!(read("{\"a\": 5, \"b"), LenientNode::Object(vec![("a".into(), bare(5.0))]));
         assert_eq!(pair("- **Download**: 93 Mbps"), Some(("Download".into(), "93 Mbps".into())));
         assert_eq!(pair("| Ping | 12 ms |"), Some(("Ping".into(), "12 ms".into())));
         assert_eq!(pair("see https://a.io"), None);

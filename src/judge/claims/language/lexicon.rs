@@ -20,8 +20,8 @@ use serde::Deserialize;
 use super::fold::{fold, lower};
 
 /// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
-pub type Words = HashSet<String, FixedState>;
-type Known<K, V> = HashMap<K, V, FixedState>;
+pub type WordSet = HashSet<String, FixedState>;
+type KnownWords<K, V> = HashMap<K, V, FixedState>;
 
 /// The languages.
 const FILES: [&str; 5] = [
@@ -38,7 +38,7 @@ const NOUN: &str = r#"(?P<noun>[^\s.,;:!?()\[\]*"`|]+(?: [^\s.,;:!?()\[\]*"`|]+)
 /// Something that is done, and how it is said and named.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Verb {
+pub struct ActionVerb {
     /// Action in common terms: `create`, `delete`, … the same in every language.
     pub means: String,
     /// As it is said of something done.
@@ -54,33 +54,33 @@ pub struct Lexicon {
     /// Its code.
     pub language: String,
     /// Frequent words, by which it is recognised.
-    pub common: Words,
+    pub common: WordSet,
     /// The names of the twelve months.
     pub months: Vec<String>,
     /// Number words.
-    pub numbers: Known<String, u64>,
+    pub numbers: KnownWords<String, u64>,
     /// `about`
-    pub near: Words,
+    pub near: WordSet,
     /// `at least`
-    pub bounds: Words,
+    pub bounds: WordSet,
     /// `the first`
-    pub parts: Words,
+    pub parts: WordSet,
     /// `of`: of [`Self::parts`] those that are so only behind another one or a number.
-    pub links: Words,
+    pub links: WordSet,
     /// Nouns for anything a search returns.
-    pub generic: Words,
+    pub generic: WordSet,
     /// Nouns for nothing that is counted.
-    pub vague: Words,
+    pub vague: WordSet,
     /// Words that don't narrow an absence.
-    pub scope: Words,
+    pub scope: WordSet,
     /// Words that narrow a count.
-    pub narrows: Words,
+    pub narrows: WordSet,
     /// `found`
-    pub found: Words,
+    pub found: WordSet,
     /// `total`
     pub totals: Vec<String>,
     /// `several`
-    pub some: Words,
+    pub some: WordSet,
     cues: Vec<String>,
     absences: Vec<String>,
     not_found: Vec<String>,
@@ -89,38 +89,38 @@ pub struct Lexicon {
     /// Parts of words by which a success is told.
     pub successes: Vec<String>,
     /// Words by which a sentence asserts nothing done.
-    pub hedges: Words,
+    pub hedges: WordSet,
     /// `it`
-    pub pronouns: Words,
+    pub pronouns: WordSet,
     frames: Vec<String>,
     /// Endings of verbs as they are said, and others in their stead: genders and numbers.
     #[serde(default)]
     endings: Vec<(String, String)>,
     /// Action.
-    pub verbs: Vec<Verb>,
+    pub verbs: Vec<ActionVerb>,
     /// English nouns of tools' names, and what they are called.
     pub nouns: BTreeMap<String, Vec<String>>,
     #[serde(skip)]
-    compiled: Compiled,
+    compiled: CompiledLexicon,
 }
 
 #[derive(Debug, Default)]
-struct Compiled {
+struct CompiledLexicon {
     absences: OnceLock<Vec<Regex>>,
     not_found: OnceLock<Vec<Regex>>,
     frames: OnceLock<Vec<Regex>>,
-    verbs: OnceLock<Spoken>,
+    verbs: OnceLock<VerbForms>,
     absent: OnceLock<Option<RegexSet>>,
-    english: OnceLock<Known<String, Vec<String>>>,
-    acts: OnceLock<Words>,
+    english: OnceLock<KnownWords<String, Vec<String>>>,
+    acts: OnceLock<WordSet>,
 }
 
 /// Verbs as they are said.
 #[derive(Debug, Default)]
-struct Spoken {
-    known: Known<String, usize>,
+struct VerbForms {
+    known: KnownWords<String, usize>,
     /// The first words of those of several.
-    heads: Words,
+    heads: WordSet,
 }
 
 impl Lexicon {
@@ -153,7 +153,7 @@ impl Lexicon {
     /// The English nouns of tools' names that are called so. `folded`: in this language.
     pub fn english(&self, folded: &str) -> &[String] {
         let build = || {
-            let mut english: Known<String, Vec<String>> = Known::default();
+            let mut english: KnownWords<String, Vec<String>> = KnownWords::default();
             for (noun, names) in &self.nouns {
                 names.iter().for_each(|name| english.entry(fold(name)).or_default().push(noun.clone()));
             }
@@ -168,13 +168,13 @@ impl Lexicon {
     }
 
     /// Action of a verb as it is written.
-    pub fn verb(&self, said: &str) -> Option<&Verb> {
+    pub fn verb(&self, said: &str) -> Option<&ActionVerb> {
         self.verbs.get(*self.spoken().known.get(said)?)
     }
 
     /// Does one of these words, or do two or three of them in a row, say that something is done?
     pub fn mentions(&self, words: &[Word]) -> bool {
-        let Spoken { known, heads } = self.spoken();
+        let VerbForms { known, heads } = self.spoken();
         let row = |at: usize, count: usize| {
             let row: Vec<&str> = words.get(at..at + count)?.iter().map(|word| word.lower.as_str()).collect();
             Some(known.contains_key(&row.join(" ")))
@@ -183,12 +183,13 @@ impl Lexicon {
         words.iter().enumerate().any(|(at, word)| known.contains_key(&word.lower) || several(at, word))
     }
 
-    fn spoken(&self) -> &Spoken {
+    fn spoken(&self) -> &VerbForms {
         self.compiled.verbs.get_or_init(|| {
             let all = self.verbs.iter().enumerate();
-            let known: Known<String, usize> = all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect();
+            let known: KnownWords<String, usize> =
+                all.flat_map(|(at, verb)| verb.said.iter().map(move |said| (said.clone(), at))).collect();
             let heads = known.keys().filter_map(|said| Some(said.split_once(' ')?.0.to_owned())).collect();
-            Spoken { known, heads }
+            VerbForms { known, heads }
         })
     }
 
@@ -230,9 +231,9 @@ pub fn all() -> &'static [Lexicon] {
 
 /// The language of a text with these words: the one with most of its frequent words in it; `before` where that says nothing.
 pub fn language(words: &[Word], before: Option<&'static Lexicon>) -> &'static Lexicon {
-    static COMMON: OnceLock<Known<&'static str, u32>> = OnceLock::new();
+    static COMMON: OnceLock<KnownWords<&'static str, u32>> = OnceLock::new();
     let common = COMMON.get_or_init(|| {
-        let mut common: Known<&'static str, u32> = Known::default();
+        let mut common: KnownWords<&'static str, u32> = KnownWords::default();
         for (at, lexicon) in all().iter().enumerate() {
             let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
             let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
@@ -294,7 +295,7 @@ fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick>
 
 /// The number of the month of that name in any language, 1 to 12.
 pub fn month(word: &str) -> Option<u32> {
-    static MONTHS: OnceLock<Known<&'static str, u32>> = OnceLock::new();
+    static MONTHS: OnceLock<KnownWords<&'static str, u32>> = OnceLock::new();
     if word.len() < 3 || word.len() > 12 {
         return None;
     }

@@ -12,7 +12,7 @@ pub const NUMBERS_MAX: usize = 20_000;
 
 /// One way to read a number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Reading {
+pub struct Interpretation {
     /// Its value, magnitude applied.
     pub value: f64,
     /// The value of one unit of its last digit, magnitude applied.
@@ -27,7 +27,7 @@ pub struct Number {
     /// End of its unit or magnitude, in bytes.
     pub end: usize,
     /// One or two ways to read it.
-    pub readings: [Option<Reading>; 2],
+    pub readings: [Option<Interpretation>; 2],
     /// A percent sign or word follows.
     pub percent: bool,
     /// A magnitude follows: `1.2 million`.
@@ -40,7 +40,7 @@ pub struct Number {
 
 impl Number {
     /// The readings.
-    pub fn readings(&self) -> impl Iterator<Item = Reading> {
+    pub fn readings(&self) -> impl Iterator<Item = Interpretation> {
         self.readings.iter().flatten().copied()
     }
 
@@ -52,7 +52,7 @@ impl Number {
     }
 }
 
-impl Reading {
+impl Interpretation {
     /// Is this what `value` is when it is rounded or cut to as many digits?
     pub fn rounds(&self, value: f64) -> bool {
         let (shown, value) = (self.value, value.abs());
@@ -108,7 +108,7 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
         return (None, end + word);
     }
     let suffix = suffix.unwrap_or_default();
-    let scale = |reading: Reading| Reading { value: reading.value * suffix.scale, step: reading.step * suffix.scale };
+    let scale = |reading: Interpretation| Interpretation { value: reading.value * suffix.scale, step: reading.step * suffix.scale };
     let hash = matches!(before, Some('#' | '№')) || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
     let number = Number {
         span: start..end,
@@ -170,15 +170,15 @@ fn groups(text: &str, start: usize) -> (Vec<&str>, Vec<char>, usize) {
 }
 
 /// Digits as a number.
-fn reading(whole: &str, decimals: &str) -> Option<Reading> {
+fn reading(whole: &str, decimals: &str) -> Option<Interpretation> {
     // So many digits fit without rounding.
     let short = decimals.is_empty() && whole.len() <= 15;
     let value = if short { whole.parse::<u64>().ok()? as f64 } else { format!("{whole}.{decimals}0").parse().ok()? };
-    Some(Reading { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
+    Some(Interpretation { value, step: 10_f64.powi(-(i32::try_from(decimals.len()).unwrap_or(0))) })
 }
 
 /// Possible readings of groups of digits; `None` if they aren't a number: dates, versions, addresses.
-fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Reading>; 2]> {
+fn readings(groups: &[&str], marks: &[char]) -> Option<[Option<Interpretation>; 2]> {
     let of = reading;
     let (last, heads) = groups.split_last()?;
     let Some(mark) = marks.last() else { return Some([of(last, ""), None]) };

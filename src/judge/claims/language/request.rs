@@ -9,7 +9,7 @@ use figment::{
 use serde::Deserialize;
 
 use crate::judge::claims::language::{
-    lexicon::{Word, Words, words},
+    lexicon::{Word, WordSet, words},
     tool_names::names_act,
 };
 
@@ -26,14 +26,14 @@ const VERB_WORDS: usize = 6;
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Requests {
-    fillers: Words,
-    questions: Words,
+    fillers: WordSet,
+    questions: WordSet,
     polite: Vec<String>,
-    please: Words,
-    infos: Words,
-    to_me: Words,
-    me: Words,
-    before_infos: Words,
+    please: WordSet,
+    infos: WordSet,
+    to_me: WordSet,
+    me: WordSet,
+    before_infos: WordSet,
     script_questions: Vec<String>,
     script_infos: Vec<String>,
 }

@@ -40,7 +40,7 @@ struct Magnitude {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Table {
+struct UnitTable {
     percent: Vec<String>,
     ordinals: Vec<String>,
     magnitude: Vec<Magnitude>,
@@ -49,7 +49,7 @@ struct Table {
 
 /// Unit or magnitude behind a number.
 #[derive(Clone, Copy, Debug)]
-pub struct Suffix {
+pub struct NumberSuffix {
     /// Bytes of it, blanks before it included.
     pub length: usize,
     /// Factor of the number.
@@ -62,7 +62,7 @@ pub struct Suffix {
     pub unit: Option<&'static Unit>,
 }
 
-impl Default for Suffix {
+impl Default for NumberSuffix {
     fn default() -> Self {
         Self { length: 0, scale: 1.0, percent: false, ordinal: false, unit: None }
     }
@@ -74,7 +74,7 @@ const WORDS_MAX: usize = 3;
 const NAME_BYTES_MAX: usize = 32;
 
 /// What `rest`, the text right behind a number, begins with; `None` where that is neither unit nor magnitude.
-pub fn suffix(rest: &str) -> Option<Suffix> {
+pub fn suffix(rest: &str) -> Option<NumberSuffix> {
     let window = rest.get(..rest.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(rest);
     let blanks = window.len() - window.trim_start_matches([' ', '\u{a0}', '\u{202f}', '-']).len();
     if blanks > 3 {
@@ -83,18 +83,18 @@ pub fn suffix(rest: &str) -> Option<Suffix> {
     let names = names();
     let body = window.get(blanks..)?;
     let (meaning, length) = longest(names, body)?;
-    let mut suffix = Suffix { length: blanks + length, ..Suffix::default() };
+    let mut suffix = NumberSuffix { length: blanks + length, ..NumberSuffix::default() };
     match meaning {
-        Meaning::Percent => suffix.percent = true,
-        Meaning::Ordinal if blanks == 0 => suffix.ordinal = true,
-        Meaning::Ordinal => return None,
-        Meaning::Unit(unit) => suffix.unit = Some(unit),
-        Meaning::Magnitude(factor) => {
+        SuffixMeaning::Percent => suffix.percent = true,
+        SuffixMeaning::Ordinal if blanks == 0 => suffix.ordinal = true,
+        SuffixMeaning::Ordinal => return None,
+        SuffixMeaning::Unit(unit) => suffix.unit = Some(unit),
+        SuffixMeaning::Magnitude(factor) => {
             suffix.scale = factor;
             // `1.2 million km`, `3 Mio. €`
             let further = body.get(length..).unwrap_or_default();
             let gap = further.len() - further.trim_start_matches(['.', ' ', '\u{a0}']).len();
-            if let Some((Meaning::Unit(unit), more)) = further.get(gap..).and_then(|body| longest(names, body)) {
+            if let Some((SuffixMeaning::Unit(unit), more)) = further.get(gap..).and_then(|body| longest(names, body)) {
                 suffix.unit = Some(unit);
                 suffix.length += gap + more;
             }
@@ -110,7 +110,7 @@ pub fn siblings(unit: &Unit) -> impl Iterator<Item = &'static Unit> {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Meaning {
+enum SuffixMeaning {
     Percent,
     Ordinal,
     Magnitude(f64),
@@ -119,13 +119,13 @@ enum Meaning {
 
 /// Meanings of names, and the first words of names of several words.
 #[derive(Default)]
-struct Names {
-    known: HashMap<&'static str, Meaning, FixedState>,
+struct UnitNames {
+    known: HashMap<&'static str, SuffixMeaning, FixedState>,
     heads: HashSet<String, FixedState>,
 }
 
 /// The longest name that `body` begins with and that ends with a word.
-fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
+fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
     let mut found = None;
     let (mut words, mut begun) = (0, false);
     let mut before = ' ';
@@ -159,23 +159,23 @@ fn longest(names: &Names, body: &str) -> Option<(Meaning, usize)> {
     found
 }
 
-fn table() -> &'static Table {
-    static TABLE: OnceLock<Table> = OnceLock::new();
+fn table() -> &'static UnitTable {
+    static TABLE: OnceLock<UnitTable> = OnceLock::new();
     TABLE.get_or_init(|| Figment::from(Toml::string(include_str!("units.toml"))).extract().unwrap_or_default())
 }
 
-fn names() -> &'static Names {
-    static NAMES: OnceLock<Names> = OnceLock::new();
+fn names() -> &'static UnitNames {
+    static NAMES: OnceLock<UnitNames> = OnceLock::new();
     NAMES.get_or_init(|| {
-        let (table, mut names) = (table(), Names::default());
+        let (table, mut names) = (table(), UnitNames::default());
         let known = &mut names.known;
-        known.extend(table.percent.iter().map(|name| (name.as_str(), Meaning::Percent)));
-        known.extend(table.ordinals.iter().map(|name| (name.as_str(), Meaning::Ordinal)));
+        known.extend(table.percent.iter().map(|name| (name.as_str(), SuffixMeaning::Percent)));
+        known.extend(table.ordinals.iter().map(|name| (name.as_str(), SuffixMeaning::Ordinal)));
         for magnitude in &table.magnitude {
-            known.extend(magnitude.names.iter().map(|name| (name.as_str(), Meaning::Magnitude(magnitude.factor))));
+            known.extend(magnitude.names.iter().map(|name| (name.as_str(), SuffixMeaning::Magnitude(magnitude.factor))));
         }
         for unit in &table.unit {
-            known.extend(unit.names.iter().map(|name| (name.as_str(), Meaning::Unit(unit))));
+            known.extend(unit.names.iter().map(|name| (name.as_str(), SuffixMeaning::Unit(unit))));
         }
         let head = |name: &str| name.find(|c: char| !c.is_alphanumeric()).and_then(|end| Some(name.get(..end)?.to_owned()));
         names.heads = names.known.keys().filter_map(|name| head(name)).collect();

@@ -17,17 +17,17 @@ const LINE_WORDS_MAX: usize = 8;
 /// Beginnings and ends of letters, in any language. Folded.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct Letters {
+struct LetterPhrases {
     openings: Vec<String>,
     closings: Vec<String>,
 }
 
-fn letters() -> &'static Letters {
-    static ALL: OnceLock<Letters> = OnceLock::new();
+fn letters() -> &'static LetterPhrases {
+    static ALL: OnceLock<LetterPhrases> = OnceLock::new();
     ALL.get_or_init(|| {
-        let read: Letters = Figment::from(Toml::string(include_str!("lexicon/letters.toml"))).extract().unwrap_or_default();
+        let read: LetterPhrases = Figment::from(Toml::string(include_str!("lexicon/letters.toml"))).extract().unwrap_or_default();
         let folded = |list: Vec<String>| list.iter().map(|phrase| fold(phrase)).collect();
-        Letters { openings: folded(read.openings), closings: folded(read.closings) }
+        LetterPhrases { openings: folded(read.openings), closings: folded(read.closings) }
     })
 }
 
@@ -106,10 +106,10 @@ fn is_subject(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::passage::Passages;
+    use crate::judge::claims::passage::PassageSplitter;
 
     fn own(text: &str) -> Vec<String> {
-        let mut passages = Passages::default();
+        let mut passages = PassageSplitter::default();
         passages.push(text);
         let (mut voice, mut found) = (Voice::default(), Vec::new());
         while let Some(passage) = passages.take(true) {

@@ -8,12 +8,12 @@
 use std::ops::Range;
 
 use crate::judge::text::{
-    Rules,
-    fence::{Fences, Mode},
-    fold::{self, Symbol},
-    item::{Block, Item, Kind},
-    object::{self, Object, Value},
-    tail::Tail,
+    TextRules,
+    fence::{CodeFenceTracker, TextMode},
+    fold::{self, VisibleSymbol},
+    item::{Kind, ScannedBlock, ScannedItem},
+    object::{self, BlockObject, MemberValue},
+    tail::TextWindow,
 };
 
 /// Levels of nesting of a block.
@@ -85,7 +85,7 @@ impl Quote {
                     let window = rest.get(at..rest.len().min(at + ENTITY_BYTES_MAX)).unwrap_or_default();
                     let here = window.utf8_chunks().next().map_or("", |chunk| chunk.valid());
                     match fold::next(here, last || window.len() == ENTITY_BYTES_MAX) {
-                        Some((Symbol::Other(c), length)) if c == quote => return Ok((at, length)),
+                        Some((VisibleSymbol::Other(c), length)) if c == quote => return Ok((at, length)),
                         Some((_, length)) => at += length.max(1),
                         None => return Err(at),
                     }
@@ -106,7 +106,7 @@ enum Skip {
 }
 
 /// A token between words: a mark of the grammar, or nothing.
-enum Mark {
+enum BlockMark {
     Byte(u8),
     Quote(Quote),
     Nothing,
@@ -115,7 +115,7 @@ enum Mark {
 
 /// State of the parser in the grammar.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum State {
+enum BlockState {
     /// Before a member's name or `}`.
     Name,
     /// After a name.
@@ -131,9 +131,9 @@ enum State {
 }
 
 #[derive(Debug)]
-enum Frame {
+enum BlockFrame {
     Object {
-        object: Object,
+        object: BlockObject,
         name: Range<usize>,
         named: bool,
     },
@@ -143,13 +143,13 @@ enum Frame {
 }
 
 #[derive(Debug)]
-struct Open {
+struct OpenBlock {
     start: usize,
-    state: State,
+    state: BlockState,
     /// Number of blanks in a row.
     blanks: usize,
-    frames: Vec<Frame>,
-    objects: Vec<Object>,
+    frames: Vec<BlockFrame>,
+    objects: Vec<BlockObject>,
     /// Start of the last string's inside, while nothing was read after it.
     string: Option<usize>,
     skip: Option<Skip>,
@@ -158,7 +158,7 @@ struct Open {
     unders: usize,
 }
 
-enum Outcome {
+enum BlockOutcome {
     Closed,
     Broken,
     Hungry,
@@ -166,14 +166,14 @@ enum Outcome {
 
 /// Scanner for blocks.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Blocks {
+pub(in crate::judge::text) struct BlockScanner {
     at: usize,
-    open: Option<Open>,
+    open: Option<OpenBlock>,
 }
 
-impl Blocks {
+impl BlockScanner {
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
         // A fence that ends with what it stands in is known to have ended once its next line begins.
         let end = if last { tail.end() } else { fences.known() };
         loop {
@@ -184,7 +184,7 @@ impl Blocks {
                 };
                 let width = tail.after(start).map_or(1, char::len_utf8);
                 self.at = start + width;
-                self.open = Some(Open::new(start, width, lead(tail, fences, start)));
+                self.open = Some(OpenBlock::new(start, width, lead(tail, fences, start)));
                 continue;
             };
             let full = open.start.saturating_add(rules.held_bytes_max);
@@ -192,19 +192,19 @@ impl Blocks {
             let limit = end.min(full).min(fence.unwrap_or(end));
             // What is undecided where the bound is, is too long, whether or not what follows is there yet.
             match open.read(tail, &mut self.at, limit, fence == Some(limit) || last && limit < full) {
-                Outcome::Closed => self.close(tail, true, found),
-                Outcome::Broken => self.close(tail, false, found),
-                Outcome::Hungry if fence == Some(limit) => self.close(tail, false, found),
-                Outcome::Hungry if limit == full => {
-                    found.push(Item { span: open.start..tail.boundary(limit), kind: Kind::TooLong });
+                BlockOutcome::Closed => self.close(tail, true, found),
+                BlockOutcome::Broken => self.close(tail, false, found),
+                BlockOutcome::Hungry if fence == Some(limit) => self.close(tail, false, found),
+                BlockOutcome::Hungry if limit == full => {
+                    found.push(ScannedItem { span: open.start..tail.boundary(limit), kind: Kind::TooLong });
                     self.at = limit;
                     self.open = None;
                 }
-                Outcome::Hungry if last => {
+                BlockOutcome::Hungry if last => {
                     self.at = limit;
                     self.close(tail, false, found);
                 }
-                Outcome::Hungry => return,
+                BlockOutcome::Hungry => return,
             }
         }
     }
@@ -214,23 +214,23 @@ impl Blocks {
         self.open.as_ref().map_or(self.at, |open| open.start)
     }
 
-    fn close(&mut self, tail: &Tail, complete: bool, found: &mut Vec<Item>) {
+    fn close(&mut self, tail: &TextWindow, complete: bool, found: &mut Vec<ScannedItem>) {
         let Some(mut open) = self.open.take() else { return };
         let end = tail.boundary(self.at.min(tail.end()));
         open.cut_off(tail, end);
         for frame in open.frames.drain(..).rev() {
             match frame {
-                Frame::Object { mut object, .. } => {
+                BlockFrame::Object { mut object, .. } => {
                     if object.settle(None) {
                         object.span.end = end;
                         open.objects.push(object);
                     }
                 }
-                Frame::List | Frame::Call => {}
+                BlockFrame::List | BlockFrame::Call => {}
             }
         }
         if complete || !open.objects.is_empty() {
-            found.push(Item { span: open.start..end, kind: Kind::Block(Block { complete, objects: open.objects }) });
+            found.push(ScannedItem { span: open.start..end, kind: Kind::Block(ScannedBlock { complete, objects: open.objects }) });
         }
         if let (false, Some(string)) = (complete, open.string) {
             self.at = string;
@@ -240,7 +240,7 @@ impl Blocks {
 
 /// The next brace before `end` that may begin a block. In a fence of a programming language only a brace that is all of the fence counts,
 /// apart from a name that it is assigned to.
-fn begin(tail: &Tail, fences: &Fences, from: usize, end: usize) -> Option<usize> {
+fn begin(tail: &TextWindow, fences: &CodeFenceTracker, from: usize, end: usize) -> Option<usize> {
     let mut at = from;
     loop {
         let bytes = tail.bytes(at..end);
@@ -250,14 +250,14 @@ fn begin(tail: &Tail, fences: &Fences, from: usize, end: usize) -> Option<usize>
         if here.first() == Some(&0xef) && !here.starts_with("｛".as_bytes()) {
             continue;
         }
-        if fences.mode(brace) != Mode::Code || is_first(tail, fences, brace) {
+        if fences.mode(brace) != TextMode::Code || is_first(tail, fences, brace) {
             return Some(brace);
         }
     }
 }
 
 /// True if only comments, and a name that it is assigned to, are before `brace` in its fence.
-fn is_first(tail: &Tail, fences: &Fences, brace: usize) -> bool {
+fn is_first(tail: &TextWindow, fences: &CodeFenceTracker, brace: usize) -> bool {
     let Some((_, start)) = fences.fence_at(brace).filter(|(_, start)| brace - start <= LEAD_BYTES_MAX) else { return false };
     let before = tail.slice(start..brace).trim_start();
     let comment = |line: &&str| ["#", "//", "--", ">>>", "$ "].iter().any(|mark| line.trim_start().starts_with(mark));
@@ -269,7 +269,7 @@ fn is_first(tail: &Tail, fences: &Fences, brace: usize) -> bool {
 }
 
 /// Introduction of a block: the rest of its line, or the line before; it ends with `:`, `=` or an arrow.
-fn lead(tail: &Tail, fences: &Fences, brace: usize) -> Option<Range<usize>> {
+fn lead(tail: &TextWindow, fences: &CodeFenceTracker, brace: usize) -> Option<Range<usize>> {
     let from = tail.boundary(brace.saturating_sub(LEAD_BYTES_MAX));
     let before = tail.slice(from..brace);
     let mut end = before.len();
@@ -294,62 +294,62 @@ fn lead(tail: &Tail, fences: &Fences, brace: usize) -> Option<Range<usize>> {
     None
 }
 
-impl Open {
+impl OpenBlock {
     fn new(start: usize, width: usize, lead: Option<Range<usize>>) -> Self {
-        let mut object = Object::new(start);
+        let mut object = BlockObject::new(start);
         object.lead = lead;
         let inside = start + width;
-        let frames = vec![Frame::Object { object, name: inside..inside, named: false }];
-        Self { start, state: State::Name, blanks: 0, frames, objects: Vec::new(), string: None, skip: None, fresh: false, unders: 0 }
+        let frames = vec![BlockFrame::Object { object, name: inside..inside, named: false }];
+        Self { start, state: BlockState::Name, blanks: 0, frames, objects: Vec::new(), string: None, skip: None, fresh: false, unders: 0 }
     }
 
     /// The mark at the current place, folded, and its bytes; `None` if more text is needed.
-    fn fold(&self, rest: &str, last: bool) -> Option<(Mark, usize)> {
+    fn fold(&self, rest: &str, last: bool) -> Option<(BlockMark, usize)> {
         let c = rest.chars().next()?;
-        let value = self.state == State::Value;
+        let value = self.state == BlockState::Value;
         let one = |mark| Some((mark, c.len_utf8()));
         match c {
-            '>' if self.fresh => one(Mark::Nothing),
-            '`' | '"' | '\'' => one(Mark::Quote(Quote::Byte(c as u8))),
+            '>' if self.fresh => one(BlockMark::Nothing),
+            '`' | '"' | '\'' => one(BlockMark::Quote(Quote::Byte(c as u8))),
             '/' => match rest.as_bytes().get(1) {
-                Some(b'/') => Some((Mark::Comment(Skip::Line), 2)),
-                Some(b'*') => Some((Mark::Comment(Skip::Comment), 2)),
+                Some(b'/') => Some((BlockMark::Comment(Skip::Line), 2)),
+                Some(b'*') => Some((BlockMark::Comment(Skip::Comment), 2)),
                 None if !last => None,
-                Some(_) | None => one(Mark::Byte(b'/')),
+                Some(_) | None => one(BlockMark::Byte(b'/')),
             },
-            '#' if !value || rest.as_bytes().get(1).is_some_and(|next| *next == b' ') => one(Mark::Comment(Skip::Line)),
+            '#' if !value || rest.as_bytes().get(1).is_some_and(|next| *next == b' ') => one(BlockMark::Comment(Skip::Line)),
             '#' if rest.len() == 1 && !last => None,
             '\\' => match rest.as_bytes().get(1) {
-                Some(b'"') => Some((Mark::Quote(Quote::Escaped), 2)),
-                Some(b'n' | b't' | b'r') => Some((Mark::Nothing, 2)),
-                Some(b'_') if value => one(Mark::Byte(b'\\')),
+                Some(b'"') => Some((BlockMark::Quote(Quote::Escaped), 2)),
+                Some(b'n' | b't' | b'r') => Some((BlockMark::Nothing, 2)),
+                Some(b'_') if value => one(BlockMark::Byte(b'\\')),
                 None if !last => None,
-                Some(_) | None => one(Mark::Byte(b'\\')),
+                Some(_) | None => one(BlockMark::Byte(b'\\')),
             },
             '&' => match fold::next(rest, last)? {
-                (Symbol::Other(quote @ ('"' | '\'')), length) => Some((Mark::Quote(Quote::Entity(quote)), length)),
-                (Symbol::Other(c), length) if c.is_ascii() && length > 1 => Some((Mark::Byte(c as u8), length)),
-                (Symbol::Invisible | Symbol::Blank(_), length) => Some((Mark::Nothing, length)),
-                _ => one(Mark::Byte(b'&')),
+                (VisibleSymbol::Other(quote @ ('"' | '\'')), length) => Some((BlockMark::Quote(Quote::Entity(quote)), length)),
+                (VisibleSymbol::Other(c), length) if c.is_ascii() && length > 1 => Some((BlockMark::Byte(c as u8), length)),
+                (VisibleSymbol::Invisible | VisibleSymbol::Blank(_), length) => Some((BlockMark::Nothing, length)),
+                _ => one(BlockMark::Byte(b'&')),
             },
             '<' => match fold::next(rest, last)? {
-                (Symbol::Markup(_), length) => Some((Mark::Nothing, length)),
-                _ => one(Mark::Byte(b'<')),
+                (VisibleSymbol::Markup(_), length) => Some((BlockMark::Nothing, length)),
+                _ => one(BlockMark::Byte(b'<')),
             },
-            '“' | '”' | '„' | '‟' | '″' | '＂' => one(Mark::Quote(Quote::Double)),
-            '‘' | '’' | '‚' | '‛' | '′' | '＇' => one(Mark::Quote(Quote::Single)),
-            _ if c.is_ascii_control() => one(Mark::Nothing),
-            _ if c.is_ascii() => one(Mark::Byte(c as u8)),
+            '“' | '”' | '„' | '‟' | '″' | '＂' => one(BlockMark::Quote(Quote::Double)),
+            '‘' | '’' | '‚' | '‛' | '′' | '＇' => one(BlockMark::Quote(Quote::Single)),
+            _ if c.is_ascii_control() => one(BlockMark::Nothing),
+            _ if c.is_ascii() => one(BlockMark::Byte(c as u8)),
             _ => match (FULL_WIDTH.iter().find(|(wide, _)| *wide == c), fold::next(rest, last)) {
-                (Some((_, byte)), _) => one(Mark::Byte(*byte)),
-                (None, Some((Symbol::Invisible | Symbol::Blank(_), length))) => Some((Mark::Nothing, length)),
-                (None, _) => Some((Mark::Byte(0x80), c.len_utf8())),
+                (Some((_, byte)), _) => one(BlockMark::Byte(*byte)),
+                (None, Some((VisibleSymbol::Invisible | VisibleSymbol::Blank(_), length))) => Some((BlockMark::Nothing, length)),
+                (None, _) => Some((BlockMark::Byte(0x80), c.len_utf8())),
             },
         }
     }
 
     /// Reads up to `limit`. `last`: nothing follows `limit`.
-    fn read(&mut self, tail: &Tail, at: &mut usize, limit: usize, last: bool) -> Outcome {
+    fn read(&mut self, tail: &TextWindow, at: &mut usize, limit: usize, last: bool) -> BlockOutcome {
         while *at < limit {
             let rest = tail.bytes(*at..limit);
             let Some(byte) = rest.first().copied() else { break };
@@ -365,101 +365,101 @@ impl Open {
                     }
                     // A `*` at the end may be half of the mark.
                     None if skip == Skip::Comment && byte != b'*' && rest.ends_with(b"*") => *at += rest.len() - 1,
-                    None if skip == Skip::Comment && rest == b"*" && !last => return Outcome::Hungry,
+                    None if skip == Skip::Comment && rest == b"*" && !last => return BlockOutcome::Hungry,
                     None => *at += rest.len(),
                 }
                 continue;
             }
             match self.state {
-                State::Text(_, start) if self.at_name() && *at - start > BARE_BYTES_MAX => return Outcome::Broken,
-                State::Text(Quote::Byte(quote), start) => match memchr::memchr2(quote, b'\\', self.piece(start, *at, rest)) {
+                BlockState::Text(_, start) if self.at_name() && *at - start > BARE_BYTES_MAX => return BlockOutcome::Broken,
+                BlockState::Text(Quote::Byte(quote), start) => match memchr::memchr2(quote, b'\\', self.piece(start, *at, rest)) {
                     None => *at += self.piece(start, *at, rest).len(),
                     Some(slash) if rest.get(slash) == Some(&b'\\') => *at += slash + 2,
                     Some(length) => self.close_string(tail, start, at, length, 1),
                 },
-                State::Text(quote, start) => match quote.close(self.piece(start, *at, rest), last) {
+                BlockState::Text(quote, start) => match quote.close(self.piece(start, *at, rest), last) {
                     Ok((length, width)) => self.close_string(tail, start, at, length, width),
-                    Err(0) => return if last { Outcome::Broken } else { Outcome::Hungry },
+                    Err(0) => return if last { BlockOutcome::Broken } else { BlockOutcome::Hungry },
                     Err(length) => *at += length,
                 },
-                State::Bare(start) => {
+                BlockState::Bare(start) => {
                     if is_bare(byte) && !self.ends_bare(tail, *at) || (byte == b':' && !self.at_name()) {
                         *at += 1;
                         if *at - start > BARE_BYTES_MAX {
-                            return Outcome::Broken;
+                            return BlockOutcome::Broken;
                         }
                     } else if matches!(byte, b'"' | b'\'') && *at - start <= 2 && !self.at_name() {
                         // Python's b'…', u'…', rb'…'.
                         *at += 1;
                         self.string = Some(*at);
-                        self.state = State::Text(Quote::Byte(byte), *at);
+                        self.state = BlockState::Text(Quote::Byte(byte), *at);
                     } else if byte == b' ' && !self.at_name() {
                         *at += 1;
                     } else {
                         self.word(tail, start..*at);
-                        if byte == b'(' && self.state == State::Next {
+                        if byte == b'(' && self.state == BlockState::Next {
                             *at += 1;
-                            self.state = State::Value;
-                            if !self.nest(Frame::Call) {
-                                return Outcome::Broken;
+                            self.state = BlockState::Value;
+                            if !self.nest(BlockFrame::Call) {
+                                return BlockOutcome::Broken;
                             }
                         }
                     }
                 }
-                State::Name | State::Colon | State::Value | State::Next => {
+                BlockState::Name | BlockState::Colon | BlockState::Value | BlockState::Next => {
                     if matches!(byte, b' ' | b'\n' | b'\t' | b'\r') {
                         *at += 1;
                         self.blanks += 1;
                         self.fresh |= byte == b'\n';
                         if self.blanks > BARE_BYTES_MAX {
-                            return Outcome::Broken;
+                            return BlockOutcome::Broken;
                         }
                         continue;
                     }
-                    let Some((mark, width)) = self.fold(tail.slice(*at..tail.boundary(limit)), last) else { return Outcome::Hungry };
+                    let Some((mark, width)) = self.fold(tail.slice(*at..tail.boundary(limit)), last) else { return BlockOutcome::Hungry };
                     let byte = match mark {
-                        Mark::Nothing => {
+                        BlockMark::Nothing => {
                             *at += width;
                             continue;
                         }
-                        Mark::Comment(skip) => {
+                        BlockMark::Comment(skip) => {
                             self.skip = Some(skip);
                             *at += width;
                             continue;
                         }
-                        Mark::Quote(quote) if matches!(self.state, State::Name | State::Value) => {
+                        BlockMark::Quote(quote) if matches!(self.state, BlockState::Name | BlockState::Value) => {
                             self.string = Some(*at + width);
-                            self.state = State::Text(quote, *at + width);
+                            self.state = BlockState::Text(quote, *at + width);
                             *at += width;
                             (self.blanks, self.fresh) = (0, false);
                             continue;
                         }
-                        Mark::Quote(_) => return Outcome::Broken,
-                        Mark::Byte(byte) => byte,
+                        BlockMark::Quote(_) => return BlockOutcome::Broken,
+                        BlockMark::Byte(byte) => byte,
                     };
                     (self.blanks, self.fresh) = (0, false);
                     if !self.mark(tail, byte, *at, width) {
-                        return Outcome::Broken;
+                        return BlockOutcome::Broken;
                     }
-                    if !matches!(self.state, State::Bare(_)) {
+                    if !matches!(self.state, BlockState::Bare(_)) {
                         *at += width;
                     }
                     if self.frames.is_empty() {
-                        return Outcome::Closed;
+                        return BlockOutcome::Closed;
                     }
                 }
             }
         }
-        Outcome::Hungry
+        BlockOutcome::Hungry
     }
 
     /// True if a non-ASCII character of the grammar ends a bare word at `at`.
-    fn ends_bare(&self, tail: &Tail, at: usize) -> bool {
+    fn ends_bare(&self, tail: &TextWindow, at: usize) -> bool {
         let wide = tail.bytes(at..at + 3);
         matches!(wide.first(), Some(0xef | 0xe3)) && FULL_WIDTH.iter().any(|(mark, _)| wide.starts_with(mark.to_string().as_bytes()))
     }
 
-    fn close_string(&mut self, tail: &Tail, start: usize, at: &mut usize, length: usize, width: usize) {
+    fn close_string(&mut self, tail: &TextWindow, start: usize, at: &mut usize, length: usize, width: usize) {
         let inside = start..*at + length;
         *at += length + width;
         self.word(tail, inside);
@@ -467,10 +467,12 @@ impl Open {
     }
 
     /// Handles a text that breaks off at `end`: a value that was begun counts as far as it got.
-    fn cut_off(&mut self, tail: &Tail, end: usize) {
+    fn cut_off(&mut self, tail: &TextWindow, end: usize) {
         match self.state {
-            State::Text(_, start) | State::Bare(start) if !self.at_name() && start < end => self.value(tail, Value::Plain(start..end)),
-            State::Name | State::Colon | State::Value | State::Next | State::Text(..) | State::Bare(_) => {}
+            BlockState::Text(_, start) | BlockState::Bare(start) if !self.at_name() && start < end => {
+                self.value(tail, MemberValue::Plain(start..end))
+            }
+            BlockState::Name | BlockState::Colon | BlockState::Value | BlockState::Next | BlockState::Text(..) | BlockState::Bare(_) => {}
         }
     }
 
@@ -482,47 +484,50 @@ impl Open {
 
     /// True if the current word is a member's name.
     fn at_name(&self) -> bool {
-        matches!(self.frames.last(), Some(Frame::Object { named: false, .. }))
+        matches!(self.frames.last(), Some(BlockFrame::Object { named: false, .. }))
     }
 
     /// Handles one mark of the grammar; false if it isn't allowed there.
-    fn mark(&mut self, tail: &Tail, byte: u8, at: usize, width: usize) -> bool {
-        let in_object = matches!(self.frames.last(), Some(Frame::Object { .. }));
+    fn mark(&mut self, tail: &TextWindow, byte: u8, at: usize, width: usize) -> bool {
+        let in_object = matches!(self.frames.last(), Some(BlockFrame::Object { .. }));
         let string = self.string.take();
         let legal = match (self.state, byte) {
-            (State::Name | State::Next, b'}') if in_object => self.shut(tail, at + width),
-            (State::Value | State::Next, b']' | b')') if !in_object => self.shut(tail, at + width),
-            (State::Name, _)
+            (BlockState::Name | BlockState::Next, b'}') if in_object => self.shut(tail, at + width),
+            (BlockState::Value | BlockState::Next, b']' | b')') if !in_object => self.shut(tail, at + width),
+            (BlockState::Name, _)
                 if byte.is_ascii_alphabetic() || byte == b'_' || byte == b'$' || (self.frames.len() > 1 && byte.is_ascii_digit()) =>
             {
-                self.state = State::Bare(at);
+                self.state = BlockState::Bare(at);
                 true
             }
-            (State::Colon, b':') => {
-                self.state = State::Value;
+            (BlockState::Colon, b':') => {
+                self.state = BlockState::Value;
                 true
             }
-            (State::Value, b'{') => {
-                self.state = State::Name;
-                let mut object = Object::new(at);
+            (BlockState::Value, b'{') => {
+                self.state = BlockState::Name;
+                let mut object = BlockObject::new(at);
                 if self.unders < UNDER_MAX
-                    && let Some(Frame::Object { name, .. }) = self.frames.last()
+                    && let Some(BlockFrame::Object { name, .. }) = self.frames.last()
                 {
                     object.under = Some(name.clone());
                     self.unders += 1;
                 }
-                self.nest(Frame::Object { object, name: at..at, named: false })
+                self.nest(BlockFrame::Object { object, name: at..at, named: false })
             }
-            (State::Value, b'[' | b'(') => self.nest(Frame::List),
-            (State::Value, _) if is_bare(byte) => {
-                self.state = State::Bare(at);
+            (BlockState::Value, b'[' | b'(') => self.nest(BlockFrame::List),
+            (BlockState::Value, _) if is_bare(byte) => {
+                self.state = BlockState::Bare(at);
                 true
             }
-            (State::Next, b',') => {
-                self.state = if in_object { State::Name } else { State::Value };
+            (BlockState::Next, b',') => {
+                self.state = if in_object { BlockState::Name } else { BlockState::Value };
                 true
             }
-            (State::Name | State::Colon | State::Value | State::Next | State::Text(..) | State::Bare(_), _) => false,
+            (
+                BlockState::Name | BlockState::Colon | BlockState::Value | BlockState::Next | BlockState::Text(..) | BlockState::Bare(_),
+                _,
+            ) => false,
         };
         if !legal {
             self.string = string;
@@ -530,23 +535,23 @@ impl Open {
         legal
     }
 
-    fn nest(&mut self, frame: Frame) -> bool {
+    fn nest(&mut self, frame: BlockFrame) -> bool {
         self.frames.push(frame);
         self.frames.len() <= DEPTH_MAX
     }
 
     /// Ends the innermost object or list at `end`.
-    fn shut(&mut self, tail: &Tail, end: usize) -> bool {
+    fn shut(&mut self, tail: &TextWindow, end: usize) -> bool {
         let mut inner = None;
         match self.frames.pop() {
-            Some(Frame::Call) => {
-                self.state = State::Next;
+            Some(BlockFrame::Call) => {
+                self.state = BlockState::Next;
                 return true;
             }
-            Some(Frame::Object { mut object, .. }) => {
+            Some(BlockFrame::Object { mut object, .. }) => {
                 let under = match self.frames.last() {
-                    Some(Frame::Object { name, .. }) => Some(object::meaning(tail.slice(name.clone()))),
-                    Some(Frame::List | Frame::Call) | None => None,
+                    Some(BlockFrame::Object { name, .. }) => Some(object::meaning(tail.slice(name.clone()))),
+                    Some(BlockFrame::List | BlockFrame::Call) | None => None,
                 };
                 inner.clone_from(&object.name);
                 if object.settle(under) {
@@ -554,29 +559,29 @@ impl Open {
                     self.objects.push(object);
                 }
             }
-            Some(Frame::List) | None => {}
+            Some(BlockFrame::List) | None => {}
         }
-        self.value(tail, Value::Nested(inner));
+        self.value(tail, MemberValue::Nested(inner));
         true
     }
 
     /// Handles the end of a string or bare word: a name or a value.
-    fn word(&mut self, tail: &Tail, span: Range<usize>) {
+    fn word(&mut self, tail: &TextWindow, span: Range<usize>) {
         match self.frames.last_mut() {
-            Some(Frame::Object { name, named, .. }) if !*named => {
+            Some(BlockFrame::Object { name, named, .. }) if !*named => {
                 (*name, *named) = (span, true);
-                self.state = State::Colon;
+                self.state = BlockState::Colon;
             }
-            Some(Frame::Object { .. } | Frame::List | Frame::Call) | None => self.value(tail, Value::Plain(span)),
+            Some(BlockFrame::Object { .. } | BlockFrame::List | BlockFrame::Call) | None => self.value(tail, MemberValue::Plain(span)),
         }
     }
 
-    fn value(&mut self, tail: &Tail, value: Value) {
-        if let Some(Frame::Object { object, name, named }) = self.frames.last_mut() {
+    fn value(&mut self, tail: &TextWindow, value: MemberValue) {
+        if let Some(BlockFrame::Object { object, name, named }) = self.frames.last_mut() {
             object.member(tail, name.clone(), value);
             *named = false;
         }
-        self.state = State::Next;
+        self.state = BlockState::Next;
     }
 }
 

@@ -10,10 +10,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use crate::judge::text::{
     around,
-    fold::{self, Symbol},
-    item::Label,
+    fold::{self, VisibleSymbol},
+    item::ScannedLabel,
     shape,
-    tail::Tail,
+    tail::TextWindow,
 };
 
 /// Bytes that are read after a label's name.
@@ -117,7 +117,7 @@ const TYPES: [&str; 22] = [
 
 /// Part of a label that a word is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::judge::text) enum Name {
+pub(in crate::judge::text) enum LabelWord {
     /// The whole label: `execution_id`.
     Whole,
     /// The first half, `execution`, which `id` must follow.
@@ -126,17 +126,17 @@ pub(in crate::judge::text) enum Name {
 
 /// Result of reading after a label's name.
 #[derive(Debug)]
-pub(in crate::judge::text) enum Reading {
+pub(in crate::judge::text) enum LabelParse {
     /// More text is needed.
     More,
     /// No label, or a label without a value.
     Nothing,
     /// A label; places are relative to the start of reading.
-    Found(Label),
+    Found(ScannedLabel),
 }
 
 /// Classifies `word` as a label or the first half of one.
-pub(in crate::judge::text) fn name(word: &[u8]) -> Option<Name> {
+pub(in crate::judge::text) fn name(word: &[u8]) -> Option<LabelWord> {
     let word = trim(word);
     let whole = [
         "execution_id",
@@ -151,9 +151,9 @@ pub(in crate::judge::text) fn name(word: &[u8]) -> Option<Name> {
         "x-execution-id",
     ];
     if whole.iter().any(|name| word.eq_ignore_ascii_case(name.as_bytes())) {
-        return Some(Name::Whole);
+        return Some(LabelWord::Whole);
     }
-    word.eq_ignore_ascii_case(b"execution").then_some(Name::Half)
+    word.eq_ignore_ascii_case(b"execution").then_some(LabelWord::Half)
 }
 
 fn trim(word: &[u8]) -> &[u8] {
@@ -168,13 +168,13 @@ pub(in crate::judge::text) fn asserts(value: &str) -> bool {
     value.bytes().any(|b| b.is_ascii_digit()) && !TYPES.iter().any(|name| value.eq_ignore_ascii_case(name))
 }
 
-struct Reader<'t> {
+struct LabelReader<'t> {
     text: &'t str,
     at: usize,
     last: bool,
 }
 
-impl<'t> Reader<'t> {
+impl<'t> LabelReader<'t> {
     /// Consumes the ASCII word characters that come next.
     fn plain(&mut self) -> &'t str {
         let rest = self.text.get(self.at..self.text.floor_char_boundary(READ_BYTES_MAX)).unwrap_or_default();
@@ -184,9 +184,9 @@ impl<'t> Reader<'t> {
     }
 
     /// The next symbol, and its start. `Err`: no more text, now or within the bound.
-    fn next(&mut self) -> Result<(Symbol, usize), Reading> {
+    fn next(&mut self) -> Result<(VisibleSymbol, usize), LabelParse> {
         if self.at >= READ_BYTES_MAX {
-            return Err(Reading::Nothing);
+            return Err(LabelParse::Nothing);
         }
         let rest = self.text.get(self.at..).unwrap_or_default();
         match fold::next(rest, self.last) {
@@ -195,8 +195,8 @@ impl<'t> Reader<'t> {
                 self.at += length;
                 Ok((symbol, start))
             }
-            None if self.last => Err(Reading::Nothing),
-            None => Err(Reading::More),
+            None if self.last => Err(LabelParse::Nothing),
+            None => Err(LabelParse::More),
         }
     }
 }
@@ -218,7 +218,7 @@ fn is_likely(value: &str) -> bool {
 
 /// Relation of a value to its label.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Bond {
+enum LabelLink {
     /// Bound by a mark, such as a colon.
     Mark,
     /// Bound by words or by position.
@@ -226,18 +226,18 @@ enum Bond {
 }
 
 /// Reads the text after a label's name. `element`: a `<` is directly before the name.
-pub(in crate::judge::text) fn read(text: &str, name: Name, element: bool, last: bool) -> Reading {
-    let mut reader = Reader { text, at: 0, last };
+pub(in crate::judge::text) fn read(text: &str, name: LabelWord, element: bool, last: bool) -> LabelParse {
+    let mut reader = LabelReader { text, at: 0, last };
     match read_label(&mut reader, name, element) {
-        Ok((label, _)) if label.text.is_empty() => Reading::Nothing,
-        Ok((label, Bond::Words)) if !is_likely(&label.text) => Reading::Nothing,
-        Ok((label, _)) => Reading::Found(label),
+        Ok((label, _)) if label.text.is_empty() => LabelParse::Nothing,
+        Ok((label, LabelLink::Words)) if !is_likely(&label.text) => LabelParse::Nothing,
+        Ok((label, _)) => LabelParse::Found(label),
         Err(reading) => reading,
     }
 }
 
-fn read_label(reader: &mut Reader, name: Name, element: bool) -> Result<(Label, Bond), Reading> {
-    if name == Name::Half {
+fn read_label(reader: &mut LabelReader, name: LabelWord, element: bool) -> Result<(ScannedLabel, LabelLink), LabelParse> {
+    if name == LabelWord::Half {
         second_half(reader)?;
     }
     let Separated { closers, openers: mut opened, bond } = separator(reader, element)?;
@@ -246,21 +246,23 @@ fn read_label(reader: &mut Reader, name: Name, element: bool) -> Result<(Label, 
     Ok((value(reader, start, opened, closers)?, bond))
 }
 
-fn second_half(reader: &mut Reader) -> Result<(), Reading> {
+fn second_half(reader: &mut LabelReader) -> Result<(), LabelParse> {
     let (mut between, mut word) = (0, String::new());
     loop {
         let before = reader.at;
         match reader.next()?.0 {
-            Symbol::Blank(_) if word.is_empty() && between < 12 => between += 1,
+            VisibleSymbol::Blank(_) if word.is_empty() && between < 12 => between += 1,
             // `"execution": {"id": …`, `execution.id`, `execution/id`.
-            Symbol::Other('"' | '\'' | ':' | '{' | '.' | '/' | '[' | '\\') if word.is_empty() && between < 12 => between += 1,
-            Symbol::Markup(_) | Symbol::Invisible if word.is_empty() => {}
-            Symbol::Word(letters) if between > 0 && word.len() < 12 => word.extend(letters.as_bytes().iter().copied().map(char::from)),
+            VisibleSymbol::Other('"' | '\'' | ':' | '{' | '.' | '/' | '[' | '\\') if word.is_empty() && between < 12 => between += 1,
+            VisibleSymbol::Markup(_) | VisibleSymbol::Invisible if word.is_empty() => {}
+            VisibleSymbol::Word(letters) if between > 0 && word.len() < 12 => {
+                word.extend(letters.as_bytes().iter().copied().map(char::from))
+            }
             _ if ["id", "ids", "identifier"].iter().any(|name| word.trim_end_matches('_').eq_ignore_ascii_case(name)) => {
                 reader.at = before;
                 return Ok(());
             }
-            _ => return Err(Reading::Nothing),
+            _ => return Err(LabelParse::Nothing),
         }
     }
 }
@@ -271,69 +273,69 @@ struct Separated {
     closers: String,
     /// Marks opened before the value.
     openers: String,
-    bond: Bond,
+    bond: LabelLink,
 }
 
 /// Reads the separator that binds the value to the label.
-fn separator(reader: &mut Reader, element: bool) -> Result<Separated, Reading> {
+fn separator(reader: &mut LabelReader, element: bool) -> Result<Separated, LabelParse> {
     let (mut closers, mut openers) = (String::new(), String::new());
     let (mut blanks, mut dashes) = (0, 0);
     let mut bond = None;
     for _ in 0..BETWEEN_MAX {
         let before = reader.at;
         let mark = match reader.next()?.0 {
-            Symbol::Other(':' | '=' | '→' | '⇒' | '➔' | '➜' | '➡' | '⟶' | '⟹' | '⇨' | '›') => {
+            VisibleSymbol::Other(':' | '=' | '→' | '⇒' | '➔' | '➜' | '➡' | '⟶' | '⟹' | '⇨' | '›') => {
                 // What stands before the colon was closed, not opened.
                 closers.push_str(&std::mem::take(&mut openers));
-                bond = Some(Bond::Mark);
+                bond = Some(LabelLink::Mark);
                 break;
             }
             // `->`, `<execution_id>`, and the end of a name's own element.
-            Symbol::Other('>') => {
-                bond = Some(if element || dashes > 0 { Bond::Mark } else { Bond::Words });
+            VisibleSymbol::Other('>') => {
+                bond = Some(if element || dashes > 0 { LabelLink::Mark } else { LabelLink::Words });
                 break;
             }
-            Symbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => {
-                bond = Some(Bond::Words);
+            VisibleSymbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => {
+                bond = Some(LabelLink::Words);
                 break;
             }
-            Symbol::Word(letters) if letters.as_bytes() == b"-" && dashes < 3 => {
+            VisibleSymbol::Word(letters) if letters.as_bytes() == b"-" && dashes < 3 => {
                 dashes += 1;
                 continue;
             }
-            Symbol::Other('<') => {
+            VisibleSymbol::Other('<') => {
                 reader.at = before;
                 cell(reader)?;
-                bond = Some(Bond::Words);
+                bond = Some(LabelLink::Words);
                 break;
             }
-            Symbol::Other('\\') | Symbol::Tag => continue,
-            Symbol::Other(c @ ('"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」')) => c,
-            Symbol::Markup(c) if c != '<' => c,
-            Symbol::Blank(' ' | '\t' | '\u{a0}' | '\u{3000}') => {
+            VisibleSymbol::Other('\\') | VisibleSymbol::Tag => continue,
+            VisibleSymbol::Other(c @ ('"' | '\'' | ')' | ']' | '”' | '’' | '»' | '」')) => c,
+            VisibleSymbol::Markup(c) if c != '<' => c,
+            VisibleSymbol::Blank(' ' | '\t' | '\u{a0}' | '\u{3000}') => {
                 blanks += 1;
                 continue;
             }
-            Symbol::Markup(_) | Symbol::Invisible => continue,
+            VisibleSymbol::Markup(_) | VisibleSymbol::Invisible => continue,
             // The value stands beside the label, or words do.
-            Symbol::Word(_) | Symbol::Other('(' | '“' | '‘' | '«' | '「') if blanks > 0 => {
+            VisibleSymbol::Word(_) | VisibleSymbol::Other('(' | '“' | '‘' | '«' | '「') if blanks > 0 => {
                 reader.at = before;
                 copula(reader)?;
-                bond = Some(Bond::Words);
+                bond = Some(LabelLink::Words);
                 break;
             }
-            Symbol::Word(_) | Symbol::Blank(_) | Symbol::Other(_) => return Err(Reading::Nothing),
+            VisibleSymbol::Word(_) | VisibleSymbol::Blank(_) | VisibleSymbol::Other(_) => return Err(LabelParse::Nothing),
         };
         let marks = if blanks > 0 { &mut openers } else { &mut closers };
         if marks.chars().count() < MARKS_MAX {
             marks.push(mark);
         }
     }
-    bond.map(|bond| Separated { closers, openers, bond }).ok_or(Reading::Nothing)
+    bond.map(|bond| Separated { closers, openers, bond }).ok_or(LabelParse::Nothing)
 }
 
 /// Reads `</td><td>`: the end of one cell, and the beginning of the next.
-fn cell(reader: &mut Reader) -> Result<(), Reading> {
+fn cell(reader: &mut LabelReader) -> Result<(), LabelParse> {
     let rest = reader.text.get(reader.at..).unwrap_or_default();
     let window = rest.get(..rest.floor_char_boundary(BETWEEN_MAX * 16)).unwrap_or(rest);
     let inside = |tag: &str| {
@@ -343,35 +345,37 @@ fn cell(reader: &mut Reader) -> Result<(), Reading> {
     let mut at = 0;
     while let Some(tag) = window.get(at..).filter(|rest| rest.starts_with('<')) {
         let Some(end) = tag.find('>') else {
-            return Err(if reader.last || window.len() < rest.len() { Reading::Nothing } else { Reading::More });
+            return Err(if reader.last || window.len() < rest.len() { LabelParse::Nothing } else { LabelParse::More });
         };
         if !inside(tag) {
-            return if at > 0 { found_cell(reader, at) } else { Err(Reading::Nothing) };
+            return if at > 0 { found_cell(reader, at) } else { Err(LabelParse::Nothing) };
         }
         at += end + 1;
         at += window.get(at..).map_or(0, |rest| rest.len() - rest.trim_start().len());
     }
     if at == window.len() && !reader.last && window.len() == rest.len() {
-        return Err(Reading::More);
+        return Err(LabelParse::More);
     }
     found_cell(reader, at)
 }
 
-fn found_cell(reader: &mut Reader, length: usize) -> Result<(), Reading> {
+fn found_cell(reader: &mut LabelReader, length: usize) -> Result<(), LabelParse> {
     reader.at += length;
-    if length > 0 { Ok(()) } else { Err(Reading::Nothing) }
+    if length > 0 { Ok(()) } else { Err(LabelParse::Nothing) }
 }
 
 /// Skips a word such as `is`.
-fn copula(reader: &mut Reader) -> Result<(), Reading> {
+fn copula(reader: &mut LabelReader) -> Result<(), LabelParse> {
     for _ in 0..2 {
         let before = reader.at;
         let mut word = String::new();
         loop {
             let at = reader.at;
             match reader.next()?.0 {
-                Symbol::Word(letters) if word.len() < COPULA_BYTES => word.extend(letters.as_bytes().iter().copied().map(char::from)),
-                Symbol::Blank(' ' | '\t' | '\u{a0}') if !word.is_empty() => break,
+                VisibleSymbol::Word(letters) if word.len() < COPULA_BYTES => {
+                    word.extend(letters.as_bytes().iter().copied().map(char::from))
+                }
+                VisibleSymbol::Blank(' ' | '\t' | '\u{a0}') if !word.is_empty() => break,
                 _ => {
                     reader.at = at;
                     word.clear();
@@ -388,30 +392,30 @@ fn copula(reader: &mut Reader) -> Result<(), Reading> {
 }
 
 /// Reads up to the value's first character; returns the marks opened before it, and its place.
-fn opening(reader: &mut Reader) -> Result<(String, usize), Reading> {
+fn opening(reader: &mut LabelReader) -> Result<(String, usize), LabelParse> {
     let mut openers = String::new();
     let mut lines = 0;
     for _ in 0..BETWEEN_MAX {
         let (symbol, start) = reader.next()?;
         let mark = match symbol {
-            Symbol::Blank('\n') if lines == 2 => return Err(Reading::Nothing),
-            Symbol::Blank(c) => {
+            VisibleSymbol::Blank('\n') if lines == 2 => return Err(LabelParse::Nothing),
+            VisibleSymbol::Blank(c) => {
                 lines += usize::from(c == '\n');
                 continue;
             }
-            Symbol::Invisible | Symbol::Other(':' | '=' | '>' | '\\' | '#' | '→') => continue,
+            VisibleSymbol::Invisible | VisibleSymbol::Other(':' | '=' | '>' | '\\' | '#' | '→') => continue,
             // `->` and `=>`, but not a number below zero.
-            Symbol::Word(letters)
+            VisibleSymbol::Word(letters)
                 if letters.as_bytes() == b"-" && reader.text.get(reader.at..).is_some_and(|rest| rest.starts_with('>')) =>
             {
                 continue;
             }
-            Symbol::Markup(c) if c != '<' => c,
-            Symbol::Markup(_) => continue,
-            Symbol::Other(c) if around::closer(c).is_some() => c,
+            VisibleSymbol::Markup(c) if c != '<' => c,
+            VisibleSymbol::Markup(_) => continue,
+            VisibleSymbol::Other(c) if around::closer(c).is_some() => c,
             // A placeholder: `<id>`.
-            Symbol::Tag => return Err(Reading::Nothing),
-            Symbol::Word(_) | Symbol::Other(_) => {
+            VisibleSymbol::Tag => return Err(LabelParse::Nothing),
+            VisibleSymbol::Word(_) | VisibleSymbol::Other(_) => {
                 reader.at = start;
                 return Ok((openers, start));
             }
@@ -420,10 +424,10 @@ fn opening(reader: &mut Reader) -> Result<(String, usize), Reading> {
             openers.push(mark);
         }
     }
-    Err(Reading::Nothing)
+    Err(LabelParse::Nothing)
 }
 
-fn value(reader: &mut Reader, start: usize, openers: String, closers: String) -> Result<Label, Reading> {
+fn value(reader: &mut LabelReader, start: usize, openers: String, closers: String) -> Result<ScannedLabel, LabelParse> {
     let quote = openers.chars().rfind(|c| matches!(c, '"' | '\'' | '`' | '“' | '‘' | '«' | '「')).and_then(around::closer);
     let mut text = String::with_capacity(VALUE_BYTES);
     let (mut end, mut called) = (start, false);
@@ -436,24 +440,26 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
         }
         let (symbol, from) = match reader.next() {
             Ok(next) => next,
-            Err(Reading::More) => return Err(Reading::More),
+            Err(LabelParse::More) => return Err(LabelParse::More),
             Err(_) => break,
         };
         match symbol {
-            Symbol::Markup(c) | Symbol::Other(c) if quote == Some(c) => break,
-            Symbol::Blank('\n') | Symbol::Markup('`') => break,
-            Symbol::Blank(_) | Symbol::Other(',' | ';' | ')' | ']' | '}' | '|' | '"' | '\'' | '{' | '<' | '>' | '&') if quote.is_none() => {
+            VisibleSymbol::Markup(c) | VisibleSymbol::Other(c) if quote == Some(c) => break,
+            VisibleSymbol::Blank('\n') | VisibleSymbol::Markup('`') => break,
+            VisibleSymbol::Blank(_) | VisibleSymbol::Other(',' | ';' | ')' | ']' | '}' | '|' | '"' | '\'' | '{' | '<' | '>' | '&')
+                if quote.is_none() =>
+            {
                 break;
             }
-            Symbol::Other('(') if quote.is_none() => {
+            VisibleSymbol::Other('(') if quote.is_none() => {
                 called = !shape::is_id(&text);
                 break;
             }
-            Symbol::Other(c) if !c.is_ascii() && quote.is_none() => break,
-            Symbol::Tag if reader.text.get(from..).is_some_and(|rest| rest.starts_with("</")) => break,
-            Symbol::Invisible | Symbol::Markup(_) | Symbol::Tag => continue,
-            Symbol::Word(letters) => text.extend(letters.as_bytes().iter().copied().map(char::from)),
-            Symbol::Blank(c) | Symbol::Other(c) => text.push(c),
+            VisibleSymbol::Other(c) if !c.is_ascii() && quote.is_none() => break,
+            VisibleSymbol::Tag if reader.text.get(from..).is_some_and(|rest| rest.starts_with("</")) => break,
+            VisibleSymbol::Invisible | VisibleSymbol::Markup(_) | VisibleSymbol::Tag => continue,
+            VisibleSymbol::Word(letters) => text.extend(letters.as_bytes().iter().copied().map(char::from)),
+            VisibleSymbol::Blank(c) | VisibleSymbol::Other(c) => text.push(c),
         }
         end = reader.at;
     }
@@ -466,7 +472,7 @@ fn value(reader: &mut Reader, start: usize, openers: String, closers: String) ->
     if called {
         text.clear();
     }
-    Ok(Label { value: start..end, text, openers, closers })
+    Ok(ScannedLabel { value: start..end, text, openers, closers })
 }
 
 /// Scanner for labels in other languages, which have several words, or letters that no id has.
@@ -479,7 +485,7 @@ pub(in crate::judge::text) struct Phrases {
 
 impl Phrases {
     /// Reads up to `end`.
-    pub fn advance(&mut self, tail: &Tail, end: usize, last: bool, mut found: impl FnMut(Range<usize>)) {
+    pub fn advance(&mut self, tail: &TextWindow, end: usize, last: bool, mut found: impl FnMut(Range<usize>)) {
         let end = end.max(self.at);
         let Some(automaton) = automaton() else {
             (self.at, self.open) = (end, end);

@@ -1,9 +1,9 @@
 //! Scanner for the policy's own patterns and phrases, line by line. Pure.
 
 use crate::judge::text::{
-    Rules, fold,
-    item::{Item, Kind, Label},
-    tail::Tail,
+    TextRules, fold,
+    item::{Kind, ScannedItem, ScannedLabel},
+    tail::TextWindow,
 };
 
 /// Bytes of a line above which it is read in parts.
@@ -11,15 +11,15 @@ const LINE_BYTES_MAX: usize = 64 << 10;
 
 /// Scanner for lines; idle if the policy has no such rules.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Lines {
+pub(in crate::judge::text) struct LineScanner {
     start: usize,
     /// No newline lies before this place.
     searched: usize,
 }
 
-impl Lines {
+impl LineScanner {
     /// Reads all complete lines.
-    pub fn advance(&mut self, tail: &Tail, rules: &Rules, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(&mut self, tail: &TextWindow, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
         let end = tail.end();
         if rules.extra_patterns.is_empty() && rules.phrases.is_empty() {
             self.start = end;
@@ -48,12 +48,12 @@ impl Lines {
         self.start
     }
 
-    fn read(&self, tail: &Tail, rules: &Rules, end: usize, found: &mut Vec<Item>) {
+    fn read(&self, tail: &TextWindow, rules: &TextRules, end: usize, found: &mut Vec<ScannedItem>) {
         let line = tail.slice(self.start..end).trim_end_matches(['\n', '\r']);
         let place = |span: std::ops::Range<usize>| self.start + span.start..self.start + span.end;
         for (number, phrase) in rules.phrases.iter().enumerate() {
             let matches = phrase.regex.find_iter(line).filter(|found| !found.is_empty());
-            found.extend(matches.map(|found| Item { span: place(found.range()), kind: Kind::Phrase(number) }));
+            found.extend(matches.map(|found| ScannedItem { span: place(found.range()), kind: Kind::Phrase(number) }));
         }
         for pattern in rules.extra_patterns.iter() {
             for captures in pattern.captures_iter(line) {
@@ -61,9 +61,13 @@ impl Lines {
                 if id.is_empty() {
                     continue;
                 }
-                let label =
-                    Label { value: place(id.range()), text: fold::plain(id.as_str()), openers: String::new(), closers: String::new() };
-                found.push(Item { span: place(whole.range()), kind: Kind::Label(label) });
+                let label = ScannedLabel {
+                    value: place(id.range()),
+                    text: fold::plain(id.as_str()),
+                    openers: String::new(),
+                    closers: String::new(),
+                };
+                found.push(ScannedItem { span: place(whole.range()), kind: Kind::Label(label) });
             }
         }
     }

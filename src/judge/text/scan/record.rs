@@ -14,11 +14,11 @@ use std::ops::Range;
 
 use crate::judge::text::{
     Evidence,
-    fence::{Fences, Mode},
+    fence::{CodeFenceTracker, TextMode},
     fold,
-    item::{Item, Kind},
-    object::{self, Meaning, Said},
-    tail::Tail,
+    item::{Kind, ScannedItem},
+    object::{self, MemberMeaning, MemberTraits},
+    tail::TextWindow,
 };
 
 /// Bytes of a line that is read; of a longer one no more than this.
@@ -44,7 +44,7 @@ pub(in crate::judge::text) struct Record {
     /// Its execution id.
     pub id: Option<String>,
     /// Properties of the other members.
-    pub said: Said,
+    pub said: MemberTraits,
     /// Names of the other members.
     pub names: Vec<String>,
     /// Values of the other members.
@@ -54,23 +54,23 @@ pub(in crate::judge::text) struct Record {
 }
 
 impl Record {
-    fn member(&mut self, key: &str, meaning: Meaning, value: &str) {
+    fn member(&mut self, key: &str, meaning: MemberMeaning, value: &str) {
         let value = bare(value);
         let hollow = object::is_hollow(value) || object::is_ahead(value);
         match meaning {
-            Meaning::Tool if !hollow => (self.tool, self.said.weak) = (Some(cut(value)), false),
-            Meaning::WeakTool if self.tool.is_none() && !hollow => (self.tool, self.said.weak) = (Some(cut(value)), true),
-            Meaning::Name => self.name = Some(cut(value)),
-            Meaning::Id => self.id = Some(cut(value)),
-            Meaning::Definition => self.said.definition = true,
-            Meaning::Description => (self.said.definition, self.said.described) = (true, true),
-            Meaning::Neutral | Meaning::Role | Meaning::Tool => {}
-            Meaning::WeakTool | Meaning::Result | Meaning::Output | Meaning::Other => {
+            MemberMeaning::Tool if !hollow => (self.tool, self.said.weak) = (Some(cut(value)), false),
+            MemberMeaning::WeakTool if self.tool.is_none() && !hollow => (self.tool, self.said.weak) = (Some(cut(value)), true),
+            MemberMeaning::Name => self.name = Some(cut(value)),
+            MemberMeaning::Id => self.id = Some(cut(value)),
+            MemberMeaning::Definition => self.said.definition = true,
+            MemberMeaning::Description => (self.said.definition, self.said.described) = (true, true),
+            MemberMeaning::Neutral | MemberMeaning::Role | MemberMeaning::Tool => {}
+            MemberMeaning::WeakTool | MemberMeaning::Result | MemberMeaning::Output | MemberMeaning::Other => {
                 if hollow || is_described(key, value) {
                     return;
                 }
-                self.said.strong |= matches!(meaning, Meaning::Result | Meaning::Output);
-                self.said.output |= meaning == Meaning::Output;
+                self.said.strong |= matches!(meaning, MemberMeaning::Result | MemberMeaning::Output);
+                self.said.output |= meaning == MemberMeaning::Output;
                 if self.names.len() < MEMBERS_MAX {
                     self.names.push(cut(key));
                     self.values.push(cut(value));
@@ -113,14 +113,14 @@ fn bare(value: &str) -> &str {
 
 /// An open table: the meanings of its columns.
 #[derive(Debug)]
-struct Table {
+struct OpenTable {
     separator: char,
-    columns: Vec<(String, Meaning)>,
+    columns: Vec<(String, MemberMeaning)>,
 }
 
 /// The current record.
 #[derive(Debug)]
-struct Open {
+struct OpenRecord {
     start: usize,
     end: usize,
     /// The record is in a fence.
@@ -133,7 +133,7 @@ struct Open {
 
 /// Scanner for records.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Records {
+pub(in crate::judge::text) struct RecordScanner {
     /// Start of the current line.
     line: usize,
     /// No newline lies before this place.
@@ -142,8 +142,8 @@ pub(in crate::judge::text) struct Records {
     passing: bool,
     /// Place before which nothing more will be found.
     hold: usize,
-    open: Option<Open>,
-    table: Option<Table>,
+    open: Option<OpenRecord>,
+    table: Option<OpenTable>,
 }
 
 /// State of an incomplete line.
@@ -156,9 +156,16 @@ enum Start {
     Never,
 }
 
-impl Records {
+impl RecordScanner {
     /// Reads all complete lines.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        evidence: &dyn Evidence,
+        last: bool,
+        found: &mut Vec<ScannedItem>,
+    ) {
         let end = tail.end();
         loop {
             let newline = memchr::memchr(b'\n', tail.bytes(self.searched..end)).map(|at| self.searched + at);
@@ -207,16 +214,23 @@ impl Records {
     }
 
     /// Place from which text is held, for the current record and the incomplete line.
-    fn held(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, end: usize, found: &mut Vec<Item>) -> usize {
+    fn held(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        evidence: &dyn Evidence,
+        end: usize,
+        found: &mut Vec<ScannedItem>,
+    ) -> usize {
         let rest = if self.passing { "" } else { tail.from(self.line) };
         let start = if rest.is_empty() { Start::Open } else { start(rest, self.line, self.table.is_some(), self.open.is_some(), evidence) };
         let mode = fences.mode(self.line + (rest.len() - rest.trim_start().len()));
-        let fenced = mode != Mode::Prose;
+        let fenced = mode != TextMode::Prose;
         if matches!(start, Start::Never) && !fenced && self.open.as_ref().is_some_and(|open| !open.fenced && open.element.is_none()) {
             self.close(found);
         }
         let line = match start {
-            Start::Open | Start::From(_) if self.passing || mode == Mode::Code => end,
+            Start::Open | Start::From(_) if self.passing || mode == TextMode::Code => end,
             Start::Open => self.line,
             Start::From(place) => place,
             Start::Never => end,
@@ -224,20 +238,27 @@ impl Records {
         self.open.as_ref().map_or(line, |open| open.start.min(line))
     }
 
-    fn close(&mut self, found: &mut Vec<Item>) {
+    fn close(&mut self, found: &mut Vec<ScannedItem>) {
         let Some(mut open) = self.open.take() else { return };
         if open.record.settle() {
-            found.push(Item { span: open.start..open.end, kind: Kind::Record(open.record) });
+            found.push(ScannedItem { span: open.start..open.end, kind: Kind::Record(open.record) });
         }
     }
 
-    fn read(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, span: Range<usize>, found: &mut Vec<Item>) {
+    fn read(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        evidence: &dyn Evidence,
+        span: Range<usize>,
+        found: &mut Vec<ScannedItem>,
+    ) {
         // What is read of a line is its record's, whether or not the rest is there yet.
         let end = tail.boundary(span.end.min(span.start + LINE_BYTES_MAX));
         let whole = tail.slice(span.start..end);
         let span = span.start + (whole.len() - whole.trim_start().len())..end;
         let mode = fences.mode(span.start);
-        let fenced = mode != Mode::Prose;
+        let fenced = mode != TextMode::Prose;
         let line = body(whole);
         if self.open.as_ref().is_some_and(|open| open.fenced != fenced || span.end - open.start > RECORD_BYTES_MAX) {
             self.close(found);
@@ -252,7 +273,7 @@ impl Records {
             }
             return;
         }
-        if is_fence(line) || mode == Mode::Code {
+        if is_fence(line) || mode == TextMode::Code {
             self.table = None;
             return self.close(found);
         }
@@ -262,13 +283,13 @@ impl Records {
         if let Some((offset, tool, value)) = called(whole.trim_start(), evidence) {
             let record = Record {
                 tool: Some(tool.to_owned()),
-                said: Said { strong: true, output: true, ..Said::default() },
+                said: MemberTraits { strong: true, output: true, ..MemberTraits::default() },
                 names: vec!["result".to_owned()],
                 values: vec![cut(value)],
                 ..Record::default()
             };
             self.close(found);
-            found.push(Item { span: span.start + offset..span.end, kind: Kind::Record(record) });
+            found.push(ScannedItem { span: span.start + offset..span.end, kind: Kind::Record(record) });
             return;
         }
         let mut any = false;
@@ -297,7 +318,7 @@ impl Records {
         } else if let Some(name) = opened(line)
             && tells(object::meaning(name))
         {
-            let mut open = Open::new(&span, fenced);
+            let mut open = OpenRecord::new(&span, fenced);
             open.element = Some(name.to_owned());
             self.open = Some(open);
         }
@@ -313,20 +334,21 @@ impl Records {
         span: &Range<usize>,
         fenced: bool,
         evidence: &dyn Evidence,
-        found: &mut Vec<Item>,
+        found: &mut Vec<ScannedItem>,
     ) {
         let meaning = object::meaning(key);
-        let again = meaning == Meaning::Tool && self.open.as_ref().is_some_and(|open| open.record.tool.is_some() && !open.record.said.weak);
+        let again =
+            meaning == MemberMeaning::Tool && self.open.as_ref().is_some_and(|open| open.record.tool.is_some() && !open.record.said.weak);
         if again {
             self.close(found);
         }
         if self.open.is_none() && !(begins && tells(meaning)) {
             return;
         }
-        let open = self.open.get_or_insert_with(|| Open::new(span, fenced));
+        let open = self.open.get_or_insert_with(|| OpenRecord::new(span, fenced));
         (open.end, open.blanks) = (span.end, 0);
         // Where the name of the tool isn't said it is the name of the tool's own element or section.
-        if meaning == Meaning::Other && open.record.tool.is_none() && evidence.is_registered(key) {
+        if meaning == MemberMeaning::Other && open.record.tool.is_none() && evidence.is_registered(key) {
             (open.record.tool, open.record.said.weak) = (Some(cut(key)), true);
         }
         open.record.member(key, meaning, value);
@@ -340,15 +362,15 @@ impl Records {
         let Some(separator) = separator(line) else { return };
         let cells: Vec<&str> = cells(line, separator).take(COLUMNS_MAX).collect();
         let short = cells.iter().all(|cell| cell.len() <= KEY_BYTES_MAX);
-        let columns: Vec<(String, Meaning)> = cells.iter().map(|cell| (bare(cell).to_owned(), object::meaning(bare(cell)))).collect();
-        let named = columns.iter().any(|(_, meaning)| matches!(meaning, Meaning::Tool | Meaning::WeakTool));
+        let columns: Vec<(String, MemberMeaning)> = cells.iter().map(|cell| (bare(cell).to_owned(), object::meaning(bare(cell)))).collect();
+        let named = columns.iter().any(|(_, meaning)| matches!(meaning, MemberMeaning::Tool | MemberMeaning::WeakTool));
         if short && named && columns.len() > 1 && (separator == '|' || !pairs) {
-            self.table = Some(Table { separator, columns });
+            self.table = Some(OpenTable { separator, columns });
         }
     }
 
     /// Reads a row of the open table; false if the line isn't one.
-    fn row(&mut self, line: &str, span: &Range<usize>, found: &mut Vec<Item>) -> bool {
+    fn row(&mut self, line: &str, span: &Range<usize>, found: &mut Vec<ScannedItem>) -> bool {
         let Some(table) = &self.table else { return false };
         let cells: Vec<&str> = cells(line, table.separator).take(COLUMNS_MAX).collect();
         if cells.len() < 2 {
@@ -363,21 +385,21 @@ impl Records {
             record.member(name, *meaning, cell);
         }
         if record.settle() {
-            found.push(Item { span: span.clone(), kind: Kind::Record(record) });
+            found.push(ScannedItem { span: span.clone(), kind: Kind::Record(record) });
         }
         // A table of two columns may say one thing in each row.
         table.columns.len() > 2
     }
 }
 
-impl Open {
+impl OpenRecord {
     fn new(span: &Range<usize>, fenced: bool) -> Self {
         Self { start: span.start, end: span.end, fenced, blanks: 0, record: Record::default(), element: None }
     }
 }
 
-fn tells(meaning: Meaning) -> bool {
-    !matches!(meaning, Meaning::Other | Meaning::Neutral | Meaning::Definition | Meaning::Description)
+fn tells(meaning: MemberMeaning) -> bool {
+    !matches!(meaning, MemberMeaning::Other | MemberMeaning::Neutral | MemberMeaning::Definition | MemberMeaning::Description)
 }
 
 /// `line` without the marks of block quotes and lists before it, and without blanks.

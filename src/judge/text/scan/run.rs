@@ -9,14 +9,14 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::label::{self, Name, Phrases, Reading};
+use super::label::{self, LabelParse, LabelWord, Phrases};
 use crate::judge::text::{
-    Rules,
-    fence::{Fences, Mode},
-    fold::{self, CLASSES, Class, Symbol, TAG_BYTES_MAX},
-    item::{Id, Item, Kind},
+    TextRules,
+    fence::{CodeFenceTracker, TextMode},
+    fold::{self, CLASSES, Class, TAG_BYTES_MAX, VisibleSymbol},
+    item::{Kind, ScannedId, ScannedItem},
     shape,
-    tail::Tail,
+    tail::TextWindow,
 };
 
 /// Bytes of a run above which its beginning is read and dropped.
@@ -42,7 +42,7 @@ enum Gap {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Place {
+struct RunPlace {
     start: usize,
     end: usize,
     /// Markup is directly before this letter.
@@ -50,17 +50,17 @@ struct Place {
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct WaitingLabel {
     start: usize,
     from: usize,
-    name: Name,
+    name: LabelWord,
     /// Bytes that must be available before another try.
     retry: usize,
 }
 
 /// Scanner for word runs.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Runs {
+pub(in crate::judge::text) struct IdScanner {
     at: usize,
     open: bool,
     start: usize,
@@ -68,8 +68,8 @@ pub(in crate::judge::text) struct Runs {
     gap: Gap,
     /// The folded run; empty while it is plain, that is the text from `start` to `end`.
     letters: Vec<u8>,
-    places: Vec<Place>,
-    labels: VecDeque<Waiting>,
+    places: Vec<RunPlace>,
+    labels: VecDeque<WaitingLabel>,
     /// End of the last labelled value that was found: a label that begins before it is part of that value.
     labelled: usize,
     /// Bytes that must be available before the text at `at` is tried again.
@@ -81,7 +81,7 @@ pub(in crate::judge::text) struct Runs {
     phrased: bool,
 }
 
-impl Runs {
+impl IdScanner {
     /// True if a whole text has anything that [`Self::advance`] looks at closely.
     pub fn may_find(text: &[u8]) -> bool {
         let (mut word, mut before) = (0, 0);
@@ -95,7 +95,7 @@ impl Runs {
     }
 
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
         let begin = self.at;
         let bytes = if tail.end() < self.retry && !last { &[] } else { tail.bytes(begin..tail.end()) };
         while let Some(first) = bytes.get(self.at - begin) {
@@ -140,15 +140,15 @@ impl Runs {
                     return;
                 }
                 let after = self.labels.partition_point(|label| label.start <= span.start);
-                self.labels.insert(after, Waiting { start: span.start, from: span.end, name: Name::Whole, retry: 0 });
+                self.labels.insert(after, WaitingLabel { start: span.start, from: span.end, name: LabelWord::Whole, retry: 0 });
             });
         }
         self.read_labels(tail, last, found);
     }
 
     /// The symbol at the current place, at the beginning of `rest`.
-    fn special(&mut self, tail: &Tail, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
-        let itself = rest.first().map(|byte| (Symbol::Other(char::from(*byte)), 1));
+    fn special(&mut self, tail: &TextWindow, rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
+        let itself = rest.first().map(|byte| (VisibleSymbol::Other(char::from(*byte)), 1));
         if rest.starts_with(b"<!--") {
             // Between words a comment is read as text: programs read it, too.
             return if self.open { self.comment(rest, last) } else { itself };
@@ -159,28 +159,28 @@ impl Runs {
         let (symbol, length) = fold::next(tail.from(self.at), last)?;
         match symbol {
             // Inside an id any tag, and the brackets of a link, are markup.
-            Symbol::Tag if self.is_piece(tail) => Some((Symbol::Markup('<'), length)),
-            Symbol::Tag => itself,
-            Symbol::Other('[') if self.is_piece(tail) => Some((Symbol::Markup('['), length)),
+            VisibleSymbol::Tag if self.is_piece(tail) => Some((VisibleSymbol::Markup('<'), length)),
+            VisibleSymbol::Tag => itself,
+            VisibleSymbol::Other('[') if self.is_piece(tail) => Some((VisibleSymbol::Markup('['), length)),
             _ => Some((symbol, length)),
         }
     }
 
     /// The comment at the beginning of `rest`; each byte is searched for its end once.
-    fn comment(&mut self, rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+    fn comment(&mut self, rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
         let short = [&b">"[..], b"->"].iter().find(|end| rest.get(4..).is_some_and(|body| body.starts_with(end))).map(|end| 4 + end.len());
         let limit = rest.len().min(TAG_BYTES_MAX);
         let from = self.commented.saturating_sub(self.at + 2).max(4);
         let find = || rest.get(from..limit).and_then(|window| memchr::memmem::find(window, b"-->")).map(|at| from + at + 3);
         if let Some(length) = short.or_else(find) {
-            return Some((Symbol::Markup('<'), length));
+            return Some((VisibleSymbol::Markup('<'), length));
         }
         self.commented = self.at + limit;
-        (last || rest.len() >= TAG_BYTES_MAX).then_some((Symbol::Other('<'), 1))
+        (last || rest.len() >= TAG_BYTES_MAX).then_some((VisibleSymbol::Other('<'), 1))
     }
 
     /// True if the run so far can be the beginning of an id whose tool name is complete.
-    fn is_piece(&self, tail: &Tail) -> bool {
+    fn is_piece(&self, tail: &TextWindow) -> bool {
         if !self.open {
             return false;
         }
@@ -196,7 +196,7 @@ impl Runs {
         self.labels.front().map_or(run, |label| label.start.min(run))
     }
 
-    fn word(&mut self, tail: &Tail, rules: &Rules, span: Range<usize>, found: &mut Vec<Item>) {
+    fn word(&mut self, tail: &TextWindow, rules: &TextRules, span: Range<usize>, found: &mut Vec<ScannedItem>) {
         if span.is_empty() {
             return;
         }
@@ -215,12 +215,20 @@ impl Runs {
         }
     }
 
-    fn symbol(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, symbol: Symbol, length: usize, found: &mut Vec<Item>) {
-        if matches!(symbol, Symbol::Markup('<' | '[')) || (symbol == Symbol::Invisible && length > ESCAPE_BYTES_MAX) {
+    fn symbol(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        rules: &TextRules,
+        symbol: VisibleSymbol,
+        length: usize,
+        found: &mut Vec<ScannedItem>,
+    ) {
+        if matches!(symbol, VisibleSymbol::Markup('<' | '[')) || (symbol == VisibleSymbol::Invisible && length > ESCAPE_BYTES_MAX) {
             hidden(tail, self.at..self.at + length, found);
         }
         match symbol {
-            Symbol::Word(letters) => {
+            VisibleSymbol::Word(letters) => {
                 if self.open {
                     self.fold(tail);
                 } else {
@@ -230,9 +238,9 @@ impl Runs {
                     self.push(*letter, self.at..self.at + length);
                 }
             }
-            Symbol::Invisible => self.gap = self.gap.max(Gap::Invisible),
-            Symbol::Markup(_) => self.gap = Gap::Markup,
-            Symbol::Blank(_) | Symbol::Other(_) | Symbol::Tag => self.close(tail, fences, rules, found),
+            VisibleSymbol::Invisible => self.gap = self.gap.max(Gap::Invisible),
+            VisibleSymbol::Markup(_) => self.gap = Gap::Markup,
+            VisibleSymbol::Blank(_) | VisibleSymbol::Other(_) | VisibleSymbol::Tag => self.close(tail, fences, rules, found),
         }
         if !self.open {
             self.gap = Gap::None;
@@ -241,23 +249,23 @@ impl Runs {
     }
 
     /// Switches to storing the run letter by letter.
-    fn fold(&mut self, tail: &Tail) {
+    fn fold(&mut self, tail: &TextWindow) {
         if self.letters.is_empty() {
             let plain = self.start..self.end;
             self.letters.extend_from_slice(tail.bytes(plain.clone()));
-            self.places.extend(plain.map(|at| Place { start: at, end: at + 1, cut: false }));
+            self.places.extend(plain.map(|at| RunPlace { start: at, end: at + 1, cut: false }));
         }
     }
 
     fn push(&mut self, letter: u8, span: Range<usize>) {
         self.letters.push(letter);
-        self.places.push(Place { start: span.start, end: span.end, cut: self.gap == Gap::Markup });
+        self.places.push(RunPlace { start: span.start, end: span.end, cut: self.gap == Gap::Markup });
         self.end = span.end;
         self.gap = Gap::None;
     }
 
     /// Refuses, unread, an id that is spread too wide to be held; true if it did.
-    fn bound(&mut self, at: usize, rules: &Rules, found: &mut Vec<Item>) -> bool {
+    fn bound(&mut self, at: usize, rules: &TextRules, found: &mut Vec<ScannedItem>) -> bool {
         let width = rules.held_bytes_max.max(SPREAD_BYTES_MIN);
         if !self.open || at - self.start <= width {
             return false;
@@ -269,7 +277,7 @@ impl Runs {
         };
         let wide = at - oldest > width;
         if wide {
-            found.push(Item { span: oldest..at, kind: Kind::TooLong });
+            found.push(ScannedItem { span: oldest..at, kind: Kind::TooLong });
             self.drop_run();
         }
         wide
@@ -282,7 +290,7 @@ impl Runs {
     }
 
     /// Ends the run, and classifies it.
-    fn close(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, found: &mut Vec<Item>) {
+    fn close(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, rules: &TextRules, found: &mut Vec<ScannedItem>) {
         if !self.open {
             return;
         }
@@ -295,15 +303,15 @@ impl Runs {
         let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX && self.start >= self.labelled;
         if labels
             && let Some(name) = label::name(word)
-            && matches!(fences.mode(self.start), Mode::Prose | Mode::Json)
+            && matches!(fences.mode(self.start), TextMode::Prose | TextMode::Json)
         {
-            self.labels.push_back(Waiting { start: self.start, from: self.end, name, retry: 0 });
+            self.labels.push_back(WaitingLabel { start: self.start, from: self.end, name, retry: 0 });
         }
         self.drop_run();
     }
 
     /// Records the ids in the run; returns the place in the run where the last one ends.
-    fn find(&self, tail: &Tail, closed: bool, found: &mut Vec<Item>) -> usize {
+    fn find(&self, tail: &TextWindow, closed: bool, found: &mut Vec<ScannedItem>) -> usize {
         let plain = self.letters.is_empty();
         let run = if plain { tail.bytes(self.start..self.end) } else { &self.letters };
         if run.len() < shape::ID_BYTES_MIN {
@@ -318,13 +326,13 @@ impl Runs {
             let places = self.places.get(span).unwrap_or_default();
             let cut = self.places.get(tool).and_then(|places| places.iter().rposition(|place| place.cut)).unwrap_or(0);
             if let (Some(first), Some(end), Some(from)) = (places.first(), places.last(), places.get(cut)) {
-                found.push(Item { span: first.start..end.end, kind: Kind::Id(Id { text, cut, from: from.start }) });
+                found.push(ScannedItem { span: first.start..end.end, kind: Kind::Id(ScannedId { text, cut, from: from.start }) });
             }
         })
     }
 
     /// Drops the beginning of a long run.
-    fn slide(&mut self, tail: &Tail, found: &mut Vec<Item>) {
+    fn slide(&mut self, tail: &TextWindow, found: &mut Vec<ScannedItem>) {
         let length = if self.letters.is_empty() { self.end - self.start } else { self.letters.len() };
         if !self.open || length <= RUN_BYTES_MAX {
             return;
@@ -339,7 +347,7 @@ impl Runs {
         }
     }
 
-    fn read_labels(&mut self, tail: &Tail, last: bool, found: &mut Vec<Item>) {
+    fn read_labels(&mut self, tail: &TextWindow, last: bool, found: &mut Vec<ScannedItem>) {
         while let Some(waiting) = self.labels.front_mut() {
             let (start, from) = (waiting.start, waiting.from);
             if tail.end() < waiting.retry && !last {
@@ -348,21 +356,21 @@ impl Runs {
             // `<execution_id>`, `execution_id->`.
             let element = tail.before(start) == Some('<') || tail.before(from) == Some('-');
             match label::read(tail.from(from), waiting.name, element, last) {
-                Reading::More => {
+                LabelParse::More => {
                     waiting.retry = tail.end() + (tail.end() - from) / 4;
                     return;
                 }
-                Reading::Nothing => {
+                LabelParse::Nothing => {
                     self.labels.pop_front();
                 }
-                Reading::Found(mut label) => {
+                LabelParse::Found(mut label) => {
                     label.value = from + label.value.start..from + label.value.end;
                     let end = label.value.end;
                     self.labelled = end;
                     while self.labels.front().is_some_and(|waiting| waiting.start < end) {
                         self.labels.pop_front();
                     }
-                    found.push(Item { span: start..end, kind: Kind::Label(label) });
+                    found.push(ScannedItem { span: start..end, kind: Kind::Label(label) });
                 }
             }
         }
@@ -370,32 +378,32 @@ impl Runs {
 }
 
 /// The `](…)` or `][…]` at the beginning of `rest` that ends a link with words.
-fn link_end(rest: &[u8], last: bool) -> Option<(Symbol, usize)> {
+fn link_end(rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
     let close = match rest.get(1) {
         Some(b'(') => b')',
         Some(b'[') => b']',
         None if !last => return None,
-        Some(_) | None => return Some((Symbol::Other(']'), 1)),
+        Some(_) | None => return Some((VisibleSymbol::Other(']'), 1)),
     };
     let window = rest.get(2..rest.len().min(TAG_BYTES_MAX)).unwrap_or_default();
     match memchr::memchr2(close, b'\n', window) {
-        Some(end) if window.get(end) == Some(&close) => Some((Symbol::Markup('['), end + 3)),
+        Some(end) if window.get(end) == Some(&close) => Some((VisibleSymbol::Markup('['), end + 3)),
         None if !last && rest.len() < TAG_BYTES_MAX => None,
-        Some(_) | None => Some((Symbol::Other(']'), 1)),
+        Some(_) | None => Some((VisibleSymbol::Other(']'), 1)),
     }
 }
 
 /// Records the ids inside a tag or a comment, which are invisible, but read by programs.
-fn hidden(tail: &Tail, tag: Range<usize>, found: &mut Vec<Item>) {
+fn hidden(tail: &TextWindow, tag: Range<usize>, found: &mut Vec<ScannedItem>) {
     let inside = tail.bytes(tag.clone());
     shape::find_apart(inside, |span| found.push(as_it_stands(inside, tag.start, span)));
 }
 
 /// An undisguised id in `bytes`, which begin at `start` in the whole text.
-fn as_it_stands(bytes: &[u8], start: usize, span: Range<usize>) -> Item {
+fn as_it_stands(bytes: &[u8], start: usize, span: Range<usize>) -> ScannedItem {
     let text = text_of(bytes, span.clone());
     let span = start + span.start..start + span.end;
-    Item { kind: Kind::Id(Id { text, cut: 0, from: span.start }), span }
+    ScannedItem { kind: Kind::Id(ScannedId { text, cut: 0, from: span.start }), span }
 }
 
 fn text_of(bytes: &[u8], span: Range<usize>) -> String {

@@ -3,15 +3,15 @@
 //! A line: `[f(a=1)]`, `f{"a":1}`. The whole text: objects of `name` and `arguments`, in a fence, a wrapper or nothing, also of tools that
 //! don't exist. Such objects beside prose don't count: documentation and APIs show calls that way.
 
-use super::written::{self, Written};
+use super::written::{self, MarkedCall};
 use crate::judge::{
     text::{
-        Evidence, Rules,
-        fence::{Fences, Mode},
-        item::{Item, Kind},
-        tail::Tail,
+        Evidence, TextRules,
+        fence::{CodeFenceTracker, TextMode},
+        item::{Kind, ScannedItem},
+        tail::TextWindow,
     },
-    textual_calls::{self, Names, Reading, Stop},
+    textual_calls::{self, ParseStop, TextualParse, ToolFilter},
 };
 
 /// Bytes of the beginning of a call that are quoted.
@@ -20,7 +20,7 @@ const SAID: usize = 64;
 const LINE_CALL_BYTES_MAX: usize = 4096;
 
 /// A call that was found.
-struct Found {
+struct BareCall {
     tool: String,
     /// The call as written, cut to the length that is quoted.
     said: String,
@@ -28,7 +28,7 @@ struct Found {
     passed: usize,
 }
 
-impl Found {
+impl BareCall {
     fn new(tool: &str, said: &str, passed: usize) -> Self {
         Self { tool: tool.to_owned(), said: said.get(..said.floor_char_boundary(SAID)).unwrap_or_default().to_owned(), passed }
     }
@@ -36,7 +36,7 @@ impl Found {
 
 /// Scanner for calls without a marker.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Starts {
+pub(in crate::judge::text) struct BareCallScanner {
     /// Place before which nothing more will be found.
     at: usize,
     /// The line at `at` is no call: it is skipped.
@@ -45,9 +45,17 @@ pub(in crate::judge::text) struct Starts {
     next: usize,
 }
 
-impl Starts {
+impl BareCallScanner {
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, rules: &Rules, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        rules: &TextRules,
+        evidence: &dyn Evidence,
+        last: bool,
+        found: &mut Vec<ScannedItem>,
+    ) {
         loop {
             if self.passing {
                 let Some(newline) = memchr::memchr(b'\n', tail.bytes(self.at..tail.end())) else {
@@ -69,22 +77,22 @@ impl Starts {
             let mode = fences.mode(start);
             let of_text = self.at == 0 && begins_whole(line);
             let read = match of_text {
-                true if line.len() > rules.held_bytes_max => Err(Stop::No),
+                true if line.len() > rules.held_bytes_max => Err(ParseStop::No),
                 true => whole(line, mode, evidence, last),
                 false => at_line(line, mode, evidence, last),
             };
             let mut passed = start;
             match read {
-                Err(Stop::More) => {
+                Err(ParseStop::More) => {
                     // Looked at again when there is a good part more of it.
                     self.next = text.len() + text.len() / 4;
                     return;
                 }
-                Err(Stop::No) => {}
+                Err(ParseStop::No) => {}
                 Ok(own) => {
                     passed = start + own.passed;
-                    let written = Written { call: true, tool: Some(own.tool), said: own.said };
-                    found.push(Item { span: start..start + 1, kind: Kind::Written(written) });
+                    let written = MarkedCall { call: true, tool: Some(own.tool), said: own.said };
+                    found.push(ScannedItem { span: start..start + 1, kind: Kind::Written(written) });
                 }
             }
             (self.at, self.passing) = (passed, true);
@@ -107,39 +115,39 @@ fn begins_whole(text: &str) -> bool {
 }
 
 /// The tool called by a text that consists only of calls.
-fn whole(text: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
-    if mode != Mode::Prose {
-        return Err(Stop::No);
+fn whole(text: &str, mode: TextMode, evidence: &dyn Evidence, last: bool) -> Result<BareCall, ParseStop> {
+    if mode != TextMode::Prose {
+        return Err(ParseStop::No);
     }
-    match textual_calls::read(text, &|name| evidence.is_registered(name), Names::Any, textual_calls::Fences::Wrapper, last) {
+    match textual_calls::read(text, &|name| evidence.is_registered(name), ToolFilter::Any, textual_calls::FenceMode::Wrapper, last) {
         // What a mark begins is found by that.
-        Reading::Calls(_) if !text.starts_with('`') && written::is_marked(text, evidence) => Err(Stop::No),
-        Reading::Calls(calls)
-            if evidence.written_calls() != Some(Names::Any) && calls.iter().any(|call| !evidence.is_registered(&call.tool)) =>
+        TextualParse::Calls(_) if !text.starts_with('`') && written::is_marked(text, evidence) => Err(ParseStop::No),
+        TextualParse::Calls(calls)
+            if evidence.written_calls() != Some(ToolFilter::Any) && calls.iter().any(|call| !evidence.is_registered(&call.tool)) =>
         {
-            Err(Stop::No)
+            Err(ParseStop::No)
         }
-        Reading::Calls(calls) => calls.first().map(|call| Found::new(&call.tool, text.trim_end(), 0)).ok_or(Stop::No),
-        Reading::More => Err(Stop::More),
-        Reading::Nothing => Err(Stop::No),
+        TextualParse::Calls(calls) => calls.first().map(|call| BareCall::new(&call.tool, text.trim_end(), 0)).ok_or(ParseStop::No),
+        TextualParse::More => Err(ParseStop::More),
+        TextualParse::Nothing => Err(ParseStop::No),
     }
 }
 
 /// The tool that a line begins to call.
-fn at_line(line: &str, mode: Mode, evidence: &dyn Evidence, last: bool) -> Result<Found, Stop> {
+fn at_line(line: &str, mode: TextMode, evidence: &dyn Evidence, last: bool) -> Result<BareCall, ParseStop> {
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
-    if mode != Mode::Prose || !line.starts_with(|c: char| c == '[' || inside(c)) {
-        return Err(Stop::No);
+    if mode != TextMode::Prose || !line.starts_with(|c: char| c == '[' || inside(c)) {
+        return Err(ParseStop::No);
     }
     let window = line.get(..line.floor_char_boundary(LINE_CALL_BYTES_MAX)).unwrap_or(line);
     let cut = window.len() < line.len();
     match textual_calls::at_line(window, &|name| evidence.is_registered(name), last && !cut) {
         // Only behind a tool's name there can be so much to come.
-        Err(Stop::More) if cut => {
+        Err(ParseStop::More) if cut => {
             let name = window.trim_start_matches(|c: char| c == '[' || c.is_whitespace());
             let name = name.get(..name.find(|c| !inside(c)).unwrap_or(0)).unwrap_or_default();
-            Ok(Found::new(name, window, window.len()))
+            Ok(BareCall::new(name, window, window.len()))
         }
-        read => read.map(|(tool, said)| Found::new(&tool, said, 0)),
+        read => read.map(|(tool, said)| BareCall::new(&tool, said, 0)),
     }
 }

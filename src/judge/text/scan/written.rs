@@ -9,13 +9,13 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::mark::{Begins, MARKS};
+use super::mark::{CallMarker, MARKS};
 use crate::{
     judge::text::{
-        Evidence, Rules,
-        fence::{Fences, Mode},
-        item::{Item, Kind},
-        tail::Tail,
+        Evidence, TextRules,
+        fence::{CodeFenceTracker, TextMode},
+        item::{Kind, ScannedItem},
+        tail::TextWindow,
     },
     violation::{Code, Violation},
 };
@@ -30,7 +30,7 @@ const WORDS_MAX: usize = 12;
 
 /// A call or result written as text.
 #[derive(Clone, Debug)]
-pub(in crate::judge::text) struct Written {
+pub(in crate::judge::text) struct MarkedCall {
     /// True for a call, false for a result.
     pub call: bool,
     /// Name of the tool, if one is named.
@@ -41,10 +41,10 @@ pub(in crate::judge::text) struct Written {
 
 /// Scanner for markers.
 #[derive(Debug, Default)]
-pub(in crate::judge::text) struct Marks {
+pub(in crate::judge::text) struct CallMarkerScanner {
     at: usize,
     /// A marker whose tool isn't known yet: start, end, kind.
-    open: Option<(usize, usize, Begins)>,
+    open: Option<(usize, usize, CallMarker)>,
     /// Tool named by the last transcript step.
     action: Option<String>,
     /// `inside`: the line isn't blank before `at`; `before`: the byte directly before `at`.
@@ -52,9 +52,16 @@ pub(in crate::judge::text) struct Marks {
     before: u8,
 }
 
-impl Marks {
+impl CallMarkerScanner {
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &Tail, fences: &Fences, evidence: &dyn Evidence, last: bool, found: &mut Vec<Item>) {
+    pub fn advance(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        evidence: &dyn Evidence,
+        last: bool,
+        found: &mut Vec<ScannedItem>,
+    ) {
         let Some(automaton) = automaton() else {
             self.at = tail.end();
             return;
@@ -70,11 +77,11 @@ impl Marks {
             let rest = tail.bytes(self.at..tail.end());
             let Some(mark) = automaton.find(Input::new(rest)) else { break };
             let (start, end) = (self.at + mark.start(), self.at + mark.end());
-            let begins = MARKS.get(mark.pattern().as_usize()).map_or(Begins::Call, |(_, begins)| *begins);
+            let begins = MARKS.get(mark.pattern().as_usize()).map_or(CallMarker::Call, |(_, begins)| *begins);
             self.go_to(start, tail);
-            let of_line = begins != Begins::Call || matches!(tail.slice(start..end), ">>>" | "```tool_code");
+            let of_line = begins != CallMarker::Call || matches!(tail.slice(start..end), ">>>" | "```tool_code");
             // What stands in backticks is talked about.
-            if fences.mode(start) == Mode::Prose && self.before != b'`' && !(self.inside && of_line) {
+            if fences.mode(start) == TextMode::Prose && self.before != b'`' && !(self.inside && of_line) {
                 self.open = Some((start, end, begins));
             } else {
                 self.go_to(end, tail);
@@ -85,7 +92,7 @@ impl Marks {
         self.go_to(tail.end() - kept, tail);
     }
 
-    fn go_to(&mut self, place: usize, tail: &Tail) {
+    fn go_to(&mut self, place: usize, tail: &TextWindow) {
         for byte in tail.bytes(self.at..place) {
             self.inside = *byte != b'\n' && (self.inside || !matches!(byte, b' ' | b'\t'));
             self.before = *byte;
@@ -104,11 +111,11 @@ impl Marks {
         &mut self,
         start: usize,
         end: usize,
-        begins: Begins,
-        tail: &Tail,
+        begins: CallMarker,
+        tail: &TextWindow,
         evidence: &dyn Evidence,
         last: bool,
-        found: &mut Vec<Item>,
+        found: &mut Vec<ScannedItem>,
     ) -> bool {
         let after = tail.from(end);
         let line = after.find('\n').filter(|line| *line < BEYOND);
@@ -116,19 +123,20 @@ impl Marks {
             return false;
         }
         let said = tail.slice(start..tail.boundary(end + line.unwrap_or(BEYOND).min(after.len()))).to_owned();
-        let mut push = |call, tool| found.push(Item { span: start..end, kind: Kind::Written(Written { call, tool, said: said.clone() }) });
+        let mut push =
+            |call, tool| found.push(ScannedItem { span: start..end, kind: Kind::Written(MarkedCall { call, tool, said: said.clone() }) });
         match begins {
-            Begins::Observation => {
+            CallMarker::Observation => {
                 if let Some(tool) = self.action.take() {
                     push(false, Some(tool));
                 }
                 return true;
             }
-            Begins::Output => {
+            CallMarker::Output => {
                 push(false, None);
                 return true;
             }
-            Begins::Call | Begins::Action => {}
+            CallMarker::Call | CallMarker::Action => {}
         }
         let whole = last || after.len() >= NAME_WITHIN + BEYOND;
         let window = after.get(..after.floor_char_boundary(NAME_WITHIN)).unwrap_or(after);
@@ -138,7 +146,7 @@ impl Marks {
         let window = window.get(..line).unwrap_or(window);
         let tool = name(window, tail.slice(start..end), evidence, whole);
         match (tool, begins) {
-            (Some(tool), Begins::Action) => self.action = Some(tool),
+            (Some(tool), CallMarker::Action) => self.action = Some(tool),
             (Some(tool), _) => push(true, Some(tool)),
             (None, _) => return whole,
         }
@@ -243,7 +251,7 @@ fn automaton() -> Option<&'static AhoCorasick> {
 }
 
 /// The violation for a call or result written as text.
-pub(in crate::judge::text) fn judge(written: &Written, rules: &Rules, evidence: &dyn Evidence) -> Option<Violation> {
+pub(in crate::judge::text) fn judge(written: &MarkedCall, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
     if evidence.is_quotation(written.said.trim()) || written.call && evidence.written_calls().is_none() {
         return None;
     }
@@ -272,7 +280,7 @@ mod tests {
             let text = format!("{open}{}", "x".repeat(5000));
             let judged = judge(&text);
             assert_eq!(judged.codes, [Code::TextualToolCall]);
-            assert_eq!(judge_pieces([&text[..4000], &text[4000..]], &super::Rules::default()), judged);
+            assert_eq!(judge_pieces([&text[..4000], &text[4000..]], &super::TextRules::default()), judged);
             assert!(judge(&text[..4000]).codes.is_empty(), "it was cut off");
         }
         assert!(!judge(&"check_net{\"a\n".repeat(40_000)).codes.is_empty());
@@ -348,7 +356,7 @@ mod tests {
                 judged.codes.iter().copied().filter(|code| *code == Code::TextualToolCall || codes.contains(code)).collect();
             assert!(found.starts_with(codes) && (found.is_empty() == codes.is_empty()), "{text}: {judged:#?}");
             let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
-            assert_eq!(judge_pieces(single, &super::Rules::default()), judged, "{text}");
+            assert_eq!(judge_pieces(single, &super::TextRules::default()), judged, "{text}");
         }
     }
 }

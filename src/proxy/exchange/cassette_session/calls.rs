@@ -2,7 +2,7 @@
 
 use super::CassetteSession;
 use crate::{
-    cassette::format::{Ran, Servers},
+    cassette::format::{RecordedMcp, RecordedToolRun},
     exchange::context::Context,
     mcp::{outcome::ToolOutcome, runner::ToolCallRequest},
 };
@@ -14,7 +14,7 @@ impl CassetteSession {
             return None;
         }
         let ran = self.take().and_then(|take| take.ran(&asked.mark));
-        let outcome = |ran: &Ran| ToolOutcome { text: ran.result.clone(), failed: ran.failed, structured: None };
+        let outcome = |ran: &RecordedToolRun| ToolOutcome { text: ran.result.clone(), failed: ran.failed, structured: None };
         Some(
             ran.map_or_else(|| ToolOutcome::failure("the cassette has no result of this call, and nothing is run while it plays"), outcome),
         )
@@ -24,7 +24,7 @@ impl CassetteSession {
     pub(in crate::proxy) fn note_ran(&mut self, mark: &str, tool: &str, arguments: &str, outcome: &ToolOutcome) {
         if self.tape.is_some() {
             let (result, failed) = (outcome.text.clone(), outcome.failed);
-            self.ran.push(Ran { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
+            self.ran.push(RecordedToolRun { call: mark.into(), tool: tool.into(), arguments: arguments.into(), result, failed });
         }
     }
 
@@ -40,9 +40,9 @@ impl CassetteSession {
     }
 
     /// Tools that MCP servers offered and calls that were run, for the recording.
-    pub(super) fn servers(&mut self, context: &Context) -> Option<Servers> {
+    pub(super) fn servers(&mut self, context: &Context) -> Option<RecordedMcp> {
         let tools: Vec<String> = context.tools.offered.iter().map(ToString::to_string).collect();
         let ran = std::mem::take(&mut self.ran);
-        (!tools.is_empty()).then_some(Servers { tools, ran })
+        (!tools.is_empty()).then_some(RecordedMcp { tools, ran })
     }
 }

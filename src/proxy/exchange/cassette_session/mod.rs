@@ -11,16 +11,16 @@ use uuid::Uuid;
 
 use crate::{
     cassette::{
-        faults::{self, Kind},
-        format::{self, PolicyUsed, Ran},
-        player::{self, Miss, Mode, Player, Take},
-        recorder::Tape,
+        faults::{self, FaultKind},
+        format::{self, RecordedPolicy, RecordedToolRun},
+        player::{self, CassetteMiss, CassettePlayer, MatchMode, RecordedMatch},
+        recorder::RecordingHandle,
     },
     exchange::{
         context::{Basis, Context},
         decision::ExchangeFindings,
     },
-    marks::Moment,
+    marks::MarkTime,
     openai::Api,
     policy,
     proxy::{
@@ -34,7 +34,7 @@ use crate::{
         },
     },
     replay::rejudge::recorded,
-    upstreams::retry::Failed,
+    upstreams::retry::AttemptFailure,
     wire::json::Document,
 };
 
@@ -46,13 +46,13 @@ const SLOW: std::time::Duration = std::time::Duration::from_millis(400);
 /// Recording and playback of one exchange.
 #[derive(Default)]
 pub struct CassetteSession {
-    tape: Option<Tape>,
+    tape: Option<RecordingHandle>,
     playing: Playing,
     /// Number of calls that got a mark.
     marked: usize,
-    moments: Vec<Moment>,
+    moments: Vec<MarkTime>,
     /// Calls that toolmark ran, for the cassette.
-    ran: Vec<Ran>,
+    ran: Vec<RecordedToolRun>,
 }
 
 #[derive(Default)]
@@ -61,25 +61,25 @@ enum Playing {
     #[default]
     No,
     /// This recorded exchange is played.
-    Take(Arc<Take>),
+    Take(Arc<RecordedMatch>),
     /// The cassette has no matching exchange.
-    Missed(Miss),
+    Missed(CassetteMiss),
 }
 
 impl CassetteSession {
     /// Session of a request to `path` of the caller's API that goes to this upstream.
-    pub fn new(cassettes: &Cassettes, upstream: usize, path: &str, body: &Bytes, tape: Option<Tape>) -> Self {
+    pub fn new(cassettes: &Cassettes, upstream: usize, path: &str, body: &Bytes, tape: Option<RecordingHandle>) -> Self {
         let Some(player) = cassettes.player(upstream) else { return Self { tape, ..Self::default() } };
         let (tape, playing) = match player.find("POST", path, body) {
-            Ok(take) => (tape.filter(|_| player.playing().mode != Mode::Passthrough), Playing::Take(take)),
-            Err(_) if player.playing().mode == Mode::Passthrough => (tape, Playing::No),
+            Ok(take) => (tape.filter(|_| player.playing().mode != MatchMode::Passthrough), Playing::Take(take)),
+            Err(_) if player.playing().mode == MatchMode::Passthrough => (tape, Playing::No),
             Err(miss) => (tape, Playing::Missed(miss)),
         };
         Self { tape, playing, ..Self::default() }
     }
 
     /// The recorded exchange that is played.
-    pub fn take(&self) -> Option<&Take> {
+    pub fn take(&self) -> Option<&RecordedMatch> {
         match &self.playing {
             Playing::Take(take) => Some(take),
             Playing::No | Playing::Missed(_) => None,
@@ -100,7 +100,7 @@ impl CassetteSession {
     }
 
     /// Moment of the next call that is passed on. `live`: its source if nothing is played.
-    pub fn moment(&mut self, live: impl FnOnce() -> Moment) -> Moment {
+    pub fn moment(&mut self, live: impl FnOnce() -> MarkTime) -> MarkTime {
         let moment = self.take().map(|take| take.moment(self.marked)).unwrap_or_else(live);
         self.marked += 1;
         if self.tape.is_some() {
@@ -118,13 +118,13 @@ impl CassetteSession {
     ///
     /// # Errors
     /// [`Failure`] if no answer came.
-    pub async fn send(&self, request: UpstreamRequest<'_>) -> Result<Answer, (Failure, Option<Failed>)> {
+    pub async fn send(&self, request: UpstreamRequest<'_>) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
         let kind = request.fault();
         let tape = self.record_attempt(&request, kind);
         let (app, endpoint, body) = (request.app, request.endpoint, request.body.clone());
         let sent = match (kind.and_then(|kind| faulty(kind, &body)), &self.playing) {
             (Some(made), _) => Ok(made),
-            (None, Playing::Missed(Miss(why))) => Err((miss(why.clone()), None)),
+            (None, Playing::Missed(CassetteMiss(why))) => Err((miss(why.clone()), None)),
             (None, Playing::Take(take)) => request.played(take),
             (None, Playing::No) => {
                 let sent = endpoint.send(Method::POST, request.target, request.headers, request.body.into()).await;
@@ -133,7 +133,7 @@ impl CassetteSession {
         };
         match sent {
             Ok(answer) => {
-                let answer = if kind == Some(Kind::WrongId) { with_wrong_ids(app, endpoint, answer, &body).await? } else { answer };
+                let answer = if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body).await? } else { answer };
                 if let Some((tape, number)) = &tape {
                     tape.head(*number, answer.status().as_u16(), answer.headers().clone());
                 }
@@ -150,7 +150,7 @@ impl CassetteSession {
     }
 
     /// Records an upstream request.
-    fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<Kind>) -> Option<(Tape, usize)> {
+    fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<FaultKind>) -> Option<(RecordingHandle, usize)> {
         let tape = self.tape.clone()?;
         let settings = &request.endpoint.settings;
         let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
@@ -167,7 +167,7 @@ impl CassetteSession {
         let Some(tape) = self.tape.take() else { return };
         let rules = &context.rules;
         let policy =
-            PolicyUsed { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
+            RecordedPolicy { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
         let verdict = findings.map(recorded);
         let moments = std::mem::take(&mut self.moments);
         let mcp = self.servers(context);
@@ -205,7 +205,7 @@ pub struct UpstreamRequest<'r> {
 }
 
 impl UpstreamRequest<'_> {
-    fn played(&self, take: &Take) -> Result<Answer, (Failure, Option<Failed>)> {
+    fn played(&self, take: &RecordedMatch) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
         let Some(attempt) = take.attempt(self.number) else {
             let why = format!(
                 "the recorded exchange {} has {} answers of a model, and toolmark asks once more: its policy or its checks differ from those of the recording",
@@ -217,19 +217,19 @@ impl UpstreamRequest<'_> {
         if let Some(recorded) = &attempt.failure {
             let status = StatusCode::from_u16(recorded.status).unwrap_or(StatusCode::BAD_GATEWAY);
             let (code, failed) = match recorded.code.as_str() {
-                "upstream_timeout" => ("upstream_timeout", Failed::Timeout),
-                "upstream_protocol" => ("upstream_protocol", Failed::BrokenOff),
-                _ => ("upstream_unreachable", Failed::Unreachable),
+                "upstream_timeout" => ("upstream_timeout", AttemptFailure::Timeout),
+                "upstream_protocol" => ("upstream_protocol", AttemptFailure::BrokenOff),
+                _ => ("upstream_unreachable", AttemptFailure::Unreachable),
             };
             return Err((Failure::new(status, code, recorded.message.clone()), Some(failed)));
         }
         let Some(response) = &attempt.response else { return Err((no_answer(take), None)) };
-        let pace = self.app.cassettes.player(self.upstream).map_or(player::Pace::None, |player| player.playing().pace);
+        let pace = self.app.cassettes.player(self.upstream).map_or(player::PlaybackSpeed::None, |player| player.playing().pace);
         Ok(answer(response, pace))
     }
 
     /// Fault to inject into this attempt, if any.
-    fn fault(&self) -> Option<Kind> {
+    fn fault(&self) -> Option<FaultKind> {
         let kind = self.app.cassettes.fault(self.repairs)?;
         tracing::warn!(exchange = %self.exchange, fault = kind.as_str(), "FAULT on purpose: `{}`", kind.as_str());
         Some(kind)
@@ -237,19 +237,24 @@ impl UpstreamRequest<'_> {
 }
 
 /// The answer with all call IDs replaced by one that is invalid.
-async fn with_wrong_ids(app: &App, endpoint: &Endpoint, answer: Answer, request: &Bytes) -> Result<Answer, (Failure, Option<Failed>)> {
+async fn with_wrong_ids(
+    app: &App,
+    endpoint: &Endpoint,
+    answer: Answer,
+    request: &Bytes,
+) -> Result<Answer, (Failure, Option<AttemptFailure>)> {
     let (parts, body) = answer.into_parts();
     let bytes_max = usize::try_from(app.settings.limits.response_bytes).unwrap_or(usize::MAX);
-    let read = endpoint.read(Response::new(body), bytes_max).await.map_err(|failure| (failure, Some(Failed::BrokenOff)))?;
+    let read = endpoint.read(Response::new(body), bytes_max).await.map_err(|failure| (failure, Some(AttemptFailure::BrokenOff)))?;
     let api = Document::parse(request.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
     let text = faults::with_wrong_ids(&String::from_utf8_lossy(&read), api);
-    Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::Pace::None, false)))
+    Ok(Response::from_parts(parts, AnswerBody::played(vec![(0, text.into())], player::PlaybackSpeed::None, false)))
 }
 
-fn mode(mode: policy::Mode) -> &'static str {
+fn mode(mode: policy::PolicyMode) -> &'static str {
     match mode {
-        policy::Mode::Enforce => "enforce",
-        policy::Mode::Observe => "observe",
+        policy::PolicyMode::Enforce => "enforce",
+        policy::PolicyMode::Observe => "observe",
     }
 }
 
@@ -260,7 +265,7 @@ fn miss(why: String) -> Failure {
 }
 
 /// A recorded response as an answer.
-fn answer(response: &format::Response, pace: player::Pace) -> Answer {
+fn answer(response: &format::RecordedResponse, pace: player::PlaybackSpeed) -> Answer {
     let mut answer = Response::new(AnswerBody::played(player::pieces(response), pace, response.cut));
     *answer.status_mut() = StatusCode::from_u16(response.status).unwrap_or(StatusCode::BAD_GATEWAY);
     for (name, value) in &response.headers {
@@ -279,11 +284,11 @@ fn answer(response: &format::Response, pace: player::Pace) -> Answer {
 }
 
 /// The answer of a fault that replaces the upstream's.
-fn faulty(kind: Kind, body: &Bytes) -> Option<Answer> {
+fn faulty(kind: FaultKind, body: &Bytes) -> Option<Answer> {
     let document = Document::parse(body.clone()).ok()?;
     let made = faults::made(kind, Api::of_request(&document), &document)?;
     let pieces = made.answer.pieces.into_iter().map(|piece| (0, piece.into())).collect();
-    let mut answer = Response::new(AnswerBody::played(pieces, player::Pace::None, false));
+    let mut answer = Response::new(AnswerBody::played(pieces, player::PlaybackSpeed::None, false));
     *answer.status_mut() = StatusCode::from_u16(made.status).unwrap_or(StatusCode::BAD_GATEWAY);
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(made.answer.content_type));
     if made.status == 429 {
@@ -293,11 +298,15 @@ fn faulty(kind: Kind, body: &Bytes) -> Option<Answer> {
 }
 
 /// Disturbance of the upstream's answer by a fault.
-fn disturbance(kind: Kind) -> Disturbance {
+fn disturbance(kind: FaultKind) -> Disturbance {
     match kind {
-        Kind::DroppedStream => Disturbance::Drop(DROPPED_AFTER),
-        Kind::SlowStream => Disturbance::Slow(SLOW),
-        Kind::UnknownTool | Kind::MalformedArguments | Kind::ForgedCitation | Kind::WrongId | Kind::TooManyRequests => Disturbance::None,
+        FaultKind::DroppedStream => Disturbance::Drop(DROPPED_AFTER),
+        FaultKind::SlowStream => Disturbance::Slow(SLOW),
+        FaultKind::UnknownTool
+        | FaultKind::MalformedArguments
+        | FaultKind::ForgedCitation
+        | FaultKind::WrongId
+        | FaultKind::TooManyRequests => Disturbance::None,
     }
 }
 
@@ -307,7 +316,7 @@ fn disturbance(kind: Kind) -> Disturbance {
 /// # Errors
 /// [`Failure`] if the request wasn't recorded, or is longer than `bytes_max`.
 pub(in crate::proxy) async fn passed(
-    player: &Player,
+    player: &CassettePlayer,
     method: &Method,
     path: &str,
     body: Outgoing,
@@ -318,13 +327,13 @@ pub(in crate::proxy) async fn passed(
         |_| Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off, or is too large to be compared");
     let body = Limited::new(body, bytes_max).collect().await.map_err(unread)?.to_bytes();
     let answer = match player.find(method.as_str(), path, &body) {
-        Ok(take) => Some(take.response().map(|response| answer(response, player::Pace::None)).ok_or_else(|| no_answer(&take))?),
-        Err(_) if player.playing().mode == Mode::Passthrough => None,
-        Err(Miss(why)) => return Err(miss(why)),
+        Ok(take) => Some(take.response().map(|response| answer(response, player::PlaybackSpeed::None)).ok_or_else(|| no_answer(&take))?),
+        Err(_) if player.playing().mode == MatchMode::Passthrough => None,
+        Err(CassetteMiss(why)) => return Err(miss(why)),
     };
     Ok((Outgoing::Whole(body), answer))
 }
 
-fn no_answer(take: &Take) -> Failure {
+fn no_answer(take: &RecordedMatch) -> Failure {
     miss(format!("the recorded exchange {} has no answer", take.id))
 }

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::{
     judge::call::{CallKind, turn::ToolChoice},
-    policy::{Inject, Mode, Undeclared},
+    policy::{Inject, PolicyMode, Undeclared},
     responses::{
         call_name::tool_name,
         request::{Head, Stateful, Wanted},
@@ -135,7 +135,7 @@ fn statefulness() {
             assert_eq!((refusal.code, refusal.param.as_deref()), ("invalid_request", Some(param)), "{text}");
         }
         assert_eq!(bench(Stateful::Track).prepared(&text, &none()), text);
-        let observing = Bench::new(|policy| (policy.mode, policy.responses.stateful) = (Mode::Observe, Stateful::Refuse));
+        let observing = Bench::new(|policy| (policy.mode, policy.responses.stateful) = (PolicyMode::Observe, Stateful::Refuse));
         assert_eq!(observing.prepared(&text, &none()), text);
     }
     let both = r#"{"input":"x","conversation":"c","previous_response_id":"r"}"#;

@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::{
     exchange::conversation::{Fate, Owed, Thread},
     judge::history::Execution,
-    marks::{Moment, Scope},
-    policy::Mode,
+    marks::{MarkTime, Scope},
+    policy::PolicyMode,
     responses::request::{
         Recalled,
         tests::support::{Bench, MOMENT, PROTOCOL, TOOL, TOOLS, call, known, none, output, plain, request},
@@ -91,7 +91,7 @@ fn stamps_and_marks() {
         assert_eq!(bench.prepared(&text, &recalled), expected, "{text}");
     }
     // Two ids that would become one stay two.
-    let again = bench.ring.mint_behind("call_1", &Scope::shared(), TOOL, "{}", Moment { counter: 8, ..MOMENT });
+    let again = bench.ring.mint_behind("call_1", &Scope::shared(), TOOL, "{}", MarkTime { counter: 8, ..MOMENT });
     let twice = request(&[call(&mark), call(&again.unwrap())]);
     assert_eq!(bench.prepared(&twice, &none()), twice);
 }
@@ -165,7 +165,7 @@ fn what_is_remembered() {
     let execution = |id: &str, age: u64| Execution {
         id: id.into(),
         tool: "old".into(),
-        moment: Moment { time_ms: MOMENT.time_ms - age, counter: 0 },
+        moment: MarkTime { time_ms: MOMENT.time_ms - age, counter: 0 },
         failed: false,
         recent: true,
         expired: true,
@@ -239,7 +239,7 @@ fn the_protocol() {
 
 #[test]
 fn observing_changes_nothing() {
-    let bench = Bench::new(|policy| (policy.mode, policy.protocol.inject) = (Mode::Observe, Some(true)));
+    let bench = Bench::new(|policy| (policy.mode, policy.protocol.inject) = (PolicyMode::Observe, Some(true)));
     let mark = bench.mark("call_1");
     let items = vec![("d".to_owned(), Fate::Dropped)];
     let recalled = Recalled { thread: Some(Arc::new(thread())), items, ..none() };

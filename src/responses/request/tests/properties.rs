@@ -10,7 +10,7 @@ use crate::{
         conversation::{Fate, Owed, Thread},
         turn::{EchoedTurn, SaidItem},
     },
-    policy::{Mode, Undeclared},
+    policy::{PolicyMode, Undeclared},
     responses::request::{
         Recalled, Stateful,
         tests::support::{Bench, known},
@@ -26,9 +26,9 @@ static BENCHES: LazyLock<Vec<Bench>> = LazyLock::new(|| {
         })
     };
     vec![
-        with(Mode::Enforce, Stateful::Track, Undeclared::Allow),
-        with(Mode::Enforce, Stateful::Stateless, Undeclared::Reject),
-        with(Mode::Observe, Stateful::Refuse, Undeclared::Allow),
+        with(PolicyMode::Enforce, Stateful::Track, Undeclared::Allow),
+        with(PolicyMode::Enforce, Stateful::Stateless, Undeclared::Reject),
+        with(PolicyMode::Observe, Stateful::Refuse, Undeclared::Allow),
     ]
 });
 

@@ -12,7 +12,7 @@ use crate::{
         conversation::KnownCall,
         request_error::Refusal,
     },
-    marks::{KeyRing, Moment, Scope},
+    marks::{KeyRing, MarkTime, Scope},
     policy::{Policy, load::PolicySource},
     responses::request::{self, Head, Recalled},
     tools::registry::SchemaCache,
@@ -20,7 +20,7 @@ use crate::{
 };
 
 pub(in crate::responses) const TOOL: &str = "run_speed_test";
-pub(in crate::responses) const MOMENT: Moment = Moment { time_ms: 1_763_760_000_000, counter: 7 };
+pub(in crate::responses) const MOMENT: MarkTime = MarkTime { time_ms: 1_763_760_000_000, counter: 7 };
 pub(in crate::responses) const PROTOCOL: &str = "\"Use \\\"tools\\\" honestly.\"";
 pub(in crate::responses) const TOOLS: &str = r#"[{"type":"function","name":"run_speed_test","parameters":{"type":"object"}},{"type":"web_search"},{"type":"namespace","name":"crm","tools":[{"type":"function","name":"find"}]}]"#;
 

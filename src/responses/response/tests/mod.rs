@@ -14,7 +14,7 @@ use crate::{
     },
     judge::call::{
         CallKind,
-        turn::{Ending, ToolChoice},
+        turn::{FinishReason, ToolChoice},
     },
     marks::CallMark,
     responses::support_tests::{Bench, MOMENT, TOOL, TOOLS},
@@ -61,7 +61,7 @@ fn function(call_id: &str, name: &str, arguments: &str) -> String {
 }
 
 fn judge(body: &str, context: &Context) -> Result<Outcome, Fault> {
-    let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), context)?;
+    let answer = BufferedResponse::read(Bytes::copy_from_slice(body.as_bytes()), context)?;
     let mut judged = answer.judge(context, context.first_attempt());
     let choice = judged.pop().filter(|_| judged.is_empty()).expect("one choice");
     let (codes, blocks) = (choice.violations().map(|violation| violation.code).collect(), choice.blocks());
@@ -203,7 +203,7 @@ fn built_in_calls_pass_only_where_they_were_offered() {
     assert_eq!(judge(&response(shell), &offered).unwrap().body, response(shell));
     let out = ok(&response(shell));
     assert!(out.blocks && out.codes.contains(&Code::UnknownTool) && !out.body.contains("s3cret"));
-    let Said { items, .. } = Answer::read(response(shell).into(), &CONTEXT).unwrap().said(0);
+    let Said { items, .. } = BufferedResponse::read(response(shell).into(), &CONTEXT).unwrap().said(0);
     let SaidItem::Call(0, raw) = &items[0] else { panic!("{items:?}") };
     assert_eq!(raw, r#"{"type":"function_call","call_id":"c","name":"shell","arguments":"{}"}"#);
     // A function of that name takes no commands.
@@ -275,20 +275,20 @@ fn endings() {
     let refusal = message(r#"{"type":"refusal","refusal":"I can't."}"#);
     let hosted = r#"{"type":"web_search_call","id":"ws_1","status":"completed","action":{}}"#;
     for (status, output, ending, demanded) in [
-        ("\"completed\"", said("Hi."), Ending::Complete, true),
-        ("\"completed\"", refusal.clone(), Ending::Refusal, false),
-        ("\"completed\"", format!("{},{refusal}", said("Hi.")), Ending::Complete, true),
-        ("\"completed\"", format!("{hosted},{}", said("Hi.")), Ending::Complete, false),
-        (r#""incomplete","incomplete_details":{"reason":"max_output_tokens"}"#, String::new(), Ending::Length, false),
-        (r#""incomplete","incomplete_details":{"reason":"content_filter"}"#, String::new(), Ending::ContentFilter, false),
-        (r#""incomplete""#, said("Hi"), Ending::Length, false),
-        (r#""queued""#, String::new(), Ending::Refusal, false),
-        (r#""in_progress""#, said("H"), Ending::Refusal, false),
-        (r#""cancelled""#, String::new(), Ending::Refusal, false),
-        (r#""failed","error":{"code":"server_error","message":"no"}"#, String::new(), Ending::Refusal, false),
+        ("\"completed\"", said("Hi."), FinishReason::Complete, true),
+        ("\"completed\"", refusal.clone(), FinishReason::Refusal, false),
+        ("\"completed\"", format!("{},{refusal}", said("Hi.")), FinishReason::Complete, true),
+        ("\"completed\"", format!("{hosted},{}", said("Hi.")), FinishReason::Complete, false),
+        (r#""incomplete","incomplete_details":{"reason":"max_output_tokens"}"#, String::new(), FinishReason::Length, false),
+        (r#""incomplete","incomplete_details":{"reason":"content_filter"}"#, String::new(), FinishReason::ContentFilter, false),
+        (r#""incomplete""#, said("Hi"), FinishReason::Length, false),
+        (r#""queued""#, String::new(), FinishReason::Refusal, false),
+        (r#""in_progress""#, said("H"), FinishReason::Refusal, false),
+        (r#""cancelled""#, String::new(), FinishReason::Refusal, false),
+        (r#""failed","error":{"code":"server_error","message":"no"}"#, String::new(), FinishReason::Refusal, false),
     ] {
         let came = response(&output).replace("\"error\":null,", "").replace("\"completed\",\"output\"", &format!("{status},\"output\""));
-        assert_eq!(Answer::read(Bytes::from(came.clone()), &required).unwrap().nature.ending, ending, "{came}");
+        assert_eq!(BufferedResponse::read(Bytes::from(came.clone()), &required).unwrap().nature.ending, ending, "{came}");
         let out = judge(&came, &required).unwrap();
         assert_eq!((out.blocks, out.codes.contains(&Code::ToolChoiceIgnored)), (demanded, demanded), "{came}");
         assert!(demanded || out.body == came, "{}", out.body);
@@ -302,7 +302,7 @@ fn endings() {
 fn usage_verdict_and_refusals_in_json() {
     let context = with(|prepared| prepared.json_only = true);
     let came = response(&said("{}")).replace("\"error\":null", "\"toolmark\":7,\"output_text\":\"{}\"");
-    let answer = Answer::read(Bytes::from(came), &context).unwrap();
+    let answer = BufferedResponse::read(Bytes::from(came), &context).unwrap();
     let earlier = || Some(json!({"total_tokens": 4}));
     answer.judge(&context, context.first_attempt());
     let write = |ending, verdict| -> serde_json::Value {
@@ -318,14 +318,14 @@ fn usage_verdict_and_refusals_in_json() {
     let value: serde_json::Value = serde_json::from_slice(&synthetic::words(&made, &CONTEXT)).unwrap();
     assert_eq!((&value["output"][0]["content"][0]["text"], &value["created_at"]), (&json!("W \"q\""), &json!(5)));
     assert_eq!((&value["status"], &value["toolmark"]["verdict"]), (&json!("completed"), &json!("blocked")));
-    assert!(Answer::read(synthetic::words(&made, &CONTEXT), &CONTEXT).is_ok());
+    assert!(BufferedResponse::read(synthetic::words(&made, &CONTEXT), &CONTEXT).is_ok());
 }
 
 #[test]
 fn the_turn_as_it_is_echoed() {
     let custom = r#"{"type":"custom_tool_call","call_id":"c2","name":"nope","input":"x"}"#;
     let output = format!("{},{},{custom}", function("c1", "nope", "{}"), said("So."));
-    let answer = Answer::read(Bytes::from(response(&output)), &CONTEXT).unwrap();
+    let answer = BufferedResponse::read(Bytes::from(response(&output)), &CONTEXT).unwrap();
     let said = answer.said(0);
     assert_eq!((&*said.text, said.calls.len(), said.calls[1].0.kind), ("So.", 2, CallKind::Custom));
     assert!(matches!(&said.items[..], [SaidItem::Call(0, _), SaidItem::Raw(_), SaidItem::Call(1, raw)] if raw == custom));

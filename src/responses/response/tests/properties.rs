@@ -27,7 +27,7 @@ proptest! {
 
     #[test]
     fn no_bytes_are_too_strange(bytes in vec(any::<u8>(), 0..200)) {
-        let _read = Answer::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT, CONTEXT.first_attempt()));
+        let _read = BufferedResponse::read(bytes.into(), &CONTEXT).map(|answer| answer.judge(&CONTEXT, CONTEXT.first_attempt()));
     }
 }
 

@@ -139,7 +139,7 @@ fn what_is_not_judged_here_passes_byte_for_byte() {
     let came = response(&function("c", "delete_all", "{")).replace("\"error\":null", "\"toolmark\":7");
     let observing = Bench::new("observe");
     let context = observing.context(TOOLS, |_| {});
-    let answer = Answer::read(Bytes::from(came.clone()), &context).unwrap();
+    let answer = BufferedResponse::read(Bytes::from(came.clone()), &context).unwrap();
     assert!(answer.judge(&context, context.first_attempt()).iter().any(|choice| !choice.violations().collect::<Vec<_>>().is_empty()));
     let written = answer.write(vec![ChoiceOutcome::Accept(Vec::new())], &context, None, Some("{}"));
     assert!(written.body == came && written.memo.is_none());

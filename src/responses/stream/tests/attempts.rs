@@ -8,7 +8,7 @@ fn attempts(streams: &[String]) -> (Option<Memo>, String) {
     let (mut judge, mut out) = (ResponseStream::new(CONTEXT.clone(), None), BytesMut::new());
     let mut usage = None;
     for (at, stream) in streams.iter().enumerate() {
-        let mut parser = Parser::default();
+        let mut parser = SseParser::default();
         parser.handle(Bytes::copy_from_slice(stream.as_bytes()), |event| assert!(judge.handle(event, &mut out).is_ok())).unwrap();
         let judged = judge.conclude(CONTEXT.first_attempt()).unwrap();
         if judged[0].blocks() && at + 1 < streams.len() {
@@ -86,7 +86,7 @@ fn words_end_what_was_begun() {
     let (events, _) = both(&[Say::Reason, text("One moment, I look it up for you. "), text("More of it follows here. ")]);
     let pieces: Vec<&str> = events.split_inclusive("\n\n").collect();
     for upto in 0..pieces.len() - 1 {
-        let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+        let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
         parser.handle(Bytes::from(pieces[..upto].concat()), |event| assert!(judge.handle(event, &mut out).is_ok())).unwrap();
         let mut failed = out.clone();
         let made = crate::exchange::adapter::Made { words: "I could not.", model: "m", created: 1, verdict: "{}" };
@@ -94,7 +94,7 @@ fn words_end_what_was_begun() {
         consistent(&String::from_utf8_lossy(&out));
         let mut judge = ResponseStream::new(CONTEXT.clone(), None);
         let mut again = BytesMut::new();
-        parser = Parser::default();
+        parser = SseParser::default();
         parser.handle(Bytes::from(pieces[..upto].concat()), |event| assert!(judge.handle(event, &mut again).is_ok())).unwrap();
         judge.fail(r#"{"error":{"message":"m","code":"c"}}"#, &mut failed);
         let failed = String::from_utf8_lossy(&failed).into_owned();

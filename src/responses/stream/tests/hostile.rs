@@ -239,7 +239,7 @@ fn items_are_what_they_are_called() {
         leaks.check(&[CREATED, MESSAGE, &done, COMPLETED]);
         // A whole answer too.
         let body = format!(r#"{{"id":"r","object":"response","status":"completed","output":[{item}]}}"#);
-        if Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).is_ok() {
+        if BufferedResponse::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).is_ok() {
             leaks.look(&body, &whole(&body).1);
         }
     }
@@ -339,7 +339,7 @@ fn whole_answers_say_what_was_judged() {
             let body = fill(&format!(
                 r#"{{"id":"r","object":"response","status":"completed"{more},"output":[{{"type":"message","id":"msg_1","role":"assistant","content":[{part}]}}]}}"#
             ));
-            if Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).is_ok() {
+            if BufferedResponse::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).is_ok() {
                 leaks.look(&body, &whole(&body).1);
             }
         }

@@ -14,11 +14,11 @@ use crate::{
         decision::{self, ChoiceOutcome},
     },
     responses::{
-        response::Answer,
+        response::BufferedResponse,
         support_tests::{Bench, MOMENT, TOOLS},
     },
     violation::Code,
-    wire::sse::Parser,
+    wire::sse::SseParser,
 };
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
@@ -62,7 +62,7 @@ impl Outcome {
 }
 
 fn whole(body: &str) -> (Outcome, String) {
-    let answer = Answer::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
+    let answer = BufferedResponse::read(Bytes::copy_from_slice(body.as_bytes()), &CONTEXT).unwrap();
     let (judged, mut outcome) = (answer.judge(&CONTEXT, CONTEXT.first_attempt()), Outcome::default());
     outcome.judge(&judged);
     let out = String::from_utf8(answer.write(finals(judged), &CONTEXT, None, None).body.to_vec()).unwrap();
@@ -71,7 +71,7 @@ fn whole(body: &str) -> (Outcome, String) {
 }
 
 fn streamed<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let (mut outcome, mut flow) = (Outcome::default(), Ok(Flow::More));
     let mut take = |event, out: &mut BytesMut| {
         if matches!(flow, Ok(Flow::More)) {
@@ -355,7 +355,7 @@ fn a_call_in_any_one_place_is_judged() {
 }
 
 fn streamed_unnumbered(events: &str) -> (Outcome, String) {
-    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), Parser::default(), BytesMut::new());
+    let (mut judge, mut parser, mut out) = (ResponseStream::new(CONTEXT.clone(), None), SseParser::default(), BytesMut::new());
     let mut outcome = Outcome::default();
     parser
         .handle(Bytes::copy_from_slice(events.as_bytes()), |event| {
