@@ -31,12 +31,21 @@ pub struct CapturedRequest {
     pub body: Bytes,
 }
 
+/// End of a body.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BodyEnd {
+    /// All of the body came.
+    Complete,
+    /// The connection ended before the body did.
+    Truncated,
+}
+
 /// A captured response.
 #[derive(Debug, Default)]
 pub struct CapturedResponse {
     head: Option<(u16, HeaderMap, u64)>,
     pieces: Vec<(u64, Bytes)>,
-    whole: Option<bool>,
+    end: Option<BodyEnd>,
 }
 
 /// A captured upstream request with its response.
@@ -116,12 +125,12 @@ impl CapturedExchange {
     /// The exchange as a line of a cassette. `more`: names of headers to record in addition to the fixed ones.
     pub fn exchange(self, ring: &KeyRing, more: &[String]) -> RecordedExchange {
         // The application closed the connection.
-        let left = self.response.whole.is_none();
+        let default_end = if self.response.end.is_none() { BodyEnd::Truncated } else { BodyEnd::Complete };
         let attempts = self.attempts.into_iter().map(|attempt| RecordedAttempt {
             upstream: Some(attempt.upstream),
             after_ms: Some(attempt.after_ms),
             request: Some(request(attempt.request, more)),
-            response: attempt.answer.response(more, left),
+            response: attempt.answer.response(more, default_end),
             failure: attempt.failed,
             fault: attempt.fault,
         });
@@ -132,7 +141,7 @@ impl CapturedExchange {
             scope: self.scope.map(|scope| scope.sealed(ring)),
             policy: self.policy,
             attempts: attempts.collect(),
-            downstream: RecordedDownstream { response: self.response.response(more, left), request: request(self.request, more) },
+            downstream: RecordedDownstream { response: self.response.response(more, default_end), request: request(self.request, more) },
             verdict: self.verdict,
             moments: self.moments.iter().map(|moment| (moment.time_ms, moment.counter)).collect(),
             mcp: self.mcp,
@@ -175,12 +184,12 @@ impl CapturedResponse {
         self.pieces.push((ms.saturating_sub(head_ms), bytes));
     }
 
-    /// Records the end of the body. `whole`: the body is complete.
-    pub fn end(&mut self, whole: bool) {
-        self.whole = Some(whole);
+    /// Records the end of the body.
+    pub fn end(&mut self, end: BodyEnd) {
+        self.end = Some(end);
     }
 
-    fn response(self, more: &[String], left: bool) -> Option<RecordedResponse> {
+    fn response(self, more: &[String], default_end: BodyEnd) -> Option<RecordedResponse> {
         let (status, headers, head_ms) = self.head?;
         let streamed = headers
             .get(http::header::CONTENT_TYPE)
@@ -191,7 +200,7 @@ impl CapturedResponse {
             [(_, piece)] => Some(RecordedBody::of_bytes(piece.clone())),
             pieces => Some(RecordedBody::of_bytes(pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>().into())),
         };
-        let cut = self.whole.map_or(left, |whole| !whole);
+        let cut = self.end.unwrap_or(default_end) == BodyEnd::Truncated;
         Some(RecordedResponse { status, head_ms: Some(head_ms), headers: kept(&headers, more), body, encoded: None, cut })
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::redact::Redactor;
 use crate::{
     cassette::{
-        capture::{CapturedAttempt, CapturedExchange, CapturedRequest},
+        capture::{BodyEnd, CapturedAttempt, CapturedExchange, CapturedRequest},
         format::RecordedExchange,
         writer::{CassetteWriter, Rotation, TailRepair, WriteError},
     },
@@ -157,9 +157,9 @@ impl RecordingHandle {
         self.change(attempt, |attempt, ms| attempt.answer.piece(bytes, ms));
     }
 
-    /// Records the end of the attempt's response. `whole`: the body is complete.
-    pub fn end(&self, attempt: usize, whole: bool) {
-        self.change(attempt, |attempt, _| attempt.answer.end(whole));
+    /// Records the end of the attempt's response.
+    pub fn end(&self, attempt: usize, end: BodyEnd) {
+        self.change(attempt, |attempt, _| attempt.answer.end(end));
     }
 
     /// Records that the attempt failed without a response.
@@ -188,7 +188,7 @@ impl RecordingHandle {
 
     /// Records that the application got the whole response.
     pub fn sent(&self) {
-        self.raw().response.end(true);
+        self.raw().response.end(BodyEnd::Complete);
     }
 
     /// Changes the captured exchange, to add its id, scope, policy, verdict and so on.

@@ -10,7 +10,7 @@ use crate::{
         promotion::{self, Held, Passed, Promoted, Promotion, made},
         text::place::is_nothing,
     },
-    judge::call::turn::FinishReason,
+    judge::{call::turn::FinishReason, text_input::TextInput},
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
         sse::SseEvent,
@@ -29,7 +29,7 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     if says_more(message) || is_cut(choice) {
         return None;
     }
-    let Promotion::Calls(calls) = promotion::calls(&content.text()?, context, true) else { return None };
+    let Promotion::Calls(calls) = promotion::calls(&content.text()?, context, TextInput::Complete) else { return None };
     let mut edits = Splices::default();
     edits.replace(content.span(), "null");
     edits.set_member(message, "tool_calls", &elements(&calls, false));
@@ -95,7 +95,8 @@ impl ChatPromoter {
         if !self.held.hold(event, document, context) || odd || cut {
             return self.held.release();
         }
-        match (self.held.text.read(context, finish), finish) {
+        let input = if finish { TextInput::Complete } else { TextInput::Partial };
+        match (self.held.text.read(context, input), finish) {
             (Promotion::Calls(calls), true) => self.promote(&calls),
             (Promotion::More, false) => Vec::new(),
             (Promotion::Calls(_), false) | (Promotion::More | Promotion::Text, _) => self.held.release(),
@@ -107,7 +108,7 @@ impl ChatPromoter {
         if self.held.events.is_empty() {
             return Vec::new();
         }
-        match self.held.text.read(context, true) {
+        match self.held.text.read(context, TextInput::Complete) {
             Promotion::Calls(calls) => self.promote(&calls),
             Promotion::More | Promotion::Text => self.held.release(),
         }

@@ -82,8 +82,8 @@ fn servers(settings: &Settings) -> Result<String, Error> {
 /// Errors of the tools and their schemas, one line each; empty if there are none.
 pub fn compile_tools(rules: &CompiledPolicy) -> Vec<String> {
     let fault = |tool: &crate::policy::compiled::PolicyTool| {
-        let compiled =
-            ToolSource::parse(&tool.raw).and_then(|source| source.compile(rules.policy.calls.formats).map_err(|fault| fault.to_string()));
+        let compiled = ToolSource::parse(&tool.raw)
+            .and_then(|source| source.compile(rules.policy.calls.format_checks()).map_err(|fault| fault.to_string()));
         let why = compiled.err()?;
         Some(format!("{}: tool `{}`: {why}", tool.file.display(), tool.name))
     };

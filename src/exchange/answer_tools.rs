@@ -150,6 +150,7 @@ mod tests {
     use super::*;
     use crate::{
         policy::Tools,
+        schema::FormatChecks,
         tools::registry::{Registry, SchemaCache, ToolSource},
         violation::Checks,
     };
@@ -158,8 +159,14 @@ mod tests {
         let raw = format!(
             r#"{{"type":"function","function":{{"name":"{name}","parameters":{{"type":"object","properties":{properties},"required":{required}}}}}}}"#
         );
-        let (registry, _) =
-            Registry::build(&[ToolSource::parse(&raw).unwrap()], &[], &Tools::default(), true, &Checks::default(), &SchemaCache::default());
+        let (registry, _) = Registry::build(
+            &[ToolSource::parse(&raw).unwrap()],
+            &[],
+            &Tools::default(),
+            FormatChecks::Assert,
+            &Checks::default(),
+            &SchemaCache::default(),
+        );
         registry.tools().iter().flat_map(|tool| parameters(tool, &Tools::default().answers)).map(str::to_owned).collect()
     }
 

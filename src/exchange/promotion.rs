@@ -12,6 +12,7 @@ use crate::{
     exchange::{text::asked_for_calls, tool_set::Dialect},
     judge::{
         call::{Arguments, Call, CallKind, CallVerdict, Truncation, judge_call, turn::ToolChoice},
+        text_input::TextInput,
         textual_calls::{self, FenceMode, TextualArguments, TextualCall, TextualParse, ToolFilter},
     },
     policy::PromoteTextual,
@@ -67,16 +68,16 @@ impl HeldText {
         self.text.is_empty()
     }
 
-    /// Reads the text so far. `last`: the text is complete.
-    pub fn read(&mut self, context: &Context, last: bool) -> Promotion {
+    /// Reads the text so far. `input`: may more text follow?
+    pub fn read(&mut self, context: &Context, input: TextInput) -> Promotion {
         if self.text.len() > context.held_bytes_max {
             return Promotion::Text;
         }
-        if !last && self.text.len() < self.next {
+        if input.is_partial() && self.text.len() < self.next {
             return Promotion::More;
         }
         self.next = self.text.len() + self.text.len() / 4;
-        calls(&self.text, context, last)
+        calls(&self.text, context, input)
     }
 }
 
@@ -140,10 +141,10 @@ pub fn allowed(context: &Context) -> bool {
         && !context.tools.registry.is_empty()
 }
 
-/// Reads a text that may be calls. `last`: the text is complete.
-pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
+/// Reads a text that may be calls. `input`: may more text follow?
+pub fn calls(text: &str, context: &Context, input: TextInput) -> Promotion {
     // The first word of most answers names no tool: it isn't held until the next one says so.
-    if !last
+    if input.is_partial()
         && textual_calls::is_word(text)
         && !(textual_calls::begins_mark(text) || context.tools.registry.names().any(|name| name.starts_with(text)))
     {
@@ -151,7 +152,7 @@ pub fn calls(text: &str, context: &Context, last: bool) -> Promotion {
     }
     let exact = context.rules.policy.calls.promote_textual == PromoteTextual::Exact;
     let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
-    let read = |names| textual_calls::read(text, &known, names, if exact { FenceMode::Code } else { FenceMode::Wrapper }, last);
+    let read = |names| textual_calls::read(text, &known, names, if exact { FenceMode::Code } else { FenceMode::Wrapper }, input);
     let widest = read(if exact { ToolFilter::Known } else { ToolFilter::Any });
     // Most texts end here, at their first character.
     let Some(names) = (widest != TextualParse::Nothing).then(|| asked_for_calls::names(context)) else { return Promotion::Text };

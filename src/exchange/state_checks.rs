@@ -15,7 +15,7 @@ use crate::{
         state_probe::HttpProbe,
         state_rules::{CompiledState, Expect, StateTrigger},
     },
-    schema::Schema,
+    schema::{FormatChecks, Schema},
     wire::json::{Document, Value as Node},
 };
 
@@ -336,7 +336,7 @@ pub fn agrees(expect: &Expect, values: &Values, found: &Value) -> Result<bool, S
         }
         Expect::Schema(template) => {
             let schema = filled_schema(template, values, Place::Schema)?;
-            let schema = Schema::compile(&schema.to_string(), true).map_err(|error| error.to_string())?;
+            let schema = Schema::compile(&schema.to_string(), FormatChecks::Assert).map_err(|error| error.to_string())?;
             Ok(schema.violations(found, 1).is_empty())
         }
     }

@@ -224,7 +224,7 @@ impl ToolSets {
             dialect != Dialect::Legacy || self.offered.1.tool(source.name()).is_none_or(|own| own.execute == Execute::App)
         };
         let sources: Vec<ToolSource> = self.sources.iter().filter(|source| offered(source)).cloned().collect();
-        let (registry, mut violations) = Registry::build(&sources, &all, &policy.tools, policy.calls.formats, checks, schemas);
+        let (registry, mut violations) = Registry::build(&sources, &all, &policy.tools, policy.calls.format_checks(), checks, schemas);
         if policy.tools.inject != Inject::Off {
             violations.extend(self.offered.1.violations().iter().cloned());
         }

@@ -15,7 +15,7 @@ use crate::{
     },
     openai::Api,
     policy::Tools,
-    schema::Schema,
+    schema::{FormatChecks, Schema},
     tools::registry::{Registry, RequestTool, SchemaCache, ToolKind},
     violation::{Code, Violation},
 };
@@ -91,7 +91,7 @@ fn gated(pieces: &[&str], context: &Context) -> Gated {
 pub(super) fn schema(data: &[u8]) {
     let Some(input) = FuzzInput::of(data) else { return };
     let raw = input.text(0);
-    let formats = input.flag(2);
+    let formats = if input.flag(2) { FormatChecks::Assert } else { FormatChecks::Ignore };
     let Ok(compiled) = bounded("the compilation of a schema", || Schema::compile(&raw, formats)) else {
         return;
     };
@@ -126,7 +126,7 @@ pub(super) fn schema(data: &[u8]) {
     }
 }
 
-fn registry(raw: &str, formats: bool) -> Registry {
+fn registry(raw: &str, formats: FormatChecks) -> Registry {
     let tool = RequestTool { name: "f", kind: ToolKind::Function, parameters_raw: Some(raw), description: None, raw: "{}" };
     let checks = &By::Exact.bench().standard.rules.checks;
     Registry::build(&[], &[tool], &Tools::default(), formats, checks, &SchemaCache::default()).0

@@ -6,6 +6,7 @@ pub mod history;
 pub mod loops;
 pub mod messages;
 pub mod text;
+pub mod text_input;
 pub mod textual_calls;
 pub mod verifier;
 pub mod word_index;

@@ -20,6 +20,7 @@ pub use self::loops::{CallRate, Identical, LoopsPolicy, OnLimit, ToolLimits, Too
 use self::protocol::{CITE_TEXT, protocol_text};
 use crate::{
     config::units::{bytes, duration, duration_or_off},
+    schema::FormatChecks,
     violation::{Certainty, Severity},
 };
 
@@ -322,6 +323,13 @@ pub struct CallsPolicy {
     pub placeholders: Vec<String>,
     /// Length of a string argument in characters above which it is suspicious.
     pub long_argument: u32,
+}
+
+impl CallsPolicy {
+    /// Treatment of the keyword `format` in schemas.
+    pub const fn format_checks(&self) -> FormatChecks {
+        if self.formats { FormatChecks::Assert } else { FormatChecks::Ignore }
+    }
 }
 
 impl Default for CallsPolicy {

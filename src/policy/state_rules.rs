@@ -12,7 +12,7 @@ use serde_json_path::JsonPath;
 use crate::{
     config::{error::ConfigError, layers::Layers, units::duration},
     policy::state_probe::{CompiledProbe, Probe},
-    schema::Schema,
+    schema::{FormatChecks, Schema},
 };
 
 /// Highest number of rules in a policy.
@@ -146,7 +146,7 @@ fn compiled(layers: &Layers, index: usize, rule: &StateRule) -> Result<CompiledS
             Expect::Path(path.as_str().into())
         }
         Value::Object(_) => {
-            Schema::compile(&rule.expect.to_string(), true)
+            Schema::compile(&rule.expect.to_string(), FormatChecks::Assert)
                 .map_err(|error| fault("expect", format!("no JSON Schema that is taken: {error}")))?;
             Expect::Schema(rule.expect.clone())
         }

@@ -12,6 +12,7 @@ use crate::{
         promotion::{self, Held, Passed, Promoted, Promotion, made},
         text::place::is_nothing,
     },
+    judge::text_input::TextInput,
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
         sse::SseEvent,
@@ -75,7 +76,7 @@ fn instead(response: Value<'_>, context: &Context, edits: &mut Splices) -> Optio
         return None;
     }
     let text = part.get("text").and_then(Value::text)?;
-    let Promotion::Calls(calls) = promotion::calls(&text, context, true) else { return None };
+    let Promotion::Calls(calls) = promotion::calls(&text, context, TextInput::Complete) else { return None };
     let id = message.get("id").and_then(Value::text).unwrap_or_default();
     let instead = PromotedMessage { items: calls.into_iter().enumerate().map(|(at, call)| item(&id, at, call)).collect() };
     edits.replace(message.span(), instead.items.iter().map(PromotedItem::whole).collect::<Vec<_>>().join(","));
@@ -128,7 +129,7 @@ impl StreamPromoter {
         if end {
             return self.end(context);
         }
-        let more = self.held.text.is_empty() || self.held.text.read(context, false) == Promotion::More;
+        let more = self.held.text.is_empty() || self.held.text.read(context, TextInput::Partial) == Promotion::More;
         if release || !more || !room { self.held.release() } else { Vec::new() }
     }
 

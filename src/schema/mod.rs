@@ -67,6 +67,15 @@ pub enum SchemaError {
     Invalid(String),
 }
 
+/// Treatment of the keyword `format`.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum FormatChecks {
+    /// An annotation that is not checked.
+    Ignore,
+    /// Checked as JSON Schema's format-assertion vocabulary has it.
+    Assert,
+}
+
 /// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
@@ -82,11 +91,11 @@ impl Schema {
     /// Compiles the JSON of a tool's `parameters`; `null` is an empty parameter list.
     ///
     /// The draft is the one that `$schema` names, else 2020-12; what isn't valid there but in draft 7 or 4
-    /// (`items` as an array, `exclusiveMinimum: true`) is taken as that. `format` is asserted if `formats`.
+    /// (`items` as an array, `exclusiveMinimum: true`) is taken as that. `formats` says whether `format` is asserted.
     ///
     /// # Errors
     /// [`SchemaError`] for what isn't a schema, is beyond the bounds, or needs another document.
-    pub fn compile(raw: &str, formats: bool) -> Result<Self, SchemaError> {
+    pub fn compile(raw: &str, formats: FormatChecks) -> Result<Self, SchemaError> {
         let BoundedSchema { value, draft, shape } = limits::prepare(raw)?;
         let drafts: &[Draft] = match &draft {
             Some(draft) => std::slice::from_ref(draft),
@@ -204,7 +213,7 @@ struct Built {
 }
 
 /// Compiles a schema with toolmark's own pattern engine.
-fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaError> {
+fn build(schema: &Value, draft: Draft, formats: FormatChecks) -> Result<Built, SchemaError> {
     let mut patterns = Patterns::default();
     let (mut states, mut looks_around) = (0_u64, false);
     for name in name_patterns(schema) {
@@ -230,7 +239,8 @@ fn build(schema: &Value, draft: Draft, formats: bool) -> Result<Built, SchemaErr
     let patterns = Arc::new(Mutex::new(patterns));
     let shared = patterns.clone();
     let compile = || {
-        let options = jsonschema::options_for::<MeteredJson>().offline().with_draft(draft).should_validate_formats(formats);
+        let options =
+            jsonschema::options_for::<MeteredJson>().offline().with_draft(draft).should_validate_formats(formats == FormatChecks::Assert);
         let options = options.with_keyword("pattern", move |_, value, _| {
             let source = value.as_str().ok_or_else(|| ValidationError::schema("a pattern is a text"))?;
             let compiled = shared.lock().unwrap_or_else(PoisonError::into_inner).compile(source, 1);

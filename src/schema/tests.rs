@@ -5,7 +5,7 @@ use serde_json::json;
 use super::*;
 
 fn check(schema: &Value, arguments: &str) -> Vec<SchemaIssue> {
-    let schema = Schema::compile(&schema.to_string(), true).expect("compiles");
+    let schema = Schema::compile(&schema.to_string(), FormatChecks::Assert).expect("compiles");
     let parsed = crate::schema::strict_json::parse_unique(arguments).expect("parses");
     let issues = schema.issues_of(&parsed, 20);
     assert_eq!(issues.is_empty(), schema.fits(&parsed));
@@ -46,7 +46,7 @@ fn faults() {
         (&format!("{}{}", r#"{"not":"#.repeat(200) + "{}", "}".repeat(200)), "no JSON"),
         (&json!({ "description": "x".repeat(300 << 10) }).to_string(), "longer"),
     ] {
-        let error = Schema::compile(raw, true).expect_err(raw.get(..60).unwrap_or(raw)).to_string();
+        let error = Schema::compile(raw, FormatChecks::Assert).expect_err(raw.get(..60).unwrap_or(raw)).to_string();
         assert!(error.contains(fault), "{} {error}", raw.get(..60).unwrap_or(raw));
     }
 }
@@ -84,7 +84,7 @@ fn fits_or_not() {
     ] {
         assert_eq!(check(&schema, arguments).is_empty(), fits, "{schema} {arguments}");
     }
-    let loose = Schema::compile(r#"{"properties":{"a":{"format":"email"}}}"#, false).expect("compiles");
+    let loose = Schema::compile(r#"{"properties":{"a":{"format":"email"}}}"#, FormatChecks::Ignore).expect("compiles");
     assert!(loose.violations(&json!({"a": "x"}), 20).is_empty());
 }
 
@@ -110,7 +110,13 @@ fn issues_are_told() {
     ] {
         assert!(told.iter().any(|own| own == line), "{line} in {told:#?}");
     }
-    assert_eq!(Schema::compile(&schema.to_string(), true).expect("compiles").violations(&json!({"a": "", "l": [1, 2, 3, 4]}), 3).len(), 3);
+    assert_eq!(
+        Schema::compile(&schema.to_string(), FormatChecks::Assert)
+            .expect("compiles")
+            .violations(&json!({"a": "", "l": [1, 2, 3, 4]}), 3)
+            .len(),
+        3
+    );
 }
 
 #[test]
@@ -124,7 +130,7 @@ fn hostile_schemas_end_soon() {
         .collect();
     defs.insert("d40".into(), json!(false));
     let acyclic = json!({"$ref": "#/$defs/d0", "$defs": defs});
-    assert_eq!(Schema::compile(&acyclic.to_string(), true).expect_err("too many"), SchemaError::TooMany);
+    assert_eq!(Schema::compile(&acyclic.to_string(), FormatChecks::Assert).expect_err("too many"), SchemaError::TooMany);
     let cyclic = json!({"anyOf": [{"properties": {"a": {"$ref": "#"}}, "required": ["z"]}, {"properties": {"a": {"$ref": "#"}}, "required": ["y"]}]});
     let deep = format!("{}1{}", "{\"a\":".repeat(60), "}".repeat(60));
     let backtracking = json!({"properties": {"a": {"pattern": "^(?=(a+)+$)(a|a)*b$"}}});
@@ -176,15 +182,18 @@ fn patterns_share_a_budget() {
             (0..count).map(|n| (format!("p{n}"), json!({"pattern": format!(r"^\p{{L}}{{20}}{n}$")}))).collect();
         json!({ "properties": properties }).to_string()
     };
-    assert_eq!(Schema::compile(&schema(800), true).expect_err("too large"), SchemaError::Patterns);
-    let two = Schema::compile(&schema(2), true).expect("compiles");
+    assert_eq!(Schema::compile(&schema(800), FormatChecks::Assert).expect_err("too large"), SchemaError::Patterns);
+    let two = Schema::compile(&schema(2), FormatChecks::Assert).expect("compiles");
     assert!(two.pattern_bytes() > 100 << 10 && two.pattern_bytes() < 4 << 20, "{}", two.pattern_bytes());
     assert!(!two.violations(&json!({"p0": "x"}), 20).is_empty());
     // One pattern in many places is compiled once.
     let same: serde_json::Map<String, Value> = (0..800).map(|n| (format!("p{n}"), json!({"pattern": r"^\p{L}{20}$"}))).collect();
-    assert!(Schema::compile(&json!({ "properties": same }).to_string(), true).is_ok());
+    assert!(Schema::compile(&json!({ "properties": same }).to_string(), FormatChecks::Assert).is_ok());
     let names: serde_json::Map<String, Value> = (0..800).map(|n| (format!(r"^\p{{L}}{{20}}{n}$"), json!({}))).collect();
-    assert_eq!(Schema::compile(&json!({ "patternProperties": names }).to_string(), true).expect_err("too large"), SchemaError::Patterns);
+    assert_eq!(
+        Schema::compile(&json!({ "patternProperties": names }).to_string(), FormatChecks::Assert).expect_err("too large"),
+        SchemaError::Patterns
+    );
 }
 
 #[test]
@@ -225,7 +234,7 @@ fn checks_take_bounded_steps() {
         ),
         (&json!({"patternProperties": {r"(?=.*x).*y": {}}}), format!("{{\"{}\":1}}", "a".repeat(50_000)), false),
     ] {
-        let compiled = Schema::compile(&schema.to_string(), true).expect("compiles");
+        let compiled = Schema::compile(&schema.to_string(), FormatChecks::Assert).expect("compiles");
         let parsed = crate::schema::strict_json::parse_unique(&arguments).expect("parses");
         let name: String = schema.to_string().chars().take(80).collect();
         let _ = compiled.issues_of(&parsed, 20);
@@ -257,7 +266,7 @@ fn the_calls_of_a_turn_share_its_steps() {
     use crate::schema::fuel::turn;
     let schema = Schema::compile(
         &json!({"properties": {"a": {"items": {"enum": (0..100).map(|n| n.to_string()).collect::<Vec<_>>()}}}}).to_string(),
-        true,
+        FormatChecks::Assert,
     );
     let schema = schema.expect("compiles");
     let arguments = json!({"a": vec!["99"; 100_000]});
@@ -283,7 +292,7 @@ fn the_stack_holds() {
 fn parameters() {
     let schema = json!({"allOf": [{"$ref": "#/$defs/base"}], "properties": {"b": {"type": ["string", "null"]}}, "required": ["b"],
         "patternProperties": {"^x-": {}}, "$defs": {"base": {"properties": {"a": {"type": "integer"}}, "required": ["a"]}}});
-    let schema = Schema::compile(&schema.to_string(), true).expect("compiles");
+    let schema = Schema::compile(&schema.to_string(), FormatChecks::Assert).expect("compiles");
     let mut required: Vec<&str> = schema.required().collect();
     required.sort_unstable();
     assert_eq!(required, ["a", "b"]);
@@ -300,14 +309,14 @@ fn parameters() {
         (r#"{"anyOf":[{"properties":{"z":{}}},{"properties":{"y":{}}}]}"#, true),
         (r#"{"anyOf":[{"properties":{"z":{}}},{"properties":{"q":{}}}]}"#, false),
     ] {
-        assert_eq!(Schema::compile(raw, true).expect(raw).is_unknown("q"), unknown, "{raw}");
+        assert_eq!(Schema::compile(raw, FormatChecks::Assert).expect(raw).is_unknown("q"), unknown, "{raw}");
     }
 }
 
 proptest::proptest! {
     #[test]
     fn any_schema_compiles_or_not(raw in r##"\{("(type|properties|items|anyOf|\$ref|required|enum|pattern|nullable|\$id|\$anchor|not)":("#|#a|string|object|\^a"|"#"|\{\}|\[\]|true|null|\{"a":\{"\$ref":"#"\}\}|\[\{\}\]),?){0,4}\}"##) {
-        if let Ok(schema) = Schema::compile(&raw, true) {
+        if let Ok(schema) = Schema::compile(&raw, FormatChecks::Assert) {
             let _ = schema.violations(&json!({"a": {"a": [1, null]}, "b": "c"}), 20);
         }
     }

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::{
     marks,
     policy::{Inject, Tools, Undeclared},
-    schema::{Schema, SchemaError, strict_json::parse_unique, suggest},
+    schema::{FormatChecks, Schema, SchemaError, strict_json::parse_unique, suggest},
     violation::{Checks, Code, Violation},
 };
 
@@ -106,7 +106,7 @@ impl ToolSource {
     ///
     /// # Errors
     /// Reason why the schema doesn't compile.
-    pub fn compile(&self, formats: bool) -> Result<Schema, SchemaError> {
+    pub fn compile(&self, formats: FormatChecks) -> Result<Schema, SchemaError> {
         Schema::compile(self.parameters_raw.as_deref().unwrap_or("null"), formats)
     }
 
@@ -169,7 +169,7 @@ impl Registry {
         policy_tools: &[ToolSource],
         request_tools: &[RequestTool<'_>],
         tools: &Tools,
-        formats: bool,
+        formats: FormatChecks,
         checks: &Checks,
         cache: &SchemaCache,
     ) -> (Self, Vec<Violation>) {
@@ -255,7 +255,7 @@ struct RegistryBuilder<'b> {
     inner: Inner,
     violations: Vec<Violation>,
     checks: &'b Checks,
-    formats: bool,
+    formats: FormatChecks,
     cache: &'b SchemaCache,
     /// Bytes of the request's schemas so far.
     bytes: usize,
@@ -382,7 +382,7 @@ fn same(a: &Value, b: &Value) -> bool {
     }
 }
 
-type Key = ([u8; 32], bool);
+type Key = ([u8; 32], FormatChecks);
 type Compiled = Arc<Result<Schema, SchemaError>>;
 
 #[derive(Clone, Copy, Debug)]
@@ -406,7 +406,7 @@ impl Default for SchemaCache {
 
 impl SchemaCache {
     /// Compiles this schema, or returns it from the cache. Faults are cached too.
-    pub fn compile(&self, raw: &str, formats: bool) -> Arc<Result<Schema, SchemaError>> {
+    pub fn compile(&self, raw: &str, formats: FormatChecks) -> Arc<Result<Schema, SchemaError>> {
         let key = (*blake3::hash(raw.as_bytes()).as_bytes(), formats);
         let compile = || {
             let schema = Schema::compile(raw, formats);

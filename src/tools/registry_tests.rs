@@ -15,7 +15,7 @@ fn request<'r>(name: &'r str, parameters: &'r str) -> RequestTool<'r> {
 
 /// Codes of the violations, the plan, and the declared names.
 fn check(policy: &[ToolSource], tools: &[RequestTool<'_>], rules: &Tools) -> (Registry, Vec<&'static str>) {
-    let (registry, violations) = Registry::build(policy, tools, rules, true, &Checks::default(), &SchemaCache::default());
+    let (registry, violations) = Registry::build(policy, tools, rules, FormatChecks::Assert, &Checks::default(), &SchemaCache::default());
     (registry, violations.iter().map(|violation| violation.code.as_str()).collect())
 }
 
@@ -90,7 +90,8 @@ fn faults() {
     assert_eq!(registry.plan(), [ToolsPlanItem::Keep(0), ToolsPlanItem::Keep(2)]);
     assert!(!registry.unchanged());
     let rules = Tools { expect: vec!["a".into(), "b".into()], ..Tools::default() };
-    let (registry, violations) = Registry::build(&[], &[request("a", "{}")], &rules, true, &Checks::default(), &SchemaCache::default());
+    let (registry, violations) =
+        Registry::build(&[], &[request("a", "{}")], &rules, FormatChecks::Assert, &Checks::default(), &SchemaCache::default());
     assert_eq!(violations.iter().map(|v| (v.code, v.severity)).collect::<Vec<_>>(), [(Code::MissingTool, Severity::Block)]);
     assert!(registry.tool("b").is_none());
     let undeclared = Tools { expect: vec!["a".into()], undeclared: Undeclared::Reject, ..Tools::default() };
@@ -101,11 +102,11 @@ fn faults() {
 #[test]
 fn schemas_are_compiled_once() {
     let cache = SchemaCache::default();
-    let first = cache.compile(WEATHER, true);
-    assert!(Arc::ptr_eq(&first, &cache.compile(WEATHER, true)));
-    assert!(!Arc::ptr_eq(&first, &cache.compile(WEATHER, false)));
-    let fault = cache.compile("{", true);
-    assert!(fault.is_err() && Arc::ptr_eq(&fault, &cache.compile("{", true)));
+    let first = cache.compile(WEATHER, FormatChecks::Assert);
+    assert!(Arc::ptr_eq(&first, &cache.compile(WEATHER, FormatChecks::Assert)));
+    assert!(!Arc::ptr_eq(&first, &cache.compile(WEATHER, FormatChecks::Ignore)));
+    let fault = cache.compile("{", FormatChecks::Assert);
+    assert!(fault.is_err() && Arc::ptr_eq(&fault, &cache.compile("{", FormatChecks::Assert)));
 }
 
 #[test]

@@ -181,6 +181,7 @@ mod tests {
     use super::*;
     use crate::{
         policy::Tools,
+        schema::FormatChecks,
         tools::registry::{SchemaCache, ToolSource},
         violation::Checks,
     };
@@ -203,7 +204,7 @@ mod tests {
                 r#"{"type":"object","properties":{"amount":{"type":"number"},"from_currency":{"type":"string","enum":["EUR","USD"]},"to_currency":{"type":"string","enum":["EUR","USD"]}},"required":["amount","from_currency","to_currency"]}"#,
             ),
         ];
-        Registry::build(&tools, &[], &Tools::default(), true, &Checks::default(), &SchemaCache::default()).0
+        Registry::build(&tools, &[], &Tools::default(), FormatChecks::Assert, &Checks::default(), &SchemaCache::default()).0
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::{
     policy::{Tools, Undeclared},
+    schema::FormatChecks,
     tools::registry::{RequestTool, SchemaCache},
 };
 
@@ -21,7 +22,7 @@ fn registry(undeclared: Undeclared) -> Registry {
         tool("shell", None, ToolKind::Custom),
     ];
     let rules = Tools { undeclared, ..Tools::default() };
-    Registry::build(&[], &tools, &rules, true, &Checks::default(), &SchemaCache::default()).0
+    Registry::build(&[], &tools, &rules, FormatChecks::Assert, &Checks::default(), &SchemaCache::default()).0
 }
 
 fn judge(call: &Call, checks: &Checks, cut: Truncation) -> JudgedCall {

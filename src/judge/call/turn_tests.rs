@@ -4,13 +4,15 @@ use super::*;
 use crate::{
     judge::call::Arguments,
     policy::{CallsPolicy, Tools},
+    schema::FormatChecks,
     tools::registry::{RequestTool, SchemaCache, ToolKind},
     violation::Checks,
 };
 
 fn check(names: &[&str], turn: &TurnRules, checks: &Checks) -> TurnVerdict {
     let tool = |name| RequestTool { name, kind: ToolKind::Function, parameters_raw: None, description: None, raw: name };
-    let (registry, _) = Registry::build(&[], &[tool("a"), tool("b")], &Tools::default(), true, checks, &SchemaCache::default());
+    let (registry, _) =
+        Registry::build(&[], &[tool("a"), tool("b")], &Tools::default(), FormatChecks::Assert, checks, &SchemaCache::default());
     let calls: Vec<Call> = names
         .iter()
         .map(|name| Call {

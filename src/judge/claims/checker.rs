@@ -36,6 +36,7 @@ use crate::{
             },
         },
         text::{Evidence, TextRules},
+        text_input::TextInput,
     },
     violation::{Certainty, Code, Severity, Violation},
 };
@@ -123,12 +124,12 @@ impl ProseClaims {
     }
 
     /// Judges what ends at or before `hold`; returns up to where the text may be released.
-    pub fn advance(&mut self, hold: usize, last: bool, rules: &TextRules, evidence: &dyn Evidence) -> usize {
+    pub fn advance(&mut self, hold: usize, input: TextInput, rules: &TextRules, evidence: &dyn Evidence) -> usize {
         if self.on != Some(true) {
             return hold;
         }
         let before = self.found.len();
-        self.claims.advance(hold, last, &self.cited, rules, evidence, &mut self.found);
+        self.claims.advance(hold, input, &self.cited, rules, evidence, &mut self.found);
         for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
             self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
         }
@@ -235,7 +236,7 @@ impl PassageChecker {
     pub fn advance(
         &mut self,
         limit: usize,
-        last: bool,
+        input: TextInput,
         cited: &[(usize, String)],
         rules: &TextRules,
         evidence: &dyn Evidence,
@@ -243,7 +244,7 @@ impl PassageChecker {
     ) {
         loop {
             if self.ready.is_none() {
-                self.ready = self.passages.take(last);
+                self.ready = self.passages.take(input);
             }
             let Some(passage) = self.ready.take_if(|passage| passage.end() <= limit) else { return };
             self.judge(passage, cited, rules, evidence, found);

@@ -9,7 +9,7 @@ use crate::{
         language::{
             fold::{akin, fold, stands_in},
             lexicon::{Lexicon, Word, WordSet},
-            number::Number,
+            number::{Number, Precision},
         },
     },
     violation::{Certainty, Code},
@@ -86,8 +86,8 @@ impl<'s> CheckContext<'s> {
     }
 
     /// Does this number follow from one of its results, or stand anywhere in the conversation?
-    pub fn has_number(&self, number: &Number, near: bool) -> bool {
-        self.sources.iter().any(|source| self.grounds.has_number(number, near, source)) || reckon::lies_between_times(self, number)
+    pub fn has_number(&self, number: &Number, precision: Precision) -> bool {
+        self.sources.iter().any(|source| self.grounds.has_number(number, precision, source)) || reckon::lies_between_times(self, number)
     }
 
     /// The words that begin at or after `place`.

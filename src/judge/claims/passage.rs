@@ -3,6 +3,8 @@
 //! Where a passage ends depends on the text alone, never on how it was cut. A bracket behind a sentence's end belongs to
 //! it: that is where citations stand.
 
+use crate::judge::text_input::TextInput;
+
 /// Bytes of a passage above which it is cut.
 const PASSAGE_BYTES_MAX: usize = 4096;
 /// Bytes beyond that which may tell where a passage ends: whatever else follows isn't looked at, however much is there.
@@ -78,9 +80,9 @@ impl PassageSplitter {
         self.buffer()
     }
 
-    /// The next whole passage. `last`: there is no more text.
-    pub fn take(&mut self, last: bool) -> Option<Passage> {
-        let end = self.end(last)?;
+    /// The next whole passage.
+    pub fn take(&mut self, input: TextInput) -> Option<Passage> {
+        let end = self.end(input)?;
         let text = self.buffer().get(..end)?.to_owned();
         self.from += end;
         if self.from > STRIDE_BYTES && self.from * 2 > self.text.len() {
@@ -101,9 +103,9 @@ impl PassageSplitter {
         if rest.len() <= WINDOW_BYTES { rest } else { rest.get(..rest.floor_char_boundary(WINDOW_BYTES)).unwrap_or_default() }
     }
 
-    fn end(&mut self, last: bool) -> Option<usize> {
+    fn end(&mut self, input: TextInput) -> Option<usize> {
         // What more could come wouldn't be looked at.
-        let last = last || self.text.len() - self.from > WINDOW_BYTES;
+        let input = if self.text.len() - self.from > WINDOW_BYTES { TextInput::Complete } else { input };
         let line_only = self.fence.is_some() || self.is_line();
         while let Some(at) = mark(self.buffer(), self.scanned) {
             let rest = self.buffer().get(at..).unwrap_or_default();
@@ -123,7 +125,7 @@ impl PassageSplitter {
                 // A bracket behind the mark belongs to it: there stands what it cites.
                 let rest = self.buffer().get(after..).unwrap_or_default();
                 let closer = match rest.chars().next() {
-                    None if !last => return None,
+                    None if input.is_partial() => return None,
                     Some('（') => '）',
                     Some('(') => ')',
                     _ => return Some(after),
@@ -131,11 +133,11 @@ impl PassageSplitter {
                 let line = rest.find('\n').unwrap_or(rest.len());
                 return match rest.get(..line).unwrap_or_default().find(closer) {
                     Some(close) => Some(after + close + closer.len_utf8()),
-                    None if line == rest.len() && !last && rest.len() < PASSAGE_BYTES_MAX => None,
+                    None if line == rest.len() && input.is_partial() && rest.len() < PASSAGE_BYTES_MAX => None,
                     None => Some(after),
                 };
             }
-            match self.sentence_end(at, after, last) {
+            match self.sentence_end(at, after, input) {
                 SentenceEnd::Ends(end) => return Some(end),
                 SentenceEnd::GoesOn => self.scanned = after,
                 SentenceEnd::Unknown => return None,
@@ -144,7 +146,7 @@ impl PassageSplitter {
         if self.buffer().len() > PASSAGE_BYTES_MAX {
             return Some(self.buffer().floor_char_boundary(PASSAGE_BYTES_MAX));
         }
-        if !last {
+        if input.is_partial() {
             // What was looked at holds no end; a mark whose meaning isn't known yet returned before.
             self.scanned = self.buffer().len();
             return None;
@@ -153,12 +155,12 @@ impl PassageSplitter {
     }
 
     /// Does the mark at `at` end a sentence, brackets behind it included?
-    fn sentence_end(&self, at: usize, after: usize, last: bool) -> SentenceEnd {
+    fn sentence_end(&self, at: usize, after: usize, input: TextInput) -> SentenceEnd {
         let rest = self.buffer().get(after..).unwrap_or_default();
         let closed = rest.trim_start_matches(['"', '\'', '”', '’', '»', ')', ']', '*', '_', '`', '.', '!', '?']);
         let end = self.buffer().len() - closed.len();
         let Some(next) = closed.chars().next() else {
-            return if last { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
+            return if input.is_complete() { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
         };
         if !next.is_whitespace() {
             return SentenceEnd::GoesOn;
@@ -169,7 +171,7 @@ impl PassageSplitter {
         let beyond = closed.trim_start_matches([' ', '\t', '\u{a0}']);
         let bare = beyond.trim_start_matches(['*', '_', '`', '~']);
         let Some(first) = bare.chars().next() else {
-            return if last { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
+            return if input.is_complete() { SentenceEnd::Ends(end) } else { SentenceEnd::Unknown };
         };
         let point = self.buffer().get(at..after) == Some(".");
         if point && (first.is_lowercase() || first.is_ascii_digit() || self.abbreviates(at)) {
@@ -188,12 +190,12 @@ impl PassageSplitter {
                 let end = open + close + 1;
                 let tail = self.buffer().get(end..).unwrap_or_default();
                 let trimmed = tail.trim_start_matches(['*', '_', '`', '.', ')', ']']);
-                match trimmed.is_empty() && !last {
+                match trimmed.is_empty() && input.is_partial() {
                     true => SentenceEnd::Unknown,
                     false => SentenceEnd::Ends(self.buffer().len() - trimmed.len()),
                 }
             }
-            None if line == bare.len() && !last && bare.len() < PASSAGE_BYTES_MAX => SentenceEnd::Unknown,
+            None if line == bare.len() && input.is_partial() && bare.len() < PASSAGE_BYTES_MAX => SentenceEnd::Unknown,
             None => SentenceEnd::Ends(end),
         }
     }
@@ -282,16 +284,16 @@ mod tests {
         let mut found = Vec::new();
         for c in text.chars() {
             passages.push(c.encode_utf8(&mut [0; 4]));
-            while let Some(passage) = passages.take(false) {
+            while let Some(passage) = passages.take(TextInput::Partial) {
                 found.push((passage.text, passage.kind));
             }
         }
-        while let Some(passage) = passages.take(true) {
+        while let Some(passage) = passages.take(TextInput::Complete) {
             found.push((passage.text, passage.kind));
         }
         let mut whole = PassageSplitter::default();
         whole.push(text);
-        let all: Vec<_> = std::iter::from_fn(|| whole.take(true)).map(|passage| (passage.text, passage.kind)).collect();
+        let all: Vec<_> = std::iter::from_fn(|| whole.take(TextInput::Complete)).map(|passage| (passage.text, passage.kind)).collect();
         assert_eq!(found, all);
         assert_eq!(all.iter().map(|(text, _)| text.as_str()).collect::<String>(), text);
         all

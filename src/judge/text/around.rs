@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::tail::TextWindow;
+use crate::judge::text_input::TextInput;
 
 /// Brackets and marks before an id that count as its own.
 const OPENERS_MAX: usize = 8;
@@ -53,11 +54,18 @@ fn before_blanks(tail: &TextWindow, from: usize, floor: usize) -> usize {
 
 /// Extends a citation's `span`, for removal, by the marks that enclose it directly and the blanks before. `inner`: marks opened inside
 /// `span`; `closed`: marks closed inside it. `None`: the following text isn't known yet.
-pub(super) fn enclosed(tail: &TextWindow, span: Range<usize>, inner: &str, closed: &str, floor: usize, last: bool) -> Option<Range<usize>> {
+pub(super) fn enclosed(
+    tail: &TextWindow,
+    span: Range<usize>,
+    inner: &str,
+    closed: &str,
+    floor: usize,
+    input: TextInput,
+) -> Option<Range<usize>> {
     let Range { mut start, mut end } = span;
     for opener in inner.chars().rev() {
         match tail.after(end) {
-            None if !last => return None,
+            None if input.is_partial() => return None,
             Some(c) if closer(opener) == Some(c) => end += c.len_utf8(),
             Some(_) | None => break,
         }
@@ -71,7 +79,7 @@ pub(super) fn enclosed(tail: &TextWindow, span: Range<usize>, inner: &str, close
     for _ in 0..OPENERS_MAX {
         let Some(open) = tail.before(start).filter(|c| start > floor && closer(*c).is_some()) else { break };
         match tail.after(end) {
-            None if !last => return None,
+            None if input.is_partial() => return None,
             Some(c) if closer(open) == Some(c) => {
                 start -= open.len_utf8();
                 end += c.len_utf8();

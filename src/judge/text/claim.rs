@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::{
     Evidence, ExecutionOrigin, LedgerAnswer, PhraseRule, TextRules,
-    item::{ScannedBlock, ScannedId},
+    item::{Labelling, ScannedBlock, ScannedId},
     object::{self, BlockObject},
     shape,
     tail::TextWindow,
@@ -104,7 +104,7 @@ pub(super) enum CitationVerdict {
 /// Judges an id in the form of an execution ID.
 pub(super) fn judge_id(
     id: &ScannedId,
-    labelled: bool,
+    labelling: Labelling,
     rules: &TextRules,
     evidence: &dyn Evidence,
     known: &HashMap<String, LedgerAnswer>,
@@ -127,7 +127,7 @@ pub(super) fn judge_id(
         };
         return CitationVerdict::Against(citation(rules, ours, &canonical));
     }
-    let quotable = !labelled && !readings(id).into_iter().any(tool_registered);
+    let quotable = labelling == Labelling::Bare && !readings(id).into_iter().any(tool_registered);
     if quotable && (evidence.is_quotation(&id.text) || evidence.is_quotation(&shape::canonical(&id.text))) {
         return CitationVerdict::Quotation;
     }

@@ -5,7 +5,8 @@
 
 use std::ops::Range;
 
-use super::{around, tail::TextWindow};
+use super::{around, item::Labelling, tail::TextWindow};
+use crate::judge::text_input::TextInput;
 
 /// Words and marks before a citation that are looked at.
 const TOKENS_MAX: usize = 20;
@@ -395,18 +396,18 @@ enum AfterCitation {
 }
 
 /// Classifies the text after a citation; `None`: it isn't known yet.
-fn next(tail: &TextWindow, from: usize, last: bool) -> Option<AfterCitation> {
+fn next(tail: &TextWindow, from: usize, input: TextInput) -> Option<AfterCitation> {
     let rest = tail.from(from);
     let rest = rest.get(..rest.floor_char_boundary(BYTES_MAX)).unwrap_or(rest);
     let after = rest.trim_start_matches([' ', '\t', '\u{a0}', '*', '_', '`', '"', '”', '»']);
     let Some(c) = after.chars().next() else {
-        return if last || rest.len() >= BYTES_MAX { Some(AfterCitation::End) } else { None };
+        return if input.is_complete() || rest.len() >= BYTES_MAX { Some(AfterCitation::End) } else { None };
     };
     let end = from + (rest.len() - after.len()) + c.len_utf8();
     Some(match c {
         '\n' | '\r' => AfterCitation::Newline,
         '.' | '!' | '?' | '。' => match after.chars().nth(1) {
-            None if !last => return None,
+            None if input.is_partial() => return None,
             Some(next) if !next.is_whitespace() && c != '。' && !matches!(next, '*' | '_' | ')' | '"') => AfterCitation::Other,
             Some(_) | None => AfterCitation::Stop(end),
         },
@@ -417,13 +418,19 @@ fn next(tail: &TextWindow, from: usize, last: bool) -> Option<AfterCitation> {
     })
 }
 
-/// Span to remove for the citation in `span`, which includes its enclosing marks and the blanks before. `labelled`: a label with a colon or
+/// Span to remove for the citation in `span`, which includes its enclosing marks and the blanks before. Labelled: a label with a colon or
 /// the like belongs to it. `Some(None)`: it stays. `None`: the following text isn't known yet.
-pub(super) fn removal(tail: &TextWindow, span: Range<usize>, labelled: bool, floor: usize, last: bool) -> Option<Option<Range<usize>>> {
+pub(super) fn removal(
+    tail: &TextWindow,
+    span: Range<usize>,
+    labelling: Labelling,
+    floor: usize,
+    input: TextInput,
+) -> Option<Option<Range<usize>>> {
     let whole = tail.slice(span.clone());
     let from = span.start + (whole.len() - whole.trim_start().len());
     let enclosed = whole.trim_start().starts_with(['(', '[', '（', '［', '【', '<', '「']);
-    let next = next(tail, span.end, last)?;
+    let next = next(tail, span.end, input)?;
     let blanks = |at: usize| around::beginning(tail, at, at, true).min(back(tail, at, floor));
     let read = before(tail, from, floor, false);
     let ends = matches!(next, AfterCitation::End | AfterCitation::Newline | AfterCitation::Stop(_));
@@ -432,15 +439,15 @@ pub(super) fn removal(tail: &TextWindow, span: Range<usize>, labelled: bool, flo
     if let Some((at, ClauseToken::Open(_))) = outermost {
         return Some(match next {
             AfterCitation::Close(end) => Some(blanks(at)..end),
-            AfterCitation::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end, last)?),
+            AfterCitation::Comma(end) => Some(at + tail.after(at).map_or(1, char::len_utf8)..past_blanks(tail, end, input)?),
             AfterCitation::End | AfterCitation::Newline | AfterCitation::Stop(_) | AfterCitation::Bar | AfterCitation::Other => None,
         });
     }
     if !read.says_words() {
         return Some(match outermost {
-            None if read.edge != Edge::Other && next == AfterCitation::Other && !labelled && !enclosed => None,
+            None if read.edge != Edge::Other && next == AfterCitation::Other && labelling == Labelling::Bare && !enclosed => None,
             None if read.edge == Edge::Line && ends => Some(line(tail, &read, span, next, floor)),
-            None if read.edge == Edge::Sentence && labelled && ends => Some(sentence(span, next)),
+            None if read.edge == Edge::Sentence && labelling == Labelling::Labelled && ends => Some(sentence(span, next)),
             None => Some(span),
             Some((_, ClauseToken::Mark('|'))) => None,
             Some((_, ClauseToken::Mark(':' | '：' | '\'' | '’'))) => enclosed.then_some(span),
@@ -496,10 +503,10 @@ fn back(tail: &TextWindow, at: usize, floor: usize) -> usize {
 }
 
 /// End of the blanks after `at`; `None`: more may follow.
-fn past_blanks(tail: &TextWindow, at: usize, last: bool) -> Option<usize> {
+fn past_blanks(tail: &TextWindow, at: usize, input: TextInput) -> Option<usize> {
     let rest = tail.from(at);
     let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
-    (last || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
+    (input.is_complete() || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
 }
 
 /// Span of a line with only the citation, from its list item's mark on, with the blanks before.

@@ -7,6 +7,7 @@ use super::{
     fence::{CodeFenceTracker, TextMode},
     tail::TextWindow,
 };
+use crate::judge::text_input::TextInput;
 
 /// Nested elements that are closed.
 const ELEMENTS_MAX: usize = 32;
@@ -64,7 +65,7 @@ pub(super) struct Containers {
 
 impl Containers {
     /// Reads the released text up to `end`.
-    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, end: usize, last: bool) {
+    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, end: usize, input: TextInput) {
         while self.at < end {
             let rest = tail.bytes(self.at..end);
             if self.comment {
@@ -91,7 +92,7 @@ impl Containers {
             let length =
                 if fences.mode(place) == TextMode::Prose || here.first() == Some(&b'\n') { self.read(here, place, fences) } else { 1 };
             // A mark that may go on is read again with what follows.
-            if length >= here.len() && here.first() != Some(&b'\n') && here.len() <= NAME_BYTES_MAX && !last {
+            if length >= here.len() && here.first() != Some(&b'\n') && here.len() <= NAME_BYTES_MAX && input.is_partial() {
                 self.at = place;
                 return;
             }

@@ -2,6 +2,8 @@
 //!
 //! docs/contract.md#what-is-judged-as-a-citation has the table. Only what can't be one of our ids is asked about here.
 
+use crate::judge::text_input::TextInput;
+
 /// Bytes before an id that are looked at.
 pub(super) const BEFORE_BYTES: usize = 400;
 /// Bytes after it that are looked at.
@@ -194,7 +196,7 @@ pub(super) fn asks(asked: &str) -> bool {
 }
 
 /// End of the current sentence, or line, in `after`; `None` if more text is needed.
-pub(super) fn sentence_end(after: &str, last: bool) -> Option<usize> {
+pub(super) fn sentence_end(after: &str, input: TextInput) -> Option<usize> {
     // No more is looked at than counts, and the two characters that tell where it ends.
     let near = after.get(..after.floor_char_boundary(AFTER_BYTES + 8)).unwrap_or(after);
     let end = near
@@ -204,7 +206,7 @@ pub(super) fn sentence_end(after: &str, last: bool) -> Option<usize> {
     match end {
         Some(((at, _), _)) if at <= AFTER_BYTES => Some(at),
         Some(_) => Some(after.floor_char_boundary(AFTER_BYTES)),
-        None if last || after.len() > AFTER_BYTES => Some(after.floor_char_boundary(AFTER_BYTES)),
+        None if input.is_complete() || after.len() > AFTER_BYTES => Some(after.floor_char_boundary(AFTER_BYTES)),
         None => None,
     }
 }
@@ -306,7 +308,13 @@ mod tests {
         assert!(introduces_example("Such a result looks like this:\n```json\n") && !introduces_example("The result:\n"));
         // However much follows, only so much of it is read.
         let long = "a".repeat(8 * AFTER_BYTES);
-        assert_eq!((sentence_end(&long, false), sentence_end(&format!("{long}. "), true)), (Some(AFTER_BYTES), Some(AFTER_BYTES)));
-        assert_eq!((sentence_end("a b", false), sentence_end("a. b", false), sentence_end("a", true)), (None, Some(1), Some(1)));
+        assert_eq!(
+            (sentence_end(&long, TextInput::Partial), sentence_end(&format!("{long}. "), TextInput::Complete)),
+            (Some(AFTER_BYTES), Some(AFTER_BYTES))
+        );
+        assert_eq!(
+            (sentence_end("a b", TextInput::Partial), sentence_end("a. b", TextInput::Partial), sentence_end("a", TextInput::Complete)),
+            (None, Some(1), Some(1))
+        );
     }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::OnceLock;
 
+use crate::judge::text_input::TextInput;
 use unicode_normalization::char::decompose_compatible;
 
 /// Bytes of the longest tag, comment or empty link that is taken for markup; a longer one is text.
@@ -247,28 +248,28 @@ pub(super) enum VisibleSymbol {
 }
 
 /// The first symbol of `rest`, and its bytes. `None`: more text is needed to decide, or there is none.
-pub(super) fn next(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+pub(super) fn next(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let first = rest.chars().next()?;
     match first {
-        '\\' => escape(rest, last),
-        '<' => tag(rest, last),
-        '&' => entity(rest, last),
-        '%' => percent(rest, last),
-        '[' | '!' => empty_link(rest, last),
+        '\\' => escape(rest, input),
+        '<' => tag(rest, input),
+        '&' => entity(rest, input),
+        '%' => percent(rest, input),
+        '[' | '!' => empty_link(rest, input),
         _ => Some((fold(first), first.len_utf8())),
     }
 }
 
 /// `text` without its disguises, as a reader sees it.
 pub(super) fn plain(text: &str) -> String {
-    plain_so_far(text, true)
+    plain_so_far(text, TextInput::Complete)
 }
 
-/// Like [`plain`]; unless `last`, without a symbol at the end that more text is needed for.
-pub(super) fn plain_so_far(text: &str, last: bool) -> String {
+/// Like [`plain`]; if the input is partial, without a symbol at the end that more text is needed for.
+pub(super) fn plain_so_far(text: &str, input: TextInput) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((symbol, length)) = next(rest, last) {
+    while let Some((symbol, length)) = next(rest, input) {
         match symbol {
             VisibleSymbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
             VisibleSymbol::Blank(c) | VisibleSymbol::Other(c) => seen.push(c),
@@ -349,16 +350,16 @@ fn is_invisible(point: u32) -> bool {
         | 0xfeff | 0xffa0 | 0xfff0..=0xfffb | 0x1_bca0..=0x1_bca3 | 0x1_d173..=0x1_d17a | 0xe_0000..=0xe_0fff)
 }
 
-fn escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn escape(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let slashes = rest.bytes().take(BACKSLASHES_MAX).take_while(|b| *b == b'\\').count();
     let after = rest.as_bytes().get(slashes).copied();
     let itself = Some((VisibleSymbol::Other('\\'), 1));
     match after {
-        None if !last && slashes < BACKSLASHES_MAX => None,
+        None if input.is_partial() && slashes < BACKSLASHES_MAX => None,
         None => itself,
         Some(byte @ (b'_' | b'-')) => Some((VisibleSymbol::Word(FoldedLetters::one(byte)), slashes + 1)),
         Some(_) if slashes > 1 => itself,
-        Some(b'u') => unicode_escape(rest, last),
+        Some(b'u') => unicode_escape(rest, input),
         Some(b'n' | b'r') => Some((VisibleSymbol::Blank('\n'), 2)),
         Some(b't') => Some((VisibleSymbol::Blank('\t'), 2)),
         Some(byte) if byte.is_ascii_punctuation() => Some((VisibleSymbol::Other(char::from(byte)), 2)),
@@ -367,7 +368,7 @@ fn escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
 }
 
 /// Reads `\u005f`, and surrogate pairs of two such escapes.
-fn unicode_escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn unicode_escape(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let itself = Some((VisibleSymbol::Other('\\'), 1));
     let unit = |at: usize| -> Result<u32, bool> {
         let digits = rest.as_bytes().get(at..).unwrap_or_default();
@@ -379,14 +380,14 @@ fn unicode_escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     };
     let first = match unit(2) {
         Ok(first) => first,
-        Err(true) if !last => return None,
+        Err(true) if input.is_partial() => return None,
         Err(_) => return itself,
     };
     if !(0xd800..0xdc00).contains(&first) {
         return Some((char::from_u32(first).map_or(VisibleSymbol::Other('\u{fffd}'), fold), 6));
     }
     let second = rest.get(6..).unwrap_or_default();
-    if !last && second.len() < 2 && "\\u".starts_with(second) {
+    if input.is_partial() && second.len() < 2 && "\\u".starts_with(second) {
         return None;
     }
     match (second.starts_with("\\u"), unit(8)) {
@@ -394,15 +395,15 @@ fn unicode_escape(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
             let point = 0x1_0000 + ((first - 0xd800) << 10) + (second - 0xdc00);
             Some((char::from_u32(point).map_or(VisibleSymbol::Other('\u{fffd}'), fold), 12))
         }
-        (true, Err(true)) if !last => None,
+        (true, Err(true)) if input.is_partial() => None,
         (_, _) => Some((VisibleSymbol::Other('\u{fffd}'), 6)),
     }
 }
 
-fn tag(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn tag(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let itself = Some((VisibleSymbol::Other('<'), 1));
     let window = rest.get(..rest.floor_char_boundary(TAG_BYTES_MAX)).unwrap_or(rest);
-    let more = !last && rest.len() < TAG_BYTES_MAX;
+    let more = input.is_partial() && rest.len() < TAG_BYTES_MAX;
     let closed = |symbol: VisibleSymbol, end: Option<usize>| match end {
         Some(length) => Some((symbol, length)),
         None if more => None,
@@ -479,40 +480,40 @@ fn tag_end(attributes: &str) -> TagEnd {
 }
 
 /// Reads `[](…)`, `[][…]`, `![](…)`: links without words are invisible.
-fn empty_link(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn empty_link(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let first = rest.chars().next().unwrap_or('[');
     let itself = Some((VisibleSymbol::Other(first), 1));
     let bang = usize::from(first == '!');
     let body = rest.get(bang..).unwrap_or_default();
     let at = 1;
     if !body.starts_with('[') {
-        return if body.is_empty() && !last { None } else { itself };
+        return if body.is_empty() && input.is_partial() { None } else { itself };
     }
     let close = match (body.as_bytes().get(at), body.as_bytes().get(at + 1)) {
         (Some(b']'), Some(b'(')) => b')',
         (Some(b']'), Some(b'[')) => b']',
-        (None, _) | (Some(b']'), None) if !last => return None,
+        (None, _) | (Some(b']'), None) if input.is_partial() => return None,
         (_, _) => return itself,
     };
     let window = body.as_bytes().get(at + 2..body.len().min(TAG_BYTES_MAX)).unwrap_or_default();
     match memchr::memchr2(close, b'\n', window) {
         Some(end) if window.get(end) == Some(&close) => Some((VisibleSymbol::Invisible, bang + at + 2 + end + 1)),
-        None if !last && body.len() < TAG_BYTES_MAX => None,
+        None if input.is_partial() && body.len() < TAG_BYTES_MAX => None,
         Some(_) | None => itself,
     }
 }
 
-fn entity(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn entity(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let itself = Some((VisibleSymbol::Other('&'), 1));
     let body = rest.get(1..).unwrap_or_default();
-    let Some(number) = body.strip_prefix('#') else { return named_entity(body, last) };
+    let Some(number) = body.strip_prefix('#') else { return named_entity(body, input) };
     let (digits, radix) = match number.strip_prefix(['x', 'X']) {
         Some(digits) => (digits, 16),
         None => (number, 10),
     };
     let count = digits.bytes().take(ENTITY_DIGITS_MAX).take_while(|byte| char::from(*byte).is_digit(radix)).count();
     let ended = match digits.as_bytes().get(count) {
-        None if !last && count < ENTITY_DIGITS_MAX => return None,
+        None if input.is_partial() && count < ENTITY_DIGITS_MAX => return None,
         Some(b';') => 1,
         // Browsers read `&#95x` too.
         Some(_) | None => 0,
@@ -525,10 +526,10 @@ fn entity(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     Some((point.and_then(char::from_u32).map_or(VisibleSymbol::Other('\u{fffd}'), fold), length))
 }
 
-fn named_entity(body: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn named_entity(body: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let length = body.bytes().take_while(u8::is_ascii_alphanumeric).count();
     let (name, after) = body.split_at(length);
-    if after.is_empty() && !last && ENTITIES.iter().any(|(known, ..)| known.starts_with(name)) {
+    if after.is_empty() && input.is_partial() && ENTITIES.iter().any(|(known, ..)| known.starts_with(name)) {
         return None;
     }
     if after.starts_with(';')
@@ -538,16 +539,16 @@ fn named_entity(body: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
     }
     let bare = ENTITIES.iter().find(|(known, _, bare)| *bare && name.starts_with(known));
     match bare {
-        Some((known, ..)) if after.is_empty() && !last && known.len() == length => None,
+        Some((known, ..)) if after.is_empty() && input.is_partial() && known.len() == length => None,
         Some((known, c, _)) => Some((fold(*c), known.len() + 1)),
         None => Some((VisibleSymbol::Other('&'), 1)),
     }
 }
 
-fn percent(rest: &str, last: bool) -> Option<(VisibleSymbol, usize)> {
+fn percent(rest: &str, input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let digit = |at: usize| rest.as_bytes().get(at).map(|byte| char::from(*byte).to_digit(16));
     let (high, low) = match (digit(1), digit(2)) {
-        (None, _) | (Some(Some(_)), None) if !last => return None,
+        (None, _) | (Some(Some(_)), None) if input.is_partial() => return None,
         (Some(Some(high)), Some(Some(low))) => (high, low),
         (_, _) => return Some((VisibleSymbol::Other('%'), 1)),
     };

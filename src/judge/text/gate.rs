@@ -15,7 +15,7 @@ use super::{
     container::Containers,
     explain,
     fence::{CodeFenceTracker, TextMode},
-    item::{Kind, ScannedId, ScannedItem, ScannedLabel},
+    item::{Kind, Labelling, ScannedId, ScannedItem, ScannedLabel},
     shape,
     tail::TextWindow,
 };
@@ -30,6 +30,7 @@ use crate::{
             start::BareCallScanner,
             written::{self, CallMarkerScanner},
         },
+        text_input::TextInput,
     },
     violation::{Code, Violation},
 };
@@ -75,7 +76,7 @@ pub struct TextGate {
     prose: ProseClaims,
     pending: BTreeMap<Key, ScannedItem>,
     found: Vec<ScannedItem>,
-    last: bool,
+    input: TextInput,
     /// End of the last finding that was judged.
     floor: usize,
     /// Span of the last whole block that was judged.
@@ -130,7 +131,7 @@ impl TextGate {
 
     /// Ends the text. May be called again after [`Self::answer`].
     pub fn finish(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
-        self.last = true;
+        self.input = TextInput::Complete;
         self.advance(rules, evidence)
     }
 
@@ -182,7 +183,7 @@ impl TextGate {
         let closing = || {
             // What stands at the very end goes on no further.
             let mut containers = self.containers.clone();
-            containers.advance(&self.tail, &self.fences, self.cleared, true);
+            containers.advance(&self.tail, &self.fences, self.cleared, TextInput::Complete);
             containers.closing(&self.tail, &self.fences, self.cleared)
         };
         self.closing.clone().unwrap_or_else(closing)
@@ -195,16 +196,16 @@ impl TextGate {
 
     fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);
-        self.runs.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
+        self.runs.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
         if !rules.json_only {
-            self.blocks.advance(&self.tail, &self.fences, rules, self.last, &mut self.found);
+            self.blocks.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
         }
-        self.lines.advance(&self.tail, rules, self.last, &mut self.found);
+        self.lines.advance(&self.tail, rules, self.input, &mut self.found);
         let marked = rules.has_tools && !rules.json_only;
         if marked {
-            self.marks.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
-            self.starts.advance(&self.tail, &self.fences, rules, evidence, self.last, &mut self.found);
-            self.records.advance(&self.tail, &self.fences, evidence, self.last, &mut self.found);
+            self.marks.advance(&self.tail, &self.fences, evidence, self.input, &mut self.found);
+            self.starts.advance(&self.tail, &self.fences, rules, evidence, self.input, &mut self.found);
+            self.records.advance(&self.tail, &self.fences, evidence, self.input, &mut self.found);
         }
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
@@ -216,7 +217,7 @@ impl TextGate {
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);
         }
-        let hold = self.prose.advance(hold, self.last, rules, evidence);
+        let hold = self.prose.advance(hold, self.input, rules, evidence);
         self.clear(hold, rules);
         match waits {
             true => GateProgress::Need(std::mem::take(&mut self.asked)),
@@ -229,7 +230,7 @@ impl TextGate {
         while let Some((key, item)) = self.pending.pop_first() {
             // In the line that may open a fence: what blocks there, blocks from the fence's marks on if it does.
             let opens = self.fences.opening().is_some_and(|marks| item.span.start >= marks);
-            if !self.last && (opens || item.span.start >= hold || item.span.end > self.runs.hold()) {
+            if self.input.is_partial() && (opens || item.span.start >= hold || item.span.end > self.runs.hold()) {
                 self.pending.insert(key, item);
                 return false;
             }
@@ -254,7 +255,7 @@ impl TextGate {
         let mut asked: HashSet<String> = self.asked.iter().cloned().collect();
         for item in self.pending.values() {
             if let Kind::Id(id) = &item.kind
-                && let CitationVerdict::Ask(further) = claim::judge_id(id, true, rules, evidence, &self.known)
+                && let CitationVerdict::Ask(further) = claim::judge_id(id, Labelling::Labelled, rules, evidence, &self.known)
                 && asked.insert(further.clone())
             {
                 self.asked.push(further);
@@ -328,8 +329,9 @@ impl TextGate {
             }
             Kind::Label(label) => return self.judge_label(&item.span, label, rules, evidence),
             Kind::Id(id) => {
-                let labelled = self.value.start < item.span.end && item.span.start < self.value.end;
-                return self.judge_citation(&item.span, id, None, labelled, rules, evidence);
+                let in_value = self.value.start < item.span.end && item.span.start < self.value.end;
+                let labelling = if in_value { Labelling::Labelled } else { Labelling::Bare };
+                return self.judge_citation(&item.span, id, None, labelling, rules, evidence);
             }
         }
         FindingStep::Done
@@ -341,7 +343,7 @@ impl TextGate {
         let inner = self.pending.range(..(label.value.end, 0, 0)).find(|(_, item)| inside(item)).map(|(key, item)| (*key, item.clone()));
         if let Some((key, ScannedItem { span: place, kind: Kind::Id(id) })) = inner {
             let whole = span.start..span.end.max(place.end);
-            let step = self.judge_citation(&whole, &id, Some(label), true, rules, evidence);
+            let step = self.judge_citation(&whole, &id, Some(label), Labelling::Labelled, rules, evidence);
             if matches!(step, FindingStep::Done) {
                 self.value = label.value.clone();
                 self.pending.remove(&key);
@@ -375,7 +377,7 @@ impl TextGate {
 
     /// True if the id in `span` is explained rather than claimed. `None`: the following text isn't known yet.
     fn explains(&self, span: &Range<usize>, evidence: &dyn Evidence) -> Option<bool> {
-        let end = explain::sentence_end(self.tail.from(span.end), self.last)?;
+        let end = explain::sentence_end(self.tail.from(span.end), self.input)?;
         let before = self.tail.slice(self.tail.boundary(span.start.saturating_sub(explain::BEFORE_BYTES))..span.start);
         let (own, after) = (self.tail.slice(span.clone()), self.tail.slice(span.end..span.end + end));
         Some(explain::explains(before, own, after, false) || evidence.asks_about_ids() && explain::explains(before, own, after, true))
@@ -392,21 +394,23 @@ impl TextGate {
         span: &Range<usize>,
         id: &ScannedId,
         label: Option<&ScannedLabel>,
-        labelled: bool,
+        labelling: Labelling,
         rules: &TextRules,
         evidence: &dyn Evidence,
     ) -> FindingStep {
-        match claim::judge_id(id, labelled, rules, evidence, &self.known) {
+        match claim::judge_id(id, labelling, rules, evidence, &self.known) {
             CitationVerdict::Quotation => {}
             // One that can't have been issued may be an example; under a label it is judged all the same.
             CitationVerdict::Against(_)
-                if !labelled && !shape::is_possible(&id.text, rules.now_ms) && !self.is_presented(span, rules, evidence) =>
+                if labelling == Labelling::Bare
+                    && !shape::is_possible(&id.text, rules.now_ms)
+                    && !self.is_presented(span, rules, evidence) =>
             {
                 match self.explains(span, evidence) {
                     None => return FindingStep::Wait,
                     Some(true) => {}
                     Some(false) => {
-                        if let CitationVerdict::Against(violation) = claim::judge_id(id, labelled, rules, evidence, &self.known) {
+                        if let CitationVerdict::Against(violation) = claim::judge_id(id, labelling, rules, evidence, &self.known) {
                             self.record(span.clone(), violation, rules);
                         }
                     }
@@ -430,16 +434,22 @@ impl TextGate {
                     // `_id_`: the underscores before it are markup, and so are as many behind it.
                     for _ in 0..before {
                         match self.tail.after(span.end) {
-                            None if !self.last => return FindingStep::Wait,
+                            None if self.input.is_partial() => return FindingStep::Wait,
                             Some('_') => span.end += 1,
                             Some(_) | None => break,
                         }
                     }
                     let (inner, closed) = label.map_or(("", ""), |label| (label.openers.as_str(), label.closers.as_str()));
-                    let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.last) else {
+                    let Some(removal) = around::enclosed(&self.tail, span.clone(), inner, closed, self.floor, self.input) else {
                         return FindingStep::Wait;
                     };
-                    let Some(removal) = clause::removal(&self.tail, removal, label.is_some(), self.floor, self.last) else {
+                    let Some(removal) = clause::removal(
+                        &self.tail,
+                        removal,
+                        label.map_or(Labelling::Bare, |_| Labelling::Labelled),
+                        self.floor,
+                        self.input,
+                    ) else {
                         return FindingStep::Wait;
                     };
                     if let Some(removal) = removal {
@@ -465,8 +475,8 @@ impl TextGate {
         let rest = self.tail.slice(place..self.tail.boundary(end));
         let rest = rest.trim_start_matches(|c: char| c.is_whitespace() || matches!(c, ')' | ']' | ';' | ',' | '>'));
         match rest.as_bytes() {
-            [] => (self.last || end < self.tail.end()).then_some(true),
-            [b'`' | b'~'] | [b'`' | b'~', b'`' | b'~'] if !self.last => None,
+            [] => (self.input.is_complete() || end < self.tail.end()).then_some(true),
+            [b'`' | b'~'] | [b'`' | b'~', b'`' | b'~'] if self.input.is_partial() => None,
             [first, ..] => Some(matches!(first, b'`' | b'~')),
         }
     }
@@ -491,7 +501,7 @@ impl TextGate {
 
     /// Clears the text before `hold`, except the marks directly before a possible finding.
     fn clear(&mut self, hold: usize, rules: &TextRules) {
-        let done = self.last && self.pending.is_empty();
+        let done = self.input.is_complete() && self.pending.is_empty();
         let hold = self.fences.opening().map_or(hold, |marks| marks.min(hold));
         let place = if done { self.tail.end() } else { self.held(hold, self.floor.min(hold), rules) };
         if done || !rules.hold_all {
@@ -501,7 +511,7 @@ impl TextGate {
             let room = VIOLATIONS_MAX.saturating_sub(self.violations.len());
             self.violations.extend(self.prose.found().take(room));
         }
-        self.containers.advance(&self.tail, &self.fences, self.cleared, done);
+        self.containers.advance(&self.tail, &self.fences, self.cleared, if done { TextInput::Complete } else { TextInput::Partial });
         if self.closing.is_none() && self.blocked().is_some_and(|blocked| self.cleared >= blocked) {
             self.closing = Some(self.closing());
         }

@@ -29,6 +29,15 @@ pub(super) struct ScannedLabel {
     pub closers: String,
 }
 
+/// Presence of a label at an id.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Labelling {
+    /// The id stands alone.
+    Bare,
+    /// A label says what it is.
+    Labelled,
+}
+
 /// A `{…}` of members.
 #[derive(Clone, Debug)]
 pub(super) struct ScannedBlock {

@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use crate::judge::text_input::TextInput;
+
 /// Bytes of the longest tool name.
 pub(super) const TOOL_BYTES_MAX: usize = 128;
 /// Digits of the milliseconds.
@@ -17,15 +19,15 @@ pub(super) const ID_BYTES_MAX: usize = TOOL_BYTES_MAX + ENDING_BYTES;
 /// Bytes of the shortest id.
 pub(super) const ID_BYTES_MIN: usize = 1 + ENDING_BYTES;
 
-/// Finds ids in a run of letters, digits, `_` and `-`, each once, without overlaps. Returns the end of the last one. `closed`: the run ends
-/// here; otherwise anything that its end doesn't decide is left out.
-pub(super) fn find(run: &[u8], closed: bool, mut found: impl FnMut(Range<usize>)) -> usize {
+/// Finds ids in a run of letters, digits, `_` and `-`, each once, without overlaps. Returns the end of the last one. If the run may
+/// go on, anything that its end doesn't decide is left out.
+pub(super) fn find(run: &[u8], input: TextInput, mut found: impl FnMut(Range<usize>)) -> usize {
     let mut floor = 0;
     let mut segment = 0;
     let mut digits = None;
     for at in 0..=run.len() {
         let byte = run.get(at).copied();
-        if byte.is_some_and(|byte| byte.is_ascii_alphanumeric()) || (byte.is_none() && !closed) {
+        if byte.is_some_and(|byte| byte.is_ascii_alphanumeric()) || (byte.is_none() && input.is_partial()) {
             continue;
         }
         let part = run.get(segment..at).unwrap_or_default();
@@ -54,7 +56,7 @@ pub(super) fn find_apart(text: &[u8], mut found: impl FnMut(Range<usize>)) {
     let mut start = 0;
     for run in text.split(|byte| !(byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))) {
         if run.len() >= ID_BYTES_MIN {
-            find(run, true, |span| found(start + span.start..start + span.end));
+            find(run, TextInput::Complete, |span| found(start + span.start..start + span.end));
         }
         start += run.len() + 1;
     }
@@ -75,7 +77,7 @@ pub(super) fn is_id(text: &str) -> bool {
     let word = text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     let mut whole = false;
     word && text.len() <= ID_BYTES_MAX && {
-        find(text.as_bytes(), true, |span| whole |= span == (0..text.len()));
+        find(text.as_bytes(), TextInput::Complete, |span| whole |= span == (0..text.len()));
         whole
     }
 }

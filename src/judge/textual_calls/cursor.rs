@@ -17,6 +17,22 @@ pub type ParseResult<T> = Result<T, ParseStop>;
 /// Bytes of the longest name of a tool or parameter.
 const WORD_BYTES_MAX: usize = 128;
 
+/// Certainty that a call stands at a place, from the text before it.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CallCertainty {
+    /// Only the name of a known tool shows that it is a call.
+    Possible,
+    /// The text before it shows that it is a call: a wrapper, or another call.
+    Certain,
+}
+
+impl CallCertainty {
+    /// True if the text before shows that it is a call.
+    pub const fn is_certain(self) -> bool {
+        matches!(self, Self::Certain)
+    }
+}
+
 /// Cursor over the rest of a text.
 pub(super) struct Cursor<'t> {
     rest: &'t str,
@@ -45,11 +61,11 @@ impl<'t> Cursor<'t> {
         (self.known)(tool)
     }
 
-    /// True if a call of a tool of that name may be meant. `wrapped`: the text before it shows that it is a call.
-    pub fn names(&self, tool: &str, wrapped: bool) -> bool {
+    /// True if a call of a tool of that name may be meant.
+    pub fn names(&self, tool: &str, certainty: CallCertainty) -> bool {
         let surely = match self.names {
             ToolFilter::Known => false,
-            ToolFilter::Wrapped => wrapped,
+            ToolFilter::Wrapped => certainty.is_certain(),
             ToolFilter::Any => true,
         };
         self.knows(tool) || surely && is_name(tool)
@@ -120,10 +136,10 @@ impl<'t> Cursor<'t> {
         Ok(word)
     }
 
-    /// Consumes the name of a tool. `surely`: the text before it shows that it is one, known or not.
-    pub fn tool(&mut self, surely: bool) -> ParseResult<String> {
+    /// Consumes the name of a tool. It may be unknown if a call is certain.
+    pub fn tool(&mut self, certainty: CallCertainty) -> ParseResult<String> {
         let word = self.word()?;
-        if self.knows(word) || surely && self.names(word, true) { Ok(word.to_owned()) } else { Err(ParseStop::No) }
+        if self.knows(word) || certainty.is_certain() && self.names(word, certainty) { Ok(word.to_owned()) } else { Err(ParseStop::No) }
     }
 
     /// Consumes a JSON string.

@@ -14,8 +14,11 @@ mod python;
 use bytes::Bytes;
 
 pub use self::cursor::ParseStop;
-use self::cursor::{Cursor, ParseResult};
-use crate::wire::json::{Document, Value};
+use self::cursor::{CallCertainty, Cursor, ParseResult};
+use crate::{
+    judge::text_input::TextInput,
+    wire::json::{Document, Value},
+};
 
 /// Calls of one text.
 const CALLS_MAX: usize = 32;
@@ -154,12 +157,12 @@ pub enum FenceMode {
     Wrapper,
 }
 
-/// Parses a whole text. `known`: is a tool of that name known? `last`: no more text follows.
-pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: ToolFilter, fences: FenceMode, last: bool) -> TextualParse {
+/// Parses a whole text. `known`: is a tool of that name known?
+pub fn read(text: &str, known: &dyn Fn(&str) -> bool, names: ToolFilter, fences: FenceMode, input: TextInput) -> TextualParse {
     let mut cursor = Cursor::new(text, known, names);
-    match message(&mut cursor, fences, last) {
+    match message(&mut cursor, fences, input) {
         Ok(calls) => TextualParse::Calls(calls),
-        Err(ParseStop::More) if !last => TextualParse::More,
+        Err(ParseStop::More) if input.is_partial() => TextualParse::More,
         Err(ParseStop::More | ParseStop::No) => TextualParse::Nothing,
     }
 }
@@ -178,12 +181,12 @@ pub fn begins_mark(text: &str) -> bool {
 ///
 /// # Errors
 /// [`ParseStop`] if it isn't a call, or more text is needed to decide.
-pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: bool) -> ParseResult<(String, &'t str)> {
+pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, input: TextInput) -> ParseResult<(String, &'t str)> {
     let mut cursor = Cursor::new(text, known, ToolFilter::Known);
     let mut calls = Vec::new();
     let read = match text.starts_with('[') {
-        true => cursor.python_list(false, &mut calls, last),
-        false => named(&mut cursor, false).map(|call| calls.push(call)),
+        true => cursor.python_list(CallCertainty::Possible, &mut calls, input),
+        false => named(&mut cursor, CallCertainty::Possible).map(|call| calls.push(call)),
     };
     match (read, calls.into_iter().next()) {
         (Ok(()), Some(call)) => {
@@ -191,27 +194,27 @@ pub(super) fn at_line<'t>(text: &'t str, known: &'t dyn Fn(&str) -> bool, last: 
             // Whether what may follow is there yet makes no difference.
             Ok((call.tool, written.trim_end_matches("</function>").trim_end_matches("```").trim_end()))
         }
-        (Err(ParseStop::More), _) if !last => Err(ParseStop::More),
+        (Err(ParseStop::More), _) if input.is_partial() => Err(ParseStop::More),
         _ => Err(ParseStop::No),
     }
 }
 
-fn message(cursor: &mut Cursor<'_>, fences: FenceMode, last: bool) -> ParseResult<Vec<TextualCall>> {
+fn message(cursor: &mut Cursor<'_>, fences: FenceMode, input: TextInput) -> ParseResult<Vec<TextualCall>> {
     cursor.skip(char::is_whitespace);
     if fences == FenceMode::Wrapper && cursor.rest().starts_with('`') {
-        return fenced(cursor, last);
+        return fenced(cursor, input);
     }
-    let (mut calls, mut wrapped) = (Vec::new(), false);
+    let (mut calls, mut certainty) = (Vec::new(), CallCertainty::Possible);
     loop {
         cursor.skip(|c| c.is_whitespace() || matches!(c, ';' | ','));
         if cursor.rest().is_empty() {
-            return if last && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
+            return if input.is_complete() && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
         }
         if cursor.any(&WRAPPERS)? {
-            wrapped = true;
+            certainty = CallCertainty::Certain;
             continue;
         }
-        item(cursor, wrapped, last, &mut calls)?;
+        item(cursor, certainty, input, &mut calls)?;
         if calls.len() > CALLS_MAX {
             return Err(ParseStop::No);
         }
@@ -219,12 +222,12 @@ fn message(cursor: &mut Cursor<'_>, fences: FenceMode, last: bool) -> ParseResul
 }
 
 /// Parses calls in code fences with nothing around them.
-fn fenced(cursor: &mut Cursor<'_>, last: bool) -> ParseResult<Vec<TextualCall>> {
+fn fenced(cursor: &mut Cursor<'_>, input: TextInput) -> ParseResult<Vec<TextualCall>> {
     let mut calls = Vec::new();
     loop {
         cursor.skip(char::is_whitespace);
         if cursor.rest().is_empty() {
-            return if last && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
+            return if input.is_complete() && !calls.is_empty() { Ok(calls) } else { Err(ParseStop::More) };
         }
         let code = fence_begins(cursor)?;
         let before = calls.len();
@@ -232,12 +235,12 @@ fn fenced(cursor: &mut Cursor<'_>, last: bool) -> ParseResult<Vec<TextualCall>> 
             cursor.skip(|c| c.is_whitespace() || matches!(c, ';' | ','));
             match cursor.rest().chars().next() {
                 // Some forget the fence's end.
-                None if last && calls.len() > before => return Ok(calls),
+                None if input.is_complete() && calls.len() > before => return Ok(calls),
                 None => return Err(ParseStop::More),
                 Some('`') => break,
-                Some('{' | '[') => item(cursor, false, false, &mut calls)?,
+                Some('{' | '[') => item(cursor, CallCertainty::Possible, TextInput::Partial, &mut calls)?,
                 Some('<') if cursor.any(&WRAPPERS)? => {}
-                Some('<') => item(cursor, true, false, &mut calls)?,
+                Some('<') => item(cursor, CallCertainty::Certain, TextInput::Partial, &mut calls)?,
                 Some(_) if code => calls.push(cursor.python_statement()?),
                 Some(_) => return Err(ParseStop::No),
             }
@@ -265,15 +268,15 @@ fn fence_begins(cursor: &mut Cursor<'_>) -> ParseResult<bool> {
     }
 }
 
-fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
+fn item(cursor: &mut Cursor<'_>, certainty: CallCertainty, input: TextInput, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
     match cursor.rest().chars().next() {
-        Some('{') => objects(cursor, wrapped, calls),
+        Some('{') => objects(cursor, certainty, calls),
         Some('[') => {
             let inner = cursor.rest().get(1..).unwrap_or_default().trim_start();
             match inner.chars().next() {
                 None => Err(ParseStop::More),
-                Some('{') => objects(cursor, wrapped, calls),
-                Some(_) => cursor.python_list(wrapped, calls, last),
+                Some('{') => objects(cursor, certainty, calls),
+                Some(_) => cursor.python_list(certainty, calls, input),
             }
         }
         Some('<') => {
@@ -286,7 +289,7 @@ fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<Text
             Err(ParseStop::No)
         }
         Some(_) => {
-            calls.push(named(cursor, wrapped)?);
+            calls.push(named(cursor, certainty)?);
             Ok(())
         }
         None => Err(ParseStop::More),
@@ -294,15 +297,15 @@ fn item(cursor: &mut Cursor<'_>, wrapped: bool, last: bool, calls: &mut Vec<Text
 }
 
 /// Parses a call that is an object, or a list of such.
-fn objects(cursor: &mut Cursor<'_>, wrapped: bool, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
-    begins_call(cursor, wrapped)?;
+fn objects(cursor: &mut Cursor<'_>, certainty: CallCertainty, calls: &mut Vec<TextualCall>) -> ParseResult<()> {
+    begins_call(cursor, certainty)?;
     let raw = cursor.balanced()?;
     let document = Document::parse(Bytes::copy_from_slice(raw.as_bytes())).map_err(|_| ParseStop::No)?;
-    of_value(document.root(), cursor, wrapped, HOLDING_MAX, calls).ok_or(ParseStop::No)
+    of_value(document.root(), cursor, certainty, HOLDING_MAX, calls).ok_or(ParseStop::No)
 }
 
 /// Checks that the members so far are those of a call, and that a name among them may be a tool's.
-fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> ParseResult<()> {
+fn begins_call(cursor: &Cursor<'_>, certainty: CallCertainty) -> ParseResult<()> {
     let inner = cursor.rest().trim_start_matches(['[', ' ', '\n', '\r', '\t']);
     let Some(inner) = inner.strip_prefix('{') else { return if inner.is_empty() { Err(ParseStop::More) } else { Err(ParseStop::No) } };
     let mut inner = cursor.at(inner);
@@ -324,7 +327,7 @@ fn begins_call(cursor: &Cursor<'_>, wrapped: bool) -> ParseResult<()> {
                 let Some((name, _)) = inner.rest().split_once('"') else {
                     return Err(if inner.may_name(inner.rest()) { ParseStop::More } else { ParseStop::No });
                 };
-                if !inner.names(bare(name), wrapped) {
+                if !inner.names(bare(name), certainty) {
                     return Err(ParseStop::No);
                 }
                 inner.advance(name.len() + 1);
@@ -354,13 +357,13 @@ fn members() -> impl Iterator<Item = &'static str> {
 }
 
 /// INVARIANT: `depth` bounds the recursion.
-fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, calls: &mut Vec<TextualCall>) -> Option<()> {
+fn of_value(value: Value<'_>, cursor: &Cursor<'_>, certainty: CallCertainty, depth: usize, calls: &mut Vec<TextualCall>) -> Option<()> {
     let depth = depth.checked_sub(1)?;
     if value.is_array() {
         value.items().next()?;
         return value.items().try_for_each(|element| {
             (calls.len() <= CALLS_MAX).then_some(())?;
-            of_value(element, cursor, wrapped, depth, calls)
+            of_value(element, cursor, certainty, depth, calls)
         });
     }
     let odd = value.duplicate_name().is_some() || value.members().any(|member| members().all(|own| *member.name() != *own));
@@ -369,12 +372,12 @@ fn of_value(value: Value<'_>, cursor: &Cursor<'_>, wrapped: bool, depth: usize, 
     }
     let held = CALLS.iter().find_map(|name| value.get(name).filter(|held| held.is_object() || held.is_array()));
     match held {
-        Some(held) => of_value(held, cursor, true, depth, calls),
-        None => of_object(value, cursor, wrapped).map(|call| calls.push(call)),
+        Some(held) => of_value(held, cursor, CallCertainty::Certain, depth, calls),
+        None => of_object(value, cursor, certainty).map(|call| calls.push(call)),
     }
 }
 
-fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<TextualCall> {
+fn of_object(object: Value<'_>, cursor: &Cursor<'_>, certainty: CallCertainty) -> Option<TextualCall> {
     let mut names = NAMES.iter().filter_map(|name| object.get(name)?.text());
     let (name, None) = (names.next()?, names.next()) else { return None };
     let tool = bare(&name).to_owned();
@@ -388,9 +391,9 @@ fn of_object(object: Value<'_>, cursor: &Cursor<'_>, wrapped: bool) -> Option<Te
     } else {
         let text = arguments.text()?;
         // Of an unknown tool a text could be anything.
-        (known || wrapped || text.trim_start().starts_with('{')).then(|| text.into_owned())?
+        (known || certainty.is_certain() || text.trim_start().starts_with('{')).then(|| text.into_owned())?
     };
-    cursor.names(&tool, wrapped).then_some(TextualCall { tool, arguments: TextualArguments::Json(json) })
+    cursor.names(&tool, certainty).then_some(TextualCall { tool, arguments: TextualArguments::Json(json) })
 }
 
 /// The tool's name without the prefixes that some models write.
@@ -401,7 +404,7 @@ fn bare(name: &str) -> &str {
 /// Parses `<function=f>…` and the like. Some models leave out the `>` before an object.
 fn tagged(cursor: &mut Cursor<'_>, tags: &WrapperTags) -> ParseResult<TextualCall> {
     cursor.skip(|c| c == '"');
-    let tool = cursor.tool(true)?;
+    let tool = cursor.tool(CallCertainty::Certain)?;
     cursor.skip(|c| c == '"');
     if !cursor.token(">")? && !cursor.rest().starts_with('{') {
         return Err(if cursor.rest().is_empty() { ParseStop::More } else { ParseStop::No });
@@ -433,16 +436,16 @@ fn values(cursor: &mut Cursor<'_>, tags: &WrapperTags) -> ParseResult<Vec<(Strin
     }
 }
 
-/// Parses a name followed by its arguments. `wrapped`: a wrapper stands before it; else the object must follow directly.
-fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> ParseResult<TextualCall> {
+/// Parses a name followed by its arguments. Unless a call is certain, the object must follow directly.
+fn named(cursor: &mut Cursor<'_>, certainty: CallCertainty) -> ParseResult<TextualCall> {
     let prefixed = cursor.any(&PREFIXES)?;
-    let wrapped = wrapped || prefixed;
-    let tool = cursor.tool(wrapped)?;
-    if wrapped {
+    let certainty = if prefixed { CallCertainty::Certain } else { certainty };
+    let tool = cursor.tool(certainty)?;
+    if certainty.is_certain() {
         joints(cursor)?;
     }
     let mut pairs = Vec::new();
-    while wrapped && cursor.token("<arg_key>")? {
+    while certainty.is_certain() && cursor.token("<arg_key>")? {
         let name = cursor.until("</arg_key>")?.trim().to_owned();
         cursor.skip(char::is_whitespace);
         cursor.need("<arg_value>")?;
@@ -456,8 +459,8 @@ fn named(cursor: &mut Cursor<'_>, wrapped: bool) -> ParseResult<TextualCall> {
             TextualArguments::Json(cursor.balanced()?.to_owned())
         }
         // One without parameters.
-        Some('<') if wrapped && cursor.rest().starts_with("</tool_call>") => TextualArguments::Json("{}".to_owned()),
-        Some('<') if wrapped && "</tool_call>".starts_with(cursor.rest()) => return Err(ParseStop::More),
+        Some('<') if certainty.is_certain() && cursor.rest().starts_with("</tool_call>") => TextualArguments::Json("{}".to_owned()),
+        Some('<') if certainty.is_certain() && "</tool_call>".starts_with(cursor.rest()) => return Err(ParseStop::More),
         None => return Err(ParseStop::More),
         Some(_) => return Err(ParseStop::No),
     };

@@ -2,30 +2,30 @@
 
 use super::{
     TextualArguments, TextualCall,
-    cursor::{Cursor, ParseResult, ParseStop},
+    cursor::{CallCertainty, Cursor, ParseResult, ParseStop},
 };
-use crate::wire::json::string::quote;
+use crate::{judge::text_input::TextInput, wire::json::string::quote};
 
 /// Levels of nesting of lists and dictionaries.
 const DEPTH_MAX: usize = 16;
 
 impl Cursor<'_> {
     /// Consumes a list of calls. A list followed by an address in parentheses is a link, not calls.
-    pub(super) fn python_list(&mut self, wrapped: bool, calls: &mut Vec<TextualCall>, last: bool) -> ParseResult<()> {
+    pub(super) fn python_list(&mut self, certainty: CallCertainty, calls: &mut Vec<TextualCall>, input: TextInput) -> ParseResult<()> {
         self.need("[")?;
-        let mut surely = wrapped;
+        let mut certainty = certainty;
         loop {
             self.skip(char::is_whitespace);
-            calls.push(self.python_call(surely)?);
+            calls.push(self.python_call(certainty)?);
             // Behind one of a known tool the others are calls too.
-            surely = true;
+            certainty = CallCertainty::Certain;
             self.skip(char::is_whitespace);
             if self.token(",")? {
                 continue;
             }
             self.need("]")?;
             return match self.rest().chars().next() {
-                None if !last => Err(ParseStop::More),
+                None if input.is_partial() => Err(ParseStop::More),
                 Some('(') => Err(ParseStop::No),
                 None | Some(_) => Ok(()),
             };
@@ -37,7 +37,7 @@ impl Cursor<'_> {
         let prints = self.token("print(")?;
         self.skip(char::is_whitespace);
         let prefixed = self.any(&["default_api.", "functions.", "tools."])?;
-        let call = self.python_call(prefixed)?;
+        let call = self.python_call(if prefixed { CallCertainty::Certain } else { CallCertainty::Possible })?;
         self.skip(char::is_whitespace);
         if prints {
             self.need(")")?;
@@ -45,8 +45,8 @@ impl Cursor<'_> {
         Ok(call)
     }
 
-    fn python_call(&mut self, surely: bool) -> ParseResult<TextualCall> {
-        let tool = self.tool(surely)?;
+    fn python_call(&mut self, certainty: CallCertainty) -> ParseResult<TextualCall> {
+        let tool = self.tool(certainty)?;
         self.need("(")?;
         let mut members = Vec::new();
         loop {

@@ -62,10 +62,17 @@ fn every_family() {
         ("<|START_ACTION|>[{\"tool_call_id\":0,\"tool_name\":\"f\",\"parameters\":{\"a\":1}}]<|END_ACTION|>", object()),
         ("<|action_start|> <|plugin|>\n{\"name\": \"f\", \"parameters\": {\"a\":1}}<|action_end|>", object()),
     ] {
-        let TextualParse::Calls(calls) = read(text, &known, ToolFilter::Known, FenceMode::Code, true) else { panic!("{text}") };
+        let TextualParse::Calls(calls) = read(text, &known, ToolFilter::Known, FenceMode::Code, TextInput::Complete) else {
+            panic!("{text}")
+        };
         assert_eq!(calls.iter().map(|call| call.arguments.clone()).collect::<Vec<_>>(), expected, "{text}");
         for (at, _) in text.char_indices() {
-            assert_eq!(read(&text[..at], &known, ToolFilter::Known, FenceMode::Code, false), TextualParse::More, "{}", &text[..at]);
+            assert_eq!(
+                read(&text[..at], &known, ToolFilter::Known, FenceMode::Code, TextInput::Partial),
+                TextualParse::More,
+                "{}",
+                &text[..at]
+            );
         }
     }
 }
@@ -87,10 +94,10 @@ fn what_is_no_call_is_soon_known_to_be_none() {
         ("```json\n{\"name\":\"f\"", 1),
         ("<tool_call>{\"name\":\"f\",\"arguments\":{}}</tool_call> This is how", 56),
     ] {
-        let first =
-            (1..=text.len()).find(|at| read(&text[..*at], &known, ToolFilter::Known, FenceMode::Code, false) == TextualParse::Nothing);
+        let first = (1..=text.len())
+            .find(|at| read(&text[..*at], &known, ToolFilter::Known, FenceMode::Code, TextInput::Partial) == TextualParse::Nothing);
         assert!(first.is_some_and(|first| first <= from), "{text}: {first:?}");
-        assert_eq!(read(text, &known, ToolFilter::Known, FenceMode::Code, true), TextualParse::Nothing, "{text}");
+        assert_eq!(read(text, &known, ToolFilter::Known, FenceMode::Code, TextInput::Complete), TextualParse::Nothing, "{text}");
     }
     for text in [
         "{\"name\":\"f\",\"state\":\"up\"}",
@@ -100,30 +107,30 @@ fn what_is_no_call_is_soon_known_to_be_none() {
         "",
         "[f(a=g())]",
     ] {
-        assert_eq!(read(text, &known, ToolFilter::Known, FenceMode::Code, true), TextualParse::Nothing, "{text}");
+        assert_eq!(read(text, &known, ToolFilter::Known, FenceMode::Code, TextInput::Complete), TextualParse::Nothing, "{text}");
     }
 }
 
 #[test]
 fn a_fence_around_all_of_it() {
     let whole = "```json\n[{\"name\": \"f\", \"arguments\": {\"a\": 1}}]\n```\n";
-    let read = |text: &str, last| read(text, &known, ToolFilter::Known, FenceMode::Wrapper, last);
-    assert!(matches!(read(whole, true), TextualParse::Calls(calls) if calls.len() == 1));
-    assert_eq!(read(whole, false), TextualParse::More);
+    let read = |text: &str, input| read(text, &known, ToolFilter::Known, FenceMode::Wrapper, input);
+    assert!(matches!(read(whole, TextInput::Complete), TextualParse::Calls(calls) if calls.len() == 1));
+    assert_eq!(read(whole, TextInput::Partial), TextualParse::More);
     for text in ["```json\n{\"a\": 1}\n```", &format!("{whole}So you call it."), "```python\nf()\n```", "`f`"] {
-        assert_eq!(read(text, true), TextualParse::Nothing, "{text}");
+        assert_eq!(read(text, TextInput::Complete), TextualParse::Nothing, "{text}");
     }
 }
 
 #[test]
 fn how_a_line_begins() {
-    let at = |text: &str, last| at_line(text, &known, last).map(|(tool, written)| format!("{tool} {written}"));
-    assert_eq!(at("[f(a=1)] and more", false), Ok("f [f(a=1)]".to_owned()));
-    assert_eq!(at("f{\"a\":1}</function>", false), Ok("f f{\"a\":1}".to_owned()));
-    assert_eq!(at("[f(a=1)]", false), Err(ParseStop::More));
-    assert_eq!(at("[f(a=1)]", true), Ok("f [f(a=1)]".to_owned()));
+    let at = |text: &str, input| at_line(text, &known, input).map(|(tool, written)| format!("{tool} {written}"));
+    assert_eq!(at("[f(a=1)] and more", TextInput::Partial), Ok("f [f(a=1)]".to_owned()));
+    assert_eq!(at("f{\"a\":1}</function>", TextInput::Partial), Ok("f f{\"a\":1}".to_owned()));
+    assert_eq!(at("[f(a=1)]", TextInput::Partial), Err(ParseStop::More));
+    assert_eq!(at("[f(a=1)]", TextInput::Complete), Ok("f [f(a=1)]".to_owned()));
     for text in ["[f(a=1)](x)", "[f](x)", "f {\"a\":1}", "f{ a }", "Well", "f: {\"a\":1}"] {
-        assert_eq!(at(text, true), Err(ParseStop::No), "{text}");
+        assert_eq!(at(text, TextInput::Complete), Err(ParseStop::No), "{text}");
     }
 }
 
@@ -158,13 +165,13 @@ fn objects_that_are_calls() {
         ("<function=hammer>{\"a\":1}</function>", "hammer"),
         ("[f(a=1), hammer(b=2)]", "f"),
     ] {
-        let read = |text: &str, last| read(text, &known, ToolFilter::Any, FenceMode::Wrapper, last);
-        let TextualParse::Calls(calls) = read(text, true) else { panic!("{text}") };
+        let read = |text: &str, input| read(text, &known, ToolFilter::Any, FenceMode::Wrapper, input);
+        let TextualParse::Calls(calls) = read(text, TextInput::Complete) else { panic!("{text}") };
         assert_eq!(calls[0].tool, tool, "{text}");
         let TextualArguments::Json(arguments) = &calls[0].arguments else { panic!("{text}") };
         assert_eq!(arguments.replace(' ', ""), r#"{"a":1}"#, "{text}");
         for (at, _) in text.char_indices() {
-            assert_eq!(read(&text[..at], false), TextualParse::More, "{}", &text[..at]);
+            assert_eq!(read(&text[..at], TextInput::Partial), TextualParse::More, "{}", &text[..at]);
         }
     }
 }
@@ -186,11 +193,18 @@ fn what_only_looks_like_a_call_of_an_unknown_tool() {
         "```json\n{\"name\": \"hammer\", \"arguments\": {}}\n```\nThat is how.",
         "[[[[[[[[{\"name\": \"hammer\", \"arguments\": {}}]]]]]]]]",
     ] {
-        assert_eq!(read(text, &known, ToolFilter::Any, FenceMode::Wrapper, true), TextualParse::Nothing, "{text}");
+        assert_eq!(read(text, &known, ToolFilter::Any, FenceMode::Wrapper, TextInput::Complete), TextualParse::Nothing, "{text}");
     }
     let bare = r#"{"name": "hammer", "arguments": {}}"#;
-    assert_eq!(read(bare, &known, ToolFilter::Wrapped, FenceMode::Wrapper, true), TextualParse::Nothing);
-    assert!(matches!(read(&format!("<tool_call>{bare}"), &known, ToolFilter::Wrapped, FenceMode::Wrapper, true), TextualParse::Calls(_)));
+    assert_eq!(read(bare, &known, ToolFilter::Wrapped, FenceMode::Wrapper, TextInput::Complete), TextualParse::Nothing);
+    assert!(matches!(
+        read(&format!("<tool_call>{bare}"), &known, ToolFilter::Wrapped, FenceMode::Wrapper, TextInput::Complete),
+        TextualParse::Calls(_)
+    ));
     let early = r#"{"name": "Anna Berg"#;
-    assert_eq!(read(early, &known, ToolFilter::Any, FenceMode::Wrapper, false), TextualParse::Nothing, "known before the name ends");
+    assert_eq!(
+        read(early, &known, ToolFilter::Any, FenceMode::Wrapper, TextInput::Partial),
+        TextualParse::Nothing,
+        "known before the name ends"
+    );
 }

@@ -16,9 +16,12 @@ use aho_corasick::AhoCorasick;
 
 use super::ShownResult;
 use crate::{
-    judge::claims::{
-        language::fold::{fold, name_words},
-        passage::{Kind, PassageSplitter},
+    judge::{
+        claims::{
+            language::fold::{fold, name_words},
+            passage::{Kind, PassageSplitter},
+        },
+        text_input::TextInput,
     },
     violation::{Certainty, Code, Violation},
 };
@@ -53,7 +56,7 @@ pub fn is_undecided(answer: &str, results: &[ShownResult<'_>], asked: &str, foun
     let mut passages = PassageSplitter::default();
     passages.push(answer);
     let mut fresh = true;
-    while let Some(passage) = passages.take(true) {
+    while let Some(passage) = passages.take(TextInput::Complete) {
         match passage.kind {
             Kind::Blank => fresh = true,
             Kind::Code | Kind::Heading => {}

@@ -13,7 +13,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use tokio::time::Instant;
 
 use crate::{
-    cassette::{player::PlaybackSpeed, recorder::RecordingHandle},
+    cassette::{capture::BodyEnd, player::PlaybackSpeed, recorder::RecordingHandle},
     proxy::upstream::pool::LiveBody,
 };
 
@@ -163,8 +163,8 @@ impl AnswerBody {
         let Some((tape, attempt)) = &self.tape else { return };
         match next {
             Ok(Some(bytes)) => tape.piece(*attempt, bytes.clone()),
-            Ok(None) => tape.end(*attempt, true),
-            Err(_) => tape.end(*attempt, false),
+            Ok(None) => tape.end(*attempt, BodyEnd::Complete),
+            Err(_) => tape.end(*attempt, BodyEnd::Truncated),
         }
     }
 }

@@ -82,6 +82,7 @@ mod tests {
     use super::*;
     use crate::{
         policy::Tools,
+        schema::FormatChecks,
         tools::registry::{RequestTool, SchemaCache},
         violation::Checks,
     };
@@ -90,7 +91,7 @@ mod tests {
         let tool =
             |(name, kind): &(&'static str, ToolKind)| RequestTool { name, kind: *kind, parameters_raw: None, description: None, raw: "" };
         let tools: Vec<_> = names.iter().map(tool).collect();
-        Registry::build(&[], &tools, &Tools::default(), true, &Checks::default(), &SchemaCache::default()).0
+        Registry::build(&[], &tools, &Tools::default(), FormatChecks::Assert, &Checks::default(), &SchemaCache::default()).0
     }
 
     #[test]
@@ -155,7 +156,7 @@ mod tests {
         ] {
             let named: String = required.trim_matches(['[', ']']).split(',').map(|name| format!("{name}:{{}},")).collect();
             let schema = format!("{{\"type\":\"object\",\"properties\":{{{named}{others}}},\"required\":{required}}}");
-            let schema = Schema::compile(&schema, true).unwrap();
+            let schema = Schema::compile(&schema, FormatChecks::Assert).unwrap();
             let given: Map<String, Value> = serde_json::from_str(given).unwrap();
             assert_eq!(parameter(&schema, &given), meant, "{required} {given:?}");
         }

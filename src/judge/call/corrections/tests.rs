@@ -7,6 +7,7 @@ use super::*;
 use crate::{
     judge::call::{Arguments, Call, CallKind, CallRules, CallVerdict, JudgedCall, Truncation, judge_call},
     policy::{CallsPolicy, Tools},
+    schema::FormatChecks,
     tools::registry::{Registry, RequestTool, SchemaCache, ToolKind},
     violation::Checks,
 };
@@ -22,7 +23,7 @@ const LIST: &str = r#"{"type":"object","properties":{"path":{"type":"string"}}}"
 fn registry() -> Registry {
     let tool = |name, schema| RequestTool { name, kind: ToolKind::Function, parameters_raw: Some(schema), description: None, raw: "" };
     let tools = [tool("book_room", BOOK), tool("search", OPEN), tool("list_files", LIST)];
-    Registry::build(&[], &tools, &Tools::default(), true, &Checks::default(), &SchemaCache::default()).0
+    Registry::build(&[], &tools, &Tools::default(), FormatChecks::Assert, &Checks::default(), &SchemaCache::default()).0
 }
 
 fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Truncation) -> JudgedCall {

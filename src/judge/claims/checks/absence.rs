@@ -28,11 +28,20 @@ pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !lexicon.may_be_absent(scene.text()) {
         return None;
     }
-    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, false));
-    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, true)))
+    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, AbsenceClaim::Kind));
+    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, AbsenceClaim::Item)))
 }
 
-fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, one: bool) -> Option<ClaimFinding> {
+/// Object of a claim of absence.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum AbsenceClaim {
+    /// All things of a kind: `there are no orders`.
+    Kind,
+    /// One thing: `the order wasn't found`.
+    Item,
+}
+
+fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: AbsenceClaim) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let whole = captures.get(0)?;
     let noun_at = captures.name("noun");
@@ -64,7 +73,7 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, one: bool) ->
         return None;
     }
     let every = !scene.sources.is_empty()
-        && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, one, before));
+        && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, claim, before));
     every.then(|| ClaimFinding {
         rule: "absence",
         code: Code::FalseAbsence,
@@ -76,7 +85,7 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, one: bool) ->
 }
 
 /// Does the result have what is said not to be there?
-fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], one: bool, before: bool) -> bool {
+fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], claim: AbsenceClaim, before: bool) -> bool {
     let lexicon = scene.lexicon;
     let facts = source.facts();
     let sure = |things: &MatchedLists<'_>| match scene.bond {
@@ -86,7 +95,7 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], o
         CitationScope::Near | CitationScope::Implied => things.fit >= MatchConfidence::Generic,
     };
     // `nothing was found`, `the list is empty`
-    let bare = noun.is_empty() || before && !one;
+    let bare = noun.is_empty() || before && claim == AbsenceClaim::Kind;
     let generic = [lexicon.generic.iter().min().cloned().unwrap_or_default()];
     let words = if bare { &generic[..] } else { noun };
     // More than one word is a noun with an adjective, which narrows it.
@@ -108,7 +117,7 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], o
         Scalar::Flag(true) => false,
     });
     let named = noun.last().is_some_and(|word| names_thing(word, source.nouns(), lexicon));
-    one && named && !denied && scene.bond >= CitationScope::Introduced
+    claim == AbsenceClaim::Item && named && !denied && scene.bond >= CitationScope::Introduced
 }
 
 /// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.

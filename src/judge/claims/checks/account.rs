@@ -204,7 +204,8 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     // What the call asked for may be said again; something more must be told.
-    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, false)) || !scene.plain.dates.dates.is_empty();
+    let foreign =
+        scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact)) || !scene.plain.dates.dates.is_empty();
     let names = foreign_names(scene).next().is_some();
     let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
@@ -284,9 +285,9 @@ impl Specific<'_> {
         match self {
             Self::Number(number) => {
                 let small = number.whole().is_some_and(|whole| whole <= 20 && facts.counts().contains(&whole));
-                evidence::fits(number, false, &facts.numbers)
+                evidence::fits(number, number::Precision::Exact, &facts.numbers)
                     || small
-                    || number.whole().is_none_or(|whole| whole > 20) && evidence::follows(number, false, facts)
+                    || number.whole().is_none_or(|whole| whole > 20) && evidence::follows(number, number::Precision::Exact, facts)
             }
             Self::Count(count) => facts.counts().contains(count) || facts.numbers.contains(&(*count as f64)),
             Self::Date(date) => facts.dates.dates.iter().any(|other| date.agrees(other)),
@@ -1205,7 +1206,7 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || !scene.plain.numbers.iter().all(|number| {
             number.whole() == Some(0)
                 || scene.grounds.said_numbers_have(number.readings().next().map_or(0.0, |reading| reading.value))
-                || scene.has_number(number, false)
+                || scene.has_number(number, number::Precision::Exact)
         })
     {
         return None;
@@ -1391,11 +1392,9 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
             })
         };
         let counted = || {
-            scene
-                .plain
-                .numbers
-                .iter()
-                .any(|number| number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, false))
+            scene.plain.numbers.iter().any(|number| {
+                number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, number::Precision::Exact)
+            })
         };
         const OTHER: &[&str] = &[
             "es",
@@ -1630,7 +1629,7 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let numbers = &scene.plain.numbers;
     let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
     let [percent] = percents.as_slice() else { return None };
-    let told = scene.sources.iter().any(|source| evidence::fits(percent, false, &source.facts().numbers));
+    let told = scene.sources.iter().any(|source| evidence::fits(percent, number::Precision::Exact, &source.facts().numbers));
     if told || scene.grounds.said_numbers_have(percent.readings().next()?.value) {
         return None;
     }
@@ -1767,8 +1766,9 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
         let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
         let value = leaf.value.number()?;
-        let own = evidence::fits(number, false, &[value.abs()]);
-        let anywhere = evidence::fits(number, false, &facts.numbers) || reckons && scene.has_number(number, false);
+        let own = evidence::fits(number, number::Precision::Exact, &[value.abs()]);
+        let anywhere = evidence::fits(number, number::Precision::Exact, &facts.numbers)
+            || reckons && scene.has_number(number, number::Precision::Exact);
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
         // In cents, in percent.
         let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));

@@ -6,7 +6,7 @@ use crate::judge::claims::{
     evidence::{derive, equals, fits, follows},
     language::{
         date, lexicon,
-        number::{Interpretation, Number},
+        number::{Interpretation, Number, Precision},
         unit::{self, Unit},
     },
 };
@@ -19,12 +19,12 @@ const RECKONED_OF: usize = 6;
 const MINUTE: f64 = 60.0;
 
 /// Does `number` stand on a result, with what is beside it?
-pub fn stands(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+pub fn stands(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     is_date(scene, number)
-        || begins_a_range(scene, number, near)
+        || begins_a_range(scene, number, precision)
         || is_of_duration(scene, number)
-        || is_reckoned(scene, number, near)
-        || is_scaled(scene, number, near)
+        || is_reckoned(scene, number, precision)
+        || is_scaled(scene, number, precision)
         || is_ratio(scene, number)
 }
 
@@ -33,7 +33,7 @@ fn is_ratio(scene: &CheckContext<'_>, number: &Number) -> bool {
     let after = scene.text().get(number.end..).unwrap_or_default().trim_start();
     let times = ["times", "x", "×", "mal", "fois", "veces", "volte", "vezes", "keer", "-fold", "fold", "to 1", ": 1", ":1"];
     let said = times.iter().any(|times| after.to_lowercase().starts_with(times));
-    said && scene.sources.iter().any(|source| equals(number, true, &source.facts().derived().ratios))
+    said && scene.sources.iter().any(|source| equals(number, Precision::Approximate, &source.facts().derived().ratios))
 }
 
 /// Words by which a value is told for more or less than the result has it for, and by how much.
@@ -81,14 +81,14 @@ const SCALES: &[(&str, &[f64])] = &[
 ];
 
 /// Is it a value of the result for half of it, a dozen, a month instead of a year, as the passage or the question says?
-fn is_scaled(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let asked = lexicon::words(&scene.grounds.asked);
     let words = || scene.plain.words.iter().chain(&asked);
     let factors = SCALES.iter().filter(|(name, _)| words().any(|word| word.lower == *name || word.lower.strip_suffix('s') == Some(name)));
     factors.flat_map(|(_, factors)| factors.iter()).any(|factor| {
         let scaled = |reading: Interpretation| Interpretation { value: reading.value / factor, step: reading.step / factor };
         let other = Number { readings: number.readings.map(|reading| reading.map(scaled)), ..number.clone() };
-        scene.sources.iter().any(|source| fits(&other, near, &source.facts().numbers) || follows(&other, near, source.facts()))
+        scene.sources.iter().any(|source| fits(&other, precision, &source.facts().numbers) || follows(&other, precision, source.facts()))
     })
 }
 
@@ -110,14 +110,14 @@ fn is_date(scene: &CheckContext<'_>, number: &Number) -> bool {
 }
 
 /// The first number of a range has the unit of the second: `36–52 °F`.
-fn begins_a_range(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+fn begins_a_range(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let next = scene.plain.numbers.iter().find(|next| next.span.start >= number.end);
     let Some(next) = next.filter(|next| number.unit.is_none() && !number.percent && (next.unit.is_some() || next.percent)) else {
         return false;
     };
     let gap = scene.text().get(number.end..next.span.start).unwrap_or_default().trim();
     let range = matches!(gap, "-" | "–" | "—" | "/" | "to" | "and" | "bis" | "und" | "a" | "y" | "à" | "et" | "e");
-    range && scene.has_number(&Number { unit: next.unit, percent: next.percent, ..number.clone() }, near)
+    range && scene.has_number(&Number { unit: next.unit, percent: next.percent, ..number.clone() }, precision)
 }
 
 /// `1 h 23 min 45 s` is one amount.
@@ -140,7 +140,7 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Interpretation { value: total / smallest, step: step * 2.0 };
     let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
-    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, false)
+    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact)
 }
 
 /// The seconds of one of its unit; `m` is taken for minutes, as what is beside it must be a time too.
@@ -155,13 +155,13 @@ fn of_seconds(time: &Unit, seconds: f64) -> Option<&'static Unit> {
 }
 
 /// Sum, difference or product of two numbers of the passage that stand on a result, or one of them with a percentage.
-fn is_reckoned(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+fn is_reckoned(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let numbers = &scene.plain.numbers;
     if numbers.len() > NUMBERS_MAX {
         return false;
     }
     let other = |other: &&Number| other.span != number.span && !other.ordinal && other.whole().is_none_or(|whole| whole > 2);
-    let known = numbers.iter().filter(other).filter(|other| scene.has_number(other, false));
+    let known = numbers.iter().filter(other).filter(|other| scene.has_number(other, Precision::Exact));
     let known: Vec<(f64, bool)> =
         known.filter_map(|known| Some((known.readings().next()?.value, known.percent))).take(RECKONED_OF).collect();
     let mut made = Vec::new();
@@ -176,7 +176,7 @@ fn is_reckoned(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
             }
         }
     }
-    equals(number, near, &made)
+    equals(number, precision, &made)
 }
 
 #[cfg(test)]

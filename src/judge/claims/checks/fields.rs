@@ -15,7 +15,7 @@ use crate::{
             date,
             fold::{fold, key, name_words},
             lenient_json::LenientNode,
-            number::numbers,
+            number::{Precision, numbers},
         },
     },
     violation::Code,
@@ -73,7 +73,7 @@ pub fn line(name: &str, value: &str, source: &ToolResult, grounds: &EvidenceInde
     let said = numbers(value);
     let ([number], Some(_)) = (said.as_slice(), leaf.value.number()) else { return None };
     // Whatever the line says besides, its number must be one of the result's.
-    let stands = grounds.has_number(number, false, source);
+    let stands = grounds.has_number(number, Precision::Exact, source);
     if !stands {
         check.wrong(Code::ClaimMismatch, name, value.to_owned(), leaf.value.shown());
     }
@@ -234,7 +234,7 @@ impl FieldChecker<'_> {
         }
         let mut real: Vec<f64> = in_real.iter().flat_map(|number| number.readings().map(|reading| reading.value)).collect();
         real.sort_by(f64::total_cmp);
-        in_said.iter().all(|number| fits(number, false, &real))
+        in_said.iter().all(|number| fits(number, Precision::Exact, &real))
     }
 
     /// Does the value of a field that the result doesn't name stand anywhere?
@@ -245,9 +245,9 @@ impl FieldChecker<'_> {
                 let shown = value.shown();
                 let said = numbers(&shown);
                 let counted = || self.facts.counts().iter().any(|count| value.number() == Some(*count as f64));
-                said.iter()
-                    .all(|number| number.whole().is_some_and(|whole| whole <= 2) || self.grounds.has_number(number, false, self.source))
-                    || counted()
+                said.iter().all(|number| {
+                    number.whole().is_some_and(|whole| whole <= 2) || self.grounds.has_number(number, Precision::Exact, self.source)
+                }) || counted()
             }
             Scalar::Text(text) => {
                 let said = numbers(text);
@@ -256,7 +256,7 @@ impl FieldChecker<'_> {
                 words
                     || said.is_empty()
                     || said.len() > 2
-                    || said.iter().all(|number| self.grounds.has_number(number, false, self.source))
+                    || said.iter().all(|number| self.grounds.has_number(number, Precision::Exact, self.source))
                     || !date::dates(text).dates.is_empty()
             }
         }
@@ -272,7 +272,7 @@ fn derives(value: &Scalar, of: &[&NamedValue]) -> bool {
     found.extend(shares);
     let shown = value.shown();
     let numbers = numbers(&shown);
-    !numbers.is_empty() && column.len() > 1 && numbers.iter().all(|number| evidence::equals(number, false, &found))
+    !numbers.is_empty() && column.len() > 1 && numbers.iter().all(|number| evidence::equals(number, Precision::Exact, &found))
 }
 
 /// Placeholders in templates.

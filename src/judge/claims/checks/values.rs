@@ -7,7 +7,13 @@ use crate::{
         checks::compound_numbers::stands,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
-        language::{cues, date, fold::fold, lexicon::Word, number::Number, url},
+        language::{
+            cues, date,
+            fold::fold,
+            lexicon::Word,
+            number::{Number, Precision},
+            url,
+        },
         passage::Kind,
     },
     violation::{Certainty, Code},
@@ -84,12 +90,12 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 
 /// The numbers of a passage that stand, and those that don't.
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
-    let (mut known, mut open): (Vec<f64>, Vec<(&Number, bool)>) = (Vec::new(), Vec::new());
+    let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
         let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
-        let near = is_near(scene, number);
-        if !(taken || is_common(number) || stands_alone(scene, number, near)) {
-            open.push((number, near));
+        let precision = precision_of(scene, number);
+        if !(taken || is_common(number) || stands_alone(scene, number, precision)) {
+            open.push((number, precision));
         } else if !taken {
             known.extend(number.readings().map(|reading| reading.value));
         }
@@ -100,7 +106,8 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known);
-        let is_made = |(number, near): &&(&Number, bool)| may_be(number) && all.make(number, *near, cues::role(scene.plain, number));
+        let is_made =
+            |(number, precision): &&(&Number, Precision)| may_be(number) && all.make(number, *precision, cues::role(scene.plain, number));
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
@@ -109,24 +116,29 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     (known, open.into_iter().map(|(number, _)| number).collect())
 }
 
-/// Is a number said to be not exact?
-fn is_near(scene: &CheckContext<'_>, number: &Number) -> bool {
+/// Precision with which a passage states a number.
+fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
-    before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'))
+    let hedged = before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'));
+    if hedged { Precision::Approximate } else { Precision::Exact }
 }
 
 /// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
-fn stands_alone(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
     let reckons = cues::reckons(scene.plain);
     let has = || {
-        let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, near, source));
-        if reckons { scene.has_number(number, near) } else { plain() || reckon::lies_between_times(scene, number) }
+        let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
+        if reckons { scene.has_number(number, precision) } else { plain() || reckon::lies_between_times(scene, number) }
     };
-    bound || has() || stands(scene, number, near) || reckon::was_told(scene, number, near) || reckon::is_of_another_kind(scene, number)
+    bound
+        || has()
+        || stands(scene, number, precision)
+        || reckon::was_told(scene, number, precision)
+        || reckon::is_of_another_kind(scene, number)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

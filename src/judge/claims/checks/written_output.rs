@@ -209,6 +209,7 @@ fn is_name(text: &str, abilities: &ToolCapabilities) -> bool {
 mod tests {
     use super::*;
     use crate::judge::claims::{evidence::tool_capabilities::ToolCapability, passage::PassageSplitter};
+    use crate::judge::text_input::TextInput;
 
     #[test]
     fn outputs_that_nothing_gave() {
@@ -233,7 +234,8 @@ mod tests {
             };
             let (mut passages, mut output) = (PassageSplitter::default(), WrittenOutput::default());
             passages.push(text);
-            let found = std::iter::from_fn(|| passages.take(true)).filter_map(|passage| output.take(&passage, &abilities)).count();
+            let found =
+                std::iter::from_fn(|| passages.take(TextInput::Complete)).filter_map(|passage| output.take(&passage, &abilities)).count();
             assert_eq!(found > 0, wrong, "{text}");
         }
     }

@@ -27,7 +27,7 @@ use crate::judge::{
             date::{self, Dates},
             fold::{fold, stands_in},
             lexicon,
-            number::{Interpretation, Number, numbers},
+            number::{Interpretation, Number, Precision, numbers},
             tool_names::tool_nouns,
             unit, url,
         },
@@ -205,29 +205,29 @@ impl EvidenceIndex {
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
-    pub fn has_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
-        self.has_plain_number(number, near, source) || self.makes_number(number, near, source)
+    pub fn has_number(&self, number: &Number, precision: Precision, source: &ToolResult) -> bool {
+        self.has_plain_number(number, precision, source) || self.makes_number(number, precision, source)
     }
 
     /// Does `number` stand in the conversation, or is it one that the result may be said to have without any reckoning?
-    pub fn has_plain_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
+    pub fn has_plain_number(&self, number: &Number, precision: Precision, source: &ToolResult) -> bool {
         let facts = source.facts();
-        fits(number, near, &facts.numbers)
-            || fits(number, near, self.numbers())
-            || equals(number, near, &facts.derived().plain)
-            || self.in_minor_units(number, near, source)
+        fits(number, precision, &facts.numbers)
+            || fits(number, precision, self.numbers())
+            || equals(number, precision, &facts.derived().plain)
+            || self.in_minor_units(number, precision, source)
     }
 
     /// Does `number` follow from what `source` and the question say?
-    fn makes_number(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
+    fn makes_number(&self, number: &Number, precision: Precision, source: &ToolResult) -> bool {
         let facts = source.facts();
-        follows(number, near, facts)
-            || equals(number, near, self.reckoned(source))
-            || self.few().any(|other| follows(number, near, other.facts()))
+        follows(number, precision, facts)
+            || equals(number, precision, self.reckoned(source))
+            || self.few().any(|other| follows(number, precision, other.facts()))
     }
 
     /// Is it an amount that the result has in cents: `$49.99` of 4999?
-    fn in_minor_units(&self, number: &Number, near: bool, source: &ToolResult) -> bool {
+    fn in_minor_units(&self, number: &Number, precision: Precision, source: &ToolResult) -> bool {
         let cents = |reading: Interpretation| Interpretation { value: reading.value * 100.0, step: 1.0 };
         let [Some(reading), None] = number.readings else { return false };
         if number.percent || !(reading.step - 0.01).abs().lt(&1e-9) && reading.value.fract() != 0.0 {
@@ -237,7 +237,7 @@ impl EvidenceIndex {
             source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
         let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
         let said = || ["cent", "minor", "amount", "price", "total"].iter().any(|word| source.folded().contains(word));
-        whole && said() && (fits(&minor, near, &source.facts().numbers) || follows(&minor, near, source.facts()))
+        whole && said() && (fits(&minor, precision, &source.facts().numbers) || follows(&minor, precision, source.facts()))
     }
 
     /// The numbers of all results and of all that was said, sorted.
@@ -418,9 +418,9 @@ impl EvidenceIndex {
 }
 
 /// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?
-pub fn fits(number: &Number, near: bool, known: &[f64]) -> bool {
+pub fn fits(number: &Number, precision: Precision, known: &[f64]) -> bool {
     number.readings().any(|reading| {
-        let direct = |scale: f64| is_of(reading, scale, near, known);
+        let direct = |scale: f64| is_of(reading, scale, precision, known);
         let percent = number.percent && (direct(0.01) || direct(100.0));
         let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
         direct(1.0) || percent || magnitude || converts(number, reading, known)
@@ -433,34 +433,34 @@ fn made_of(one: f64, other: f64) -> [f64; 7] {
 }
 
 /// Does `number` follow from what a result says: an amount from amounts, a percentage from shares?
-pub fn follows(number: &Number, near: bool, facts: &ResultFacts) -> bool {
+pub fn follows(number: &Number, precision: Precision, facts: &ResultFacts) -> bool {
     let derived = facts.derived();
     // An average of percentages is one.
-    equals(number, near, &derived.amounts) || number.percent && equals(number, near, &derived.percents)
+    equals(number, precision, &derived.amounts) || number.percent && equals(number, precision, &derived.percents)
 }
 
 /// Is `number` one of `known`, which are in no order, rounded?
-pub fn equals(number: &Number, near: bool, known: &[f64]) -> bool {
+pub fn equals(number: &Number, precision: Precision, known: &[f64]) -> bool {
     number.readings().any(|shown| {
-        let (share, reach) = reach(shown, near);
+        let (share, reach) = reach(shown, precision);
         // Thousands are passed over by this alone.
         let mut around = known.iter().filter(|value| (value.abs() - shown.value).abs() <= reach);
-        around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+        around.any(|value| shown.rounds(*value) || precision.is_approximate() && shown.nears(*value, share))
     })
 }
 
 /// The share that may be missing of a number, and how far one may lie from it that it still stands for.
-fn reach(shown: Interpretation, near: bool) -> (f64, f64) {
-    let share = if near { 0.06 } else { 0.0 };
+fn reach(shown: Interpretation, precision: Precision) -> (f64, f64) {
+    let share = if precision.is_approximate() { 0.06 } else { 0.0 };
     (share, shown.step.max(shown.value * share * 1.1) + shown.value * 1e-6 + 1e-9)
 }
 
-fn is_of(reading: Interpretation, scale: f64, near: bool, known: &[f64]) -> bool {
+fn is_of(reading: Interpretation, scale: f64, precision: Precision, known: &[f64]) -> bool {
     let shown = Interpretation { value: reading.value * scale, step: reading.step * scale };
-    let (share, reach) = reach(shown, near);
+    let (share, reach) = reach(shown, precision);
     let from = known.partition_point(|value| *value < shown.value - reach);
     let mut around = known.get(from..).unwrap_or_default().iter().take_while(|value| **value <= shown.value + reach);
-    around.any(|value| shown.rounds(*value) || near && shown.nears(*value, share))
+    around.any(|value| shown.rounds(*value) || precision.is_approximate() && shown.nears(*value, share))
 }
 
 /// Is it one of `known` in another unit of the same dimension? What unit a result means, only its reader knows: each is tried.
@@ -510,7 +510,7 @@ mod tests {
             ("873", false),
         ] {
             let number = &numbers(said)[0];
-            assert_eq!(grounds.has_number(number, false, &grounds.results[0]), stands, "{said}");
+            assert_eq!(grounds.has_number(number, Precision::Exact, &grounds.results[0]), stands, "{said}");
         }
     }
 

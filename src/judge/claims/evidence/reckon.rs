@@ -9,7 +9,7 @@ use crate::judge::claims::{
     language::{
         cues::Role,
         date::{self, Date},
-        number::{Interpretation, Number, numbers},
+        number::{Interpretation, Number, Precision, numbers},
     },
 };
 
@@ -58,9 +58,9 @@ impl Operands {
     }
 
     /// Do two or three of them make this number?
-    pub fn make(&self, number: &Number, near: bool, role: Role) -> bool {
+    pub fn make(&self, number: &Number, precision: Precision, role: Role) -> bool {
         // Of what is written exactly, nothing but its last digit was rounded.
-        let share = if near {
+        let share = if precision.is_approximate() {
             0.02
         } else if number.whole().is_some() {
             0.004
@@ -161,10 +161,10 @@ pub fn may_be(number: &Number) -> bool {
 }
 
 /// Is it a number of the answer so far, in another unit?
-pub fn was_told(scene: &CheckContext<'_>, number: &Number, near: bool) -> bool {
+pub fn was_told(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let mut told: Vec<f64> = scene.told.iter().rev().take(OF_ANSWER).copied().collect();
     told.sort_by(f64::total_cmp);
-    !told.is_empty() && fits(number, near, &told)
+    !told.is_empty() && fits(number, precision, &told)
 }
 
 /// Is it the time between two times of day, of the passage or of its results?
@@ -187,7 +187,8 @@ pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
 pub fn is_of_another_kind(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && unit.dimension != "money") else { return false };
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span);
-    let of_another = |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, false);
+    let of_another =
+        |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, Precision::Exact);
     let told = |source: &&evidence::ToolResult| {
         numbers(source.text.get(..source.text.floor_char_boundary(4096)).unwrap_or_default())
             .iter()

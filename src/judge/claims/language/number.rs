@@ -19,6 +19,22 @@ pub struct Interpretation {
     pub step: f64,
 }
 
+/// Precision with which a text states a number.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Precision {
+    /// The digits are meant.
+    Exact,
+    /// `about 12`, `~12`.
+    Approximate,
+}
+
+impl Precision {
+    /// True if the value may lie somewhat beside the number.
+    pub const fn is_approximate(self) -> bool {
+        matches!(self, Self::Approximate)
+    }
+}
+
 /// A number in a text.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Number {

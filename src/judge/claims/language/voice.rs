@@ -107,12 +107,13 @@ fn is_subject(text: &str) -> bool {
 mod tests {
     use super::*;
     use crate::judge::claims::passage::PassageSplitter;
+    use crate::judge::text_input::TextInput;
 
     fn own(text: &str) -> Vec<String> {
         let mut passages = PassageSplitter::default();
         passages.push(text);
         let (mut voice, mut found) = (Voice::default(), Vec::new());
-        while let Some(passage) = passages.take(true) {
+        while let Some(passage) = passages.take(TextInput::Complete) {
             voice.hear(&passage);
             if !voice.is_quoted() && passage.kind == Kind::Sentence {
                 found.push(passage.text.trim().to_owned());

@@ -7,13 +7,16 @@
 
 use std::ops::Range;
 
-use crate::judge::text::{
-    TextRules,
-    fence::{CodeFenceTracker, TextMode},
-    fold::{self, VisibleSymbol},
-    item::{Kind, ScannedBlock, ScannedItem},
-    object::{self, BlockObject, MemberValue},
-    tail::TextWindow,
+use crate::judge::{
+    text::{
+        TextRules,
+        fence::{CodeFenceTracker, TextMode},
+        fold::{self, VisibleSymbol},
+        item::{Kind, ScannedBlock, ScannedItem},
+        object::{self, BlockObject, MemberValue},
+        tail::TextWindow,
+    },
+    text_input::TextInput,
 };
 
 /// Levels of nesting of a block.
@@ -57,7 +60,7 @@ enum Quote {
 
 impl Quote {
     /// Place and bytes of the quote in `rest` that closes the string. `Err`: bytes of `rest` that don't contain it.
-    fn close(self, rest: &[u8], last: bool) -> Result<(usize, usize), usize> {
+    fn close(self, rest: &[u8], input: TextInput) -> Result<(usize, usize), usize> {
         let find = |marks: &[&str]| {
             let mut at = 0;
             while let Some(offset) = rest.get(at..).and_then(|rest| memchr::memchr2(0xe2, 0xef, rest)) {
@@ -76,7 +79,7 @@ impl Quote {
             Quote::Single => find(&["’", "‘", "‚", "‛", "′", "＇"]),
             Quote::Escaped => {
                 let found = memchr::memmem::find(rest, b"\\\"").map(|at| (at, 2));
-                found.ok_or(if rest.ends_with(b"\\") && !last { rest.len() - 1 } else { rest.len() })
+                found.ok_or(if rest.ends_with(b"\\") && input.is_partial() { rest.len() - 1 } else { rest.len() })
             }
             Quote::Entity(quote) => {
                 let mut at = 0;
@@ -84,7 +87,7 @@ impl Quote {
                     at += offset;
                     let window = rest.get(at..rest.len().min(at + ENTITY_BYTES_MAX)).unwrap_or_default();
                     let here = window.utf8_chunks().next().map_or("", |chunk| chunk.valid());
-                    match fold::next(here, last || window.len() == ENTITY_BYTES_MAX) {
+                    match fold::next(here, if window.len() == ENTITY_BYTES_MAX { TextInput::Complete } else { input }) {
                         Some((VisibleSymbol::Other(c), length)) if c == quote => return Ok((at, length)),
                         Some((_, length)) => at += length.max(1),
                         None => return Err(at),
@@ -173,9 +176,16 @@ pub(in crate::judge::text) struct BlockScanner {
 
 impl BlockScanner {
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
+    pub fn advance(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        rules: &TextRules,
+        input: TextInput,
+        found: &mut Vec<ScannedItem>,
+    ) {
         // A fence that ends with what it stands in is known to have ended once its next line begins.
-        let end = if last { tail.end() } else { fences.known() };
+        let end = if input.is_complete() { tail.end() } else { fences.known() };
         loop {
             let Some(open) = &mut self.open else {
                 let Some(start) = begin(tail, fences, self.at, end) else {
@@ -191,7 +201,8 @@ impl BlockScanner {
             let fence = fences.change_after(open.start).filter(|at| *at <= end);
             let limit = end.min(full).min(fence.unwrap_or(end));
             // What is undecided where the bound is, is too long, whether or not what follows is there yet.
-            match open.read(tail, &mut self.at, limit, fence == Some(limit) || last && limit < full) {
+            let ends = fence == Some(limit) || input.is_complete() && limit < full;
+            match open.read(tail, &mut self.at, limit, if ends { TextInput::Complete } else { TextInput::Partial }) {
                 BlockOutcome::Closed => self.close(tail, true, found),
                 BlockOutcome::Broken => self.close(tail, false, found),
                 BlockOutcome::Hungry if fence == Some(limit) => self.close(tail, false, found),
@@ -200,7 +211,7 @@ impl BlockScanner {
                     self.at = limit;
                     self.open = None;
                 }
-                BlockOutcome::Hungry if last => {
+                BlockOutcome::Hungry if input.is_complete() => {
                     self.at = limit;
                     self.close(tail, false, found);
                 }
@@ -304,7 +315,7 @@ impl OpenBlock {
     }
 
     /// The mark at the current place, folded, and its bytes; `None` if more text is needed.
-    fn fold(&self, rest: &str, last: bool) -> Option<(BlockMark, usize)> {
+    fn fold(&self, rest: &str, input: TextInput) -> Option<(BlockMark, usize)> {
         let c = rest.chars().next()?;
         let value = self.state == BlockState::Value;
         let one = |mark| Some((mark, c.len_utf8()));
@@ -314,25 +325,25 @@ impl OpenBlock {
             '/' => match rest.as_bytes().get(1) {
                 Some(b'/') => Some((BlockMark::Comment(Skip::Line), 2)),
                 Some(b'*') => Some((BlockMark::Comment(Skip::Comment), 2)),
-                None if !last => None,
+                None if input.is_partial() => None,
                 Some(_) | None => one(BlockMark::Byte(b'/')),
             },
             '#' if !value || rest.as_bytes().get(1).is_some_and(|next| *next == b' ') => one(BlockMark::Comment(Skip::Line)),
-            '#' if rest.len() == 1 && !last => None,
+            '#' if rest.len() == 1 && input.is_partial() => None,
             '\\' => match rest.as_bytes().get(1) {
                 Some(b'"') => Some((BlockMark::Quote(Quote::Escaped), 2)),
                 Some(b'n' | b't' | b'r') => Some((BlockMark::Nothing, 2)),
                 Some(b'_') if value => one(BlockMark::Byte(b'\\')),
-                None if !last => None,
+                None if input.is_partial() => None,
                 Some(_) | None => one(BlockMark::Byte(b'\\')),
             },
-            '&' => match fold::next(rest, last)? {
+            '&' => match fold::next(rest, input)? {
                 (VisibleSymbol::Other(quote @ ('"' | '\'')), length) => Some((BlockMark::Quote(Quote::Entity(quote)), length)),
                 (VisibleSymbol::Other(c), length) if c.is_ascii() && length > 1 => Some((BlockMark::Byte(c as u8), length)),
                 (VisibleSymbol::Invisible | VisibleSymbol::Blank(_), length) => Some((BlockMark::Nothing, length)),
                 _ => one(BlockMark::Byte(b'&')),
             },
-            '<' => match fold::next(rest, last)? {
+            '<' => match fold::next(rest, input)? {
                 (VisibleSymbol::Markup(_), length) => Some((BlockMark::Nothing, length)),
                 _ => one(BlockMark::Byte(b'<')),
             },
@@ -340,7 +351,7 @@ impl OpenBlock {
             '‘' | '’' | '‚' | '‛' | '′' | '＇' => one(BlockMark::Quote(Quote::Single)),
             _ if c.is_ascii_control() => one(BlockMark::Nothing),
             _ if c.is_ascii() => one(BlockMark::Byte(c as u8)),
-            _ => match (FULL_WIDTH.iter().find(|(wide, _)| *wide == c), fold::next(rest, last)) {
+            _ => match (FULL_WIDTH.iter().find(|(wide, _)| *wide == c), fold::next(rest, input)) {
                 (Some((_, byte)), _) => one(BlockMark::Byte(*byte)),
                 (None, Some((VisibleSymbol::Invisible | VisibleSymbol::Blank(_), length))) => Some((BlockMark::Nothing, length)),
                 (None, _) => Some((BlockMark::Byte(0x80), c.len_utf8())),
@@ -348,8 +359,8 @@ impl OpenBlock {
         }
     }
 
-    /// Reads up to `limit`. `last`: nothing follows `limit`.
-    fn read(&mut self, tail: &TextWindow, at: &mut usize, limit: usize, last: bool) -> BlockOutcome {
+    /// Reads up to `limit`. `input` is complete if nothing follows `limit`.
+    fn read(&mut self, tail: &TextWindow, at: &mut usize, limit: usize, input: TextInput) -> BlockOutcome {
         while *at < limit {
             let rest = tail.bytes(*at..limit);
             let Some(byte) = rest.first().copied() else { break };
@@ -365,7 +376,7 @@ impl OpenBlock {
                     }
                     // A `*` at the end may be half of the mark.
                     None if skip == Skip::Comment && byte != b'*' && rest.ends_with(b"*") => *at += rest.len() - 1,
-                    None if skip == Skip::Comment && rest == b"*" && !last => return BlockOutcome::Hungry,
+                    None if skip == Skip::Comment && rest == b"*" && input.is_partial() => return BlockOutcome::Hungry,
                     None => *at += rest.len(),
                 }
                 continue;
@@ -377,9 +388,9 @@ impl OpenBlock {
                     Some(slash) if rest.get(slash) == Some(&b'\\') => *at += slash + 2,
                     Some(length) => self.close_string(tail, start, at, length, 1),
                 },
-                BlockState::Text(quote, start) => match quote.close(self.piece(start, *at, rest), last) {
+                BlockState::Text(quote, start) => match quote.close(self.piece(start, *at, rest), input) {
                     Ok((length, width)) => self.close_string(tail, start, at, length, width),
-                    Err(0) => return if last { BlockOutcome::Broken } else { BlockOutcome::Hungry },
+                    Err(0) => return if input.is_complete() { BlockOutcome::Broken } else { BlockOutcome::Hungry },
                     Err(length) => *at += length,
                 },
                 BlockState::Bare(start) => {
@@ -416,7 +427,7 @@ impl OpenBlock {
                         }
                         continue;
                     }
-                    let Some((mark, width)) = self.fold(tail.slice(*at..tail.boundary(limit)), last) else { return BlockOutcome::Hungry };
+                    let Some((mark, width)) = self.fold(tail.slice(*at..tail.boundary(limit)), input) else { return BlockOutcome::Hungry };
                     let byte = match mark {
                         BlockMark::Nothing => {
                             *at += width;

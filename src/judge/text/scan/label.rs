@@ -8,12 +8,15 @@ use std::{ops::Range, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use crate::judge::text::{
-    around,
-    fold::{self, VisibleSymbol},
-    item::ScannedLabel,
-    shape,
-    tail::TextWindow,
+use crate::judge::{
+    text::{
+        around,
+        fold::{self, VisibleSymbol},
+        item::ScannedLabel,
+        shape,
+        tail::TextWindow,
+    },
+    text_input::TextInput,
 };
 
 /// Bytes that are read after a label's name.
@@ -171,7 +174,7 @@ pub(in crate::judge::text) fn asserts(value: &str) -> bool {
 struct LabelReader<'t> {
     text: &'t str,
     at: usize,
-    last: bool,
+    input: TextInput,
 }
 
 impl<'t> LabelReader<'t> {
@@ -189,13 +192,13 @@ impl<'t> LabelReader<'t> {
             return Err(LabelParse::Nothing);
         }
         let rest = self.text.get(self.at..).unwrap_or_default();
-        match fold::next(rest, self.last) {
+        match fold::next(rest, self.input) {
             Some((symbol, length)) => {
                 let start = self.at;
                 self.at += length;
                 Ok((symbol, start))
             }
-            None if self.last => Err(LabelParse::Nothing),
+            None if self.input.is_complete() => Err(LabelParse::Nothing),
             None => Err(LabelParse::More),
         }
     }
@@ -225,10 +228,19 @@ enum LabelLink {
     Words,
 }
 
-/// Reads the text after a label's name. `element`: a `<` is directly before the name.
-pub(in crate::judge::text) fn read(text: &str, name: LabelWord, element: bool, last: bool) -> LabelParse {
-    let mut reader = LabelReader { text, at: 0, last };
-    match read_label(&mut reader, name, element) {
+/// Position of a label's name.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::judge::text) enum NamePosition {
+    /// In running text.
+    Text,
+    /// In an element or before an arrow: `<execution_id>`, `execution_id->`.
+    Element,
+}
+
+/// Reads the text after a label's name.
+pub(in crate::judge::text) fn read(text: &str, name: LabelWord, position: NamePosition, input: TextInput) -> LabelParse {
+    let mut reader = LabelReader { text, at: 0, input };
+    match read_label(&mut reader, name, position) {
         Ok((label, _)) if label.text.is_empty() => LabelParse::Nothing,
         Ok((label, LabelLink::Words)) if !is_likely(&label.text) => LabelParse::Nothing,
         Ok((label, _)) => LabelParse::Found(label),
@@ -236,11 +248,11 @@ pub(in crate::judge::text) fn read(text: &str, name: LabelWord, element: bool, l
     }
 }
 
-fn read_label(reader: &mut LabelReader, name: LabelWord, element: bool) -> Result<(ScannedLabel, LabelLink), LabelParse> {
+fn read_label(reader: &mut LabelReader, name: LabelWord, position: NamePosition) -> Result<(ScannedLabel, LabelLink), LabelParse> {
     if name == LabelWord::Half {
         second_half(reader)?;
     }
-    let Separated { closers, openers: mut opened, bond } = separator(reader, element)?;
+    let Separated { closers, openers: mut opened, bond } = separator(reader, position)?;
     let (openers, start) = opening(reader)?;
     opened.push_str(&openers);
     Ok((value(reader, start, opened, closers)?, bond))
@@ -277,7 +289,7 @@ struct Separated {
 }
 
 /// Reads the separator that binds the value to the label.
-fn separator(reader: &mut LabelReader, element: bool) -> Result<Separated, LabelParse> {
+fn separator(reader: &mut LabelReader, position: NamePosition) -> Result<Separated, LabelParse> {
     let (mut closers, mut openers) = (String::new(), String::new());
     let (mut blanks, mut dashes) = (0, 0);
     let mut bond = None;
@@ -292,7 +304,7 @@ fn separator(reader: &mut LabelReader, element: bool) -> Result<Separated, Label
             }
             // `->`, `<execution_id>`, and the end of a name's own element.
             VisibleSymbol::Other('>') => {
-                bond = Some(if element || dashes > 0 { LabelLink::Mark } else { LabelLink::Words });
+                bond = Some(if position == NamePosition::Element || dashes > 0 { LabelLink::Mark } else { LabelLink::Words });
                 break;
             }
             VisibleSymbol::Other('|' | '–' | '—' | '―' | '#' | '│' | '┃') => {
@@ -345,7 +357,7 @@ fn cell(reader: &mut LabelReader) -> Result<(), LabelParse> {
     let mut at = 0;
     while let Some(tag) = window.get(at..).filter(|rest| rest.starts_with('<')) {
         let Some(end) = tag.find('>') else {
-            return Err(if reader.last || window.len() < rest.len() { LabelParse::Nothing } else { LabelParse::More });
+            return Err(if reader.input.is_complete() || window.len() < rest.len() { LabelParse::Nothing } else { LabelParse::More });
         };
         if !inside(tag) {
             return if at > 0 { found_cell(reader, at) } else { Err(LabelParse::Nothing) };
@@ -353,7 +365,7 @@ fn cell(reader: &mut LabelReader) -> Result<(), LabelParse> {
         at += end + 1;
         at += window.get(at..).map_or(0, |rest| rest.len() - rest.trim_start().len());
     }
-    if at == window.len() && !reader.last && window.len() == rest.len() {
+    if at == window.len() && reader.input.is_partial() && window.len() == rest.len() {
         return Err(LabelParse::More);
     }
     found_cell(reader, at)
@@ -485,7 +497,7 @@ pub(in crate::judge::text) struct Phrases {
 
 impl Phrases {
     /// Reads up to `end`.
-    pub fn advance(&mut self, tail: &TextWindow, end: usize, last: bool, mut found: impl FnMut(Range<usize>)) {
+    pub fn advance(&mut self, tail: &TextWindow, end: usize, input: TextInput, mut found: impl FnMut(Range<usize>)) {
         let end = end.max(self.at);
         let Some(automaton) = automaton() else {
             (self.at, self.open) = (end, end);
@@ -501,7 +513,7 @@ impl Phrases {
             }
             found(self.open + phrase.start()..self.open + phrase.end());
         }
-        let kept = if last { 0 } else { partial(bytes.get(done..).unwrap_or_default()) };
+        let kept = if input.is_complete() { 0 } else { partial(bytes.get(done..).unwrap_or_default()) };
         (self.at, self.open) = (end, end - kept);
     }
 

@@ -1,9 +1,12 @@
 //! Scanner for the policy's own patterns and phrases, line by line. Pure.
 
-use crate::judge::text::{
-    TextRules, fold,
-    item::{Kind, ScannedItem, ScannedLabel},
-    tail::TextWindow,
+use crate::judge::{
+    text::{
+        TextRules, fold,
+        item::{Kind, ScannedItem, ScannedLabel},
+        tail::TextWindow,
+    },
+    text_input::TextInput,
 };
 
 /// Bytes of a line above which it is read in parts.
@@ -19,7 +22,7 @@ pub(in crate::judge::text) struct LineScanner {
 
 impl LineScanner {
     /// Reads all complete lines.
-    pub fn advance(&mut self, tail: &TextWindow, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
+    pub fn advance(&mut self, tail: &TextWindow, rules: &TextRules, input: TextInput, found: &mut Vec<ScannedItem>) {
         let end = tail.end();
         if rules.extra_patterns.is_empty() && rules.phrases.is_empty() {
             self.start = end;
@@ -32,7 +35,7 @@ impl LineScanner {
             let next = match newline {
                 Some(next) => next,
                 None if limit == full => tail.boundary(full).max(self.start + 1),
-                None if last => end,
+                None if input.is_complete() => end,
                 None => {
                     self.searched = end;
                     return;

@@ -12,13 +12,16 @@
 
 use std::ops::Range;
 
-use crate::judge::text::{
-    Evidence,
-    fence::{CodeFenceTracker, TextMode},
-    fold,
-    item::{Kind, ScannedItem},
-    object::{self, MemberMeaning, MemberTraits},
-    tail::TextWindow,
+use crate::judge::{
+    text::{
+        Evidence,
+        fence::{CodeFenceTracker, TextMode},
+        fold,
+        item::{Kind, ScannedItem},
+        object::{self, MemberMeaning, MemberTraits},
+        tail::TextWindow,
+    },
+    text_input::TextInput,
 };
 
 /// Bytes of a line that is read; of a longer one no more than this.
@@ -163,7 +166,7 @@ impl RecordScanner {
         tail: &TextWindow,
         fences: &CodeFenceTracker,
         evidence: &dyn Evidence,
-        last: bool,
+        input: TextInput,
         found: &mut Vec<ScannedItem>,
     ) {
         let end = tail.end();
@@ -172,7 +175,7 @@ impl RecordScanner {
             if self.passing {
                 let Some(newline) = newline else {
                     (self.searched, self.line) = (end, end);
-                    if last {
+                    if input.is_complete() {
                         self.close(found);
                     }
                     break;
@@ -185,7 +188,7 @@ impl RecordScanner {
                     self.read(tail, fences, evidence, self.line..newline, found);
                     (self.line, self.searched) = (newline + 1, newline + 1);
                 }
-                None if last => {
+                None if input.is_complete() => {
                     if self.line < end {
                         self.read(tail, fences, evidence, self.line..end, found);
                     }
@@ -612,7 +615,7 @@ fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Eviden
     }
     // No more than a key's worth, for this is asked with every piece.
     let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
-    let folded = fold::plain_so_far(window, window.len() < begun.len());
+    let folded = fold::plain_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
     let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
     match binder(begun) {
         Some((at, _)) => {

@@ -9,14 +9,17 @@
 
 use std::{collections::VecDeque, ops::Range};
 
-use super::label::{self, LabelParse, LabelWord, Phrases};
-use crate::judge::text::{
-    TextRules,
-    fence::{CodeFenceTracker, TextMode},
-    fold::{self, CLASSES, Class, TAG_BYTES_MAX, VisibleSymbol},
-    item::{Kind, ScannedId, ScannedItem},
-    shape,
-    tail::TextWindow,
+use super::label::{self, LabelParse, LabelWord, NamePosition, Phrases};
+use crate::judge::{
+    text::{
+        TextRules,
+        fence::{CodeFenceTracker, TextMode},
+        fold::{self, CLASSES, Class, TAG_BYTES_MAX, VisibleSymbol},
+        item::{Kind, ScannedId, ScannedItem},
+        shape,
+        tail::TextWindow,
+    },
+    text_input::TextInput,
 };
 
 /// Bytes of a run above which its beginning is read and dropped.
@@ -95,9 +98,16 @@ impl IdScanner {
     }
 
     /// Reads all available text.
-    pub fn advance(&mut self, tail: &TextWindow, fences: &CodeFenceTracker, rules: &TextRules, last: bool, found: &mut Vec<ScannedItem>) {
+    pub fn advance(
+        &mut self,
+        tail: &TextWindow,
+        fences: &CodeFenceTracker,
+        rules: &TextRules,
+        input: TextInput,
+        found: &mut Vec<ScannedItem>,
+    ) {
         let begin = self.at;
-        let bytes = if tail.end() < self.retry && !last { &[] } else { tail.bytes(begin..tail.end()) };
+        let bytes = if tail.end() < self.retry && input.is_partial() { &[] } else { tail.bytes(begin..tail.end()) };
         while let Some(first) = bytes.get(self.at - begin) {
             let rest = bytes.get(self.at - begin..).unwrap_or_default();
             match class(*first) {
@@ -116,7 +126,7 @@ impl IdScanner {
                     self.at += 1;
                 }
                 Class::Special => {
-                    let Some((symbol, length)) = self.special(tail, rest, last) else {
+                    let Some((symbol, length)) = self.special(tail, rest, input) else {
                         // What goes on for long is looked at again when there is a good part more of it.
                         self.retry = tail.end() + rest.len() / 4;
                         break;
@@ -126,16 +136,16 @@ impl IdScanner {
                 }
             }
         }
-        if last {
+        if input.is_complete() {
             self.close(tail, fences, rules, found);
         } else {
             self.slide(tail, found);
         }
         self.phrased = rules.has_tools;
         if rules.has_tools {
-            let end = if last { tail.end() } else { self.at };
+            let end = if input.is_complete() { tail.end() } else { self.at };
             let labelled = self.labelled;
-            self.phrases.advance(tail, end, last, |span| {
+            self.phrases.advance(tail, end, input, |span| {
                 if span.start < labelled {
                     return;
                 }
@@ -143,20 +153,20 @@ impl IdScanner {
                 self.labels.insert(after, WaitingLabel { start: span.start, from: span.end, name: LabelWord::Whole, retry: 0 });
             });
         }
-        self.read_labels(tail, last, found);
+        self.read_labels(tail, input, found);
     }
 
     /// The symbol at the current place, at the beginning of `rest`.
-    fn special(&mut self, tail: &TextWindow, rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
+    fn special(&mut self, tail: &TextWindow, rest: &[u8], input: TextInput) -> Option<(VisibleSymbol, usize)> {
         let itself = rest.first().map(|byte| (VisibleSymbol::Other(char::from(*byte)), 1));
         if rest.starts_with(b"<!--") {
             // Between words a comment is read as text: programs read it, too.
-            return if self.open { self.comment(rest, last) } else { itself };
+            return if self.open { self.comment(rest, input) } else { itself };
         }
         if rest.first() == Some(&b']') {
-            return if self.is_piece(tail) { link_end(rest, last) } else { itself };
+            return if self.is_piece(tail) { link_end(rest, input) } else { itself };
         }
-        let (symbol, length) = fold::next(tail.from(self.at), last)?;
+        let (symbol, length) = fold::next(tail.from(self.at), input)?;
         match symbol {
             // Inside an id any tag, and the brackets of a link, are markup.
             VisibleSymbol::Tag if self.is_piece(tail) => Some((VisibleSymbol::Markup('<'), length)),
@@ -167,7 +177,7 @@ impl IdScanner {
     }
 
     /// The comment at the beginning of `rest`; each byte is searched for its end once.
-    fn comment(&mut self, rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
+    fn comment(&mut self, rest: &[u8], input: TextInput) -> Option<(VisibleSymbol, usize)> {
         let short = [&b">"[..], b"->"].iter().find(|end| rest.get(4..).is_some_and(|body| body.starts_with(end))).map(|end| 4 + end.len());
         let limit = rest.len().min(TAG_BYTES_MAX);
         let from = self.commented.saturating_sub(self.at + 2).max(4);
@@ -176,7 +186,7 @@ impl IdScanner {
             return Some((VisibleSymbol::Markup('<'), length));
         }
         self.commented = self.at + limit;
-        (last || rest.len() >= TAG_BYTES_MAX).then_some((VisibleSymbol::Other('<'), 1))
+        (input.is_complete() || rest.len() >= TAG_BYTES_MAX).then_some((VisibleSymbol::Other('<'), 1))
     }
 
     /// True if the run so far can be the beginning of an id whose tool name is complete.
@@ -298,7 +308,7 @@ impl IdScanner {
             (self.open, self.gap) = (false, Gap::None);
             return;
         }
-        self.find(tail, true, found);
+        self.find(tail, TextInput::Complete, found);
         let word = if self.letters.is_empty() { tail.bytes(self.start..self.end) } else { &self.letters };
         let labels = rules.has_tools && word.len() <= LABEL_BYTES_MAX && self.start >= self.labelled;
         if labels
@@ -311,13 +321,13 @@ impl IdScanner {
     }
 
     /// Records the ids in the run; returns the place in the run where the last one ends.
-    fn find(&self, tail: &TextWindow, closed: bool, found: &mut Vec<ScannedItem>) -> usize {
+    fn find(&self, tail: &TextWindow, input: TextInput, found: &mut Vec<ScannedItem>) -> usize {
         let plain = self.letters.is_empty();
         let run = if plain { tail.bytes(self.start..self.end) } else { &self.letters };
         if run.len() < shape::ID_BYTES_MIN {
             return 0;
         }
-        shape::find(run, closed, |span| {
+        shape::find(run, input, |span| {
             if plain {
                 return found.push(as_it_stands(run, self.start, span));
             }
@@ -337,7 +347,7 @@ impl IdScanner {
         if !self.open || length <= RUN_BYTES_MAX {
             return;
         }
-        let done = self.find(tail, false, found).max(length - KEPT);
+        let done = self.find(tail, TextInput::Partial, found).max(length - KEPT);
         if self.letters.is_empty() {
             self.start += done;
         } else {
@@ -347,15 +357,15 @@ impl IdScanner {
         }
     }
 
-    fn read_labels(&mut self, tail: &TextWindow, last: bool, found: &mut Vec<ScannedItem>) {
+    fn read_labels(&mut self, tail: &TextWindow, input: TextInput, found: &mut Vec<ScannedItem>) {
         while let Some(waiting) = self.labels.front_mut() {
             let (start, from) = (waiting.start, waiting.from);
-            if tail.end() < waiting.retry && !last {
+            if tail.end() < waiting.retry && input.is_partial() {
                 return;
             }
-            // `<execution_id>`, `execution_id->`.
-            let element = tail.before(start) == Some('<') || tail.before(from) == Some('-');
-            match label::read(tail.from(from), waiting.name, element, last) {
+            let is_element = tail.before(start) == Some('<') || tail.before(from) == Some('-');
+            let position = if is_element { NamePosition::Element } else { NamePosition::Text };
+            match label::read(tail.from(from), waiting.name, position, input) {
                 LabelParse::More => {
                     waiting.retry = tail.end() + (tail.end() - from) / 4;
                     return;
@@ -378,17 +388,17 @@ impl IdScanner {
 }
 
 /// The `](…)` or `][…]` at the beginning of `rest` that ends a link with words.
-fn link_end(rest: &[u8], last: bool) -> Option<(VisibleSymbol, usize)> {
+fn link_end(rest: &[u8], input: TextInput) -> Option<(VisibleSymbol, usize)> {
     let close = match rest.get(1) {
         Some(b'(') => b')',
         Some(b'[') => b']',
-        None if !last => return None,
+        None if input.is_partial() => return None,
         Some(_) | None => return Some((VisibleSymbol::Other(']'), 1)),
     };
     let window = rest.get(2..rest.len().min(TAG_BYTES_MAX)).unwrap_or_default();
     match memchr::memchr2(close, b'\n', window) {
         Some(end) if window.get(end) == Some(&close) => Some((VisibleSymbol::Markup('['), end + 3)),
-        None if !last && rest.len() < TAG_BYTES_MAX => None,
+        None if input.is_partial() && rest.len() < TAG_BYTES_MAX => None,
         Some(_) | None => Some((VisibleSymbol::Other(']'), 1)),
     }
 }

@@ -11,6 +11,7 @@ use crate::judge::{
         item::{Kind, ScannedItem},
         tail::TextWindow,
     },
+    text_input::TextInput,
     textual_calls::{self, ParseStop, TextualParse, ToolFilter},
 };
 
@@ -53,7 +54,7 @@ impl BareCallScanner {
         fences: &CodeFenceTracker,
         rules: &TextRules,
         evidence: &dyn Evidence,
-        last: bool,
+        input: TextInput,
         found: &mut Vec<ScannedItem>,
     ) {
         loop {
@@ -67,10 +68,10 @@ impl BareCallScanner {
             let text = tail.from(self.at);
             let line = text.trim_start();
             if line.is_empty() {
-                self.at = if last { tail.end() } else { self.at };
+                self.at = if input.is_complete() { tail.end() } else { self.at };
                 return;
             }
-            if text.len() < self.next && !last {
+            if text.len() < self.next && input.is_partial() {
                 return;
             }
             let start = tail.end() - line.len();
@@ -78,8 +79,8 @@ impl BareCallScanner {
             let of_text = self.at == 0 && begins_whole(line);
             let read = match of_text {
                 true if line.len() > rules.held_bytes_max => Err(ParseStop::No),
-                true => whole(line, mode, evidence, last),
-                false => at_line(line, mode, evidence, last),
+                true => whole(line, mode, evidence, input),
+                false => at_line(line, mode, evidence, input),
             };
             let mut passed = start;
             match read {
@@ -115,11 +116,11 @@ fn begins_whole(text: &str) -> bool {
 }
 
 /// The tool called by a text that consists only of calls.
-fn whole(text: &str, mode: TextMode, evidence: &dyn Evidence, last: bool) -> Result<BareCall, ParseStop> {
+fn whole(text: &str, mode: TextMode, evidence: &dyn Evidence, input: TextInput) -> Result<BareCall, ParseStop> {
     if mode != TextMode::Prose {
         return Err(ParseStop::No);
     }
-    match textual_calls::read(text, &|name| evidence.is_registered(name), ToolFilter::Any, textual_calls::FenceMode::Wrapper, last) {
+    match textual_calls::read(text, &|name| evidence.is_registered(name), ToolFilter::Any, textual_calls::FenceMode::Wrapper, input) {
         // What a mark begins is found by that.
         TextualParse::Calls(_) if !text.starts_with('`') && written::is_marked(text, evidence) => Err(ParseStop::No),
         TextualParse::Calls(calls)
@@ -134,14 +135,14 @@ fn whole(text: &str, mode: TextMode, evidence: &dyn Evidence, last: bool) -> Res
 }
 
 /// The tool that a line begins to call.
-fn at_line(line: &str, mode: TextMode, evidence: &dyn Evidence, last: bool) -> Result<BareCall, ParseStop> {
+fn at_line(line: &str, mode: TextMode, evidence: &dyn Evidence, input: TextInput) -> Result<BareCall, ParseStop> {
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     if mode != TextMode::Prose || !line.starts_with(|c: char| c == '[' || inside(c)) {
         return Err(ParseStop::No);
     }
     let window = line.get(..line.floor_char_boundary(LINE_CALL_BYTES_MAX)).unwrap_or(line);
     let cut = window.len() < line.len();
-    match textual_calls::at_line(window, &|name| evidence.is_registered(name), last && !cut) {
+    match textual_calls::at_line(window, &|name| evidence.is_registered(name), if cut { TextInput::Partial } else { input }) {
         // Only behind a tool's name there can be so much to come.
         Err(ParseStop::More) if cut => {
             let name = window.trim_start_matches(|c: char| c == '[' || c.is_whitespace());

@@ -11,11 +11,14 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::mark::{CallMarker, MARKS};
 use crate::{
-    judge::text::{
-        Evidence, TextRules,
-        fence::{CodeFenceTracker, TextMode},
-        item::{Kind, ScannedItem},
-        tail::TextWindow,
+    judge::{
+        text::{
+            Evidence, TextRules,
+            fence::{CodeFenceTracker, TextMode},
+            item::{Kind, ScannedItem},
+            tail::TextWindow,
+        },
+        text_input::TextInput,
     },
     violation::{Code, Violation},
 };
@@ -59,7 +62,7 @@ impl CallMarkerScanner {
         tail: &TextWindow,
         fences: &CodeFenceTracker,
         evidence: &dyn Evidence,
-        last: bool,
+        input: TextInput,
         found: &mut Vec<ScannedItem>,
     ) {
         let Some(automaton) = automaton() else {
@@ -68,7 +71,7 @@ impl CallMarkerScanner {
         };
         loop {
             if let Some((start, end, begins)) = self.open {
-                if !self.judge(start, end, begins, tail, evidence, last, found) {
+                if !self.judge(start, end, begins, tail, evidence, input, found) {
                     return;
                 }
                 self.open = None;
@@ -88,7 +91,7 @@ impl CallMarkerScanner {
             }
         }
         // The end of what there is may begin a mark.
-        let kept = if last { 0 } else { partial(tail.bytes(self.at..tail.end())) };
+        let kept = if input.is_complete() { 0 } else { partial(tail.bytes(self.at..tail.end())) };
         self.go_to(tail.end() - kept, tail);
     }
 
@@ -114,12 +117,12 @@ impl CallMarkerScanner {
         begins: CallMarker,
         tail: &TextWindow,
         evidence: &dyn Evidence,
-        last: bool,
+        input: TextInput,
         found: &mut Vec<ScannedItem>,
     ) -> bool {
         let after = tail.from(end);
         let line = after.find('\n').filter(|line| *line < BEYOND);
-        if line.is_none() && after.len() < BEYOND && !last {
+        if line.is_none() && after.len() < BEYOND && input.is_partial() {
             return false;
         }
         let said = tail.slice(start..tail.boundary(end + line.unwrap_or(BEYOND).min(after.len()))).to_owned();
@@ -138,7 +141,7 @@ impl CallMarkerScanner {
             }
             CallMarker::Call | CallMarker::Action => {}
         }
-        let whole = last || after.len() >= NAME_WITHIN + BEYOND;
+        let whole = input.is_complete() || after.len() >= NAME_WITHIN + BEYOND;
         let window = after.get(..after.floor_char_boundary(NAME_WITHIN)).unwrap_or(after);
         let line = window.find("\n\n").unwrap_or(window.len());
         // The tool is named in the paragraph that the mark begins.
