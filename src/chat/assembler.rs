@@ -6,10 +6,10 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
-pub use crate::exchange::answer_error::ShapeError as AssembleError;
+pub use crate::exchange::error::ShapeError as AssembleError;
 use crate::{
     exchange::{
-        answer_error::CALLS_MAX,
+        error::CALLS_MAX,
         text::place::{is_ambiguous, is_nothing},
     },
     judge::call::{Arguments, Call, CallKind},

@@ -15,9 +15,9 @@ use crate::{
     },
     exchange::{
         adapter::{WholeAnswer, Written},
-        answer_error::Fault,
         context::{AnswerNature, Context, JudgedChoice},
         decision::ChoiceOutcome,
+        error::Fault,
         loop_guard::AttemptInputs,
         text::{
             annotations,

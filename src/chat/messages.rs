@@ -5,7 +5,7 @@
 use std::borrow::Cow;
 
 use crate::{
-    exchange::request_error::{Refusal, unique},
+    exchange::error::{Refusal, unique},
     judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
     openai::content::text_of,
     wire::json::Value,

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use crate::{
     chat::stream::chunk::delta_of,
     exchange::{
-        answer_error::{Fault, ShapeError},
         context::Context,
+        error::{Fault, ShapeError},
         text::{
             place::{PART_TEXTS, is_ambiguous, is_nothing},
             places::{self, Sweep, is_thought, joined, logprobs_of},

@@ -13,8 +13,8 @@ use crate::{
     exchange::{
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
+        error::{Refusal, array, unique},
         evidence::material::Material,
-        request_error::{Refusal, array, unique},
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
     judge::{

@@ -9,7 +9,7 @@ use crate::{
     exchange::active_policy::Standard,
     exchange::{
         context::{Basis, Begun, Upstream},
-        request_error::Refusal,
+        error::Refusal,
     },
     marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,

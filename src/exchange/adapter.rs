@@ -13,9 +13,9 @@ use super::{
 };
 use crate::{
     exchange::{
-        answer_error::Fault,
         conversation::{Memo, RejectedUpdate},
         decision::ChoiceOutcome,
+        error::Fault,
         hidden_turns::RoundForm,
         loop_guard::AttemptInputs,
     },

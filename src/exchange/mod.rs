@@ -5,18 +5,17 @@
 
 pub mod active_policy;
 pub mod adapter;
-pub mod answer_error;
 pub mod answer_tools;
 pub mod attempts;
 pub mod context;
 pub mod conversation;
 pub mod decision;
+pub mod error;
 pub mod evidence;
 pub mod hidden_turns;
 pub mod ledger_queries;
 pub mod loop_guard;
 pub mod promotion;
-pub mod request_error;
 pub mod state_checks;
 pub mod text;
 pub mod tool_set;

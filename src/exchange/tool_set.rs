@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
-    exchange::request_error::Refusal,
+    exchange::error::Refusal,
     judge::claims::evidence::tool_capabilities::ToolCapability,
     mcp::catalog::{Catalog, OfferedTool},
     policy::{Inject, Policy, PolicyMode},

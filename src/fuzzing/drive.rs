@@ -12,10 +12,10 @@ use super::{
 use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream as _, End, WholeAnswer as _},
-        answer_error::Fault,
         attempts::{Attempts, FinishedAnswer, NextStep},
         context::{Begun, JudgedChoice},
         decision::ChoiceOutcome,
+        error::Fault,
         turn::EchoedTurn,
     },
     judge::call::ValidCall,

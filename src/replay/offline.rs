@@ -10,10 +10,9 @@ use crate::{
     exchange::{
         active_policy::Standard,
         adapter::{Adapter, AnswerStream, WholeAnswer as _},
-        answer_error::Fault,
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
+        error::{Fault, Refusal},
         loop_guard::AttemptInputs,
-        request_error::Refusal,
         turn::Said,
     },
     judge::loops::ExternalCounts,

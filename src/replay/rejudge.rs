@@ -16,10 +16,10 @@ use crate::{
         format::{RecordedAttempt, RecordedExchange, RecordedResponse, RecordedVerdict, RecordedViolation},
     },
     exchange::{
-        answer_error::Fault,
         attempts::{Attempts, NextStep},
         context::{Begun, Context, Upstream, excuse_marks},
         decision::ExchangeFindings,
+        error::Fault,
         loop_guard::AttemptInputs,
         turn::EchoedTurn,
     },

@@ -6,8 +6,8 @@
 use super::places::PART_TEXTS;
 use crate::{
     exchange::{
-        answer_error::ShapeError,
         context::Context,
+        error::ShapeError,
         text::{
             place::{is_ambiguous, is_nothing},
             places::is_call_part,

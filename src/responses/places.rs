@@ -5,8 +5,8 @@ use std::borrow::Cow;
 
 use crate::{
     exchange::{
-        answer_error::{Fault, ShapeError},
         context::Context,
+        error::{Fault, ShapeError},
         text::{
             place::{is_ambiguous, is_nothing},
             places::{Sweep, is_token, joined, logprobs_of},

@@ -14,10 +14,9 @@ use bytes::Bytes;
 
 use crate::{
     exchange::{
-        answer_error::{Fault, ShapeError},
         context::Context,
         conversation::{Fate, KnownCall, digest},
-        request_error::unique,
+        error::{Fault, ShapeError, unique},
         text::places::is_call_part,
     },
     judge::{call::CallKind, history::calls::call_digest, messages, text::TextGate},

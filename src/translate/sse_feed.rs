@@ -5,7 +5,7 @@ use bytes::{Bytes, BytesMut};
 use crate::{
     exchange::{
         adapter::{AnswerStream, Flow},
-        answer_error::Fault,
+        error::Fault,
     },
     translate::answer::stream::StreamTranslator,
     wire::sse::{EventTooLong, SseEvent, SseParser},

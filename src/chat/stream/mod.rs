@@ -18,10 +18,10 @@ use crate::{
     chat::promotion::ChatPromoter,
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
-        answer_error::Fault,
         context::{Context, JudgedChoice},
         conversation::Memo,
         decision::ChoiceOutcome,
+        error::Fault,
         loop_guard::AttemptInputs,
         text::{place::is_ambiguous, places},
         turn::Said,

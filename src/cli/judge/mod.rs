@@ -16,9 +16,8 @@ use super::Error;
 use crate::{
     exchange::{
         active_policy::Standard,
-        answer_error::Fault,
         context::{Begun, JudgedChoice, Upstream},
-        request_error::Refusal,
+        error::{Fault, Refusal},
         turn::Said,
     },
     judge::call::{Arguments, CallVerdict},

@@ -4,7 +4,7 @@ use std::{borrow::Cow, ops::Range};
 
 use super::places::is_call_part;
 use crate::{
-    exchange::{answer_error::ShapeError, context::Context},
+    exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
     wire::json::{Kind, Value},
 };

@@ -17,8 +17,8 @@ use std::{borrow::Cow, cell::Cell};
 
 use crate::{
     exchange::{
-        answer_error::ShapeError,
         context::Context,
+        error::ShapeError,
         text::place::{is_nothing, strings_of},
     },
     judge::text::TextGate,

@@ -36,11 +36,10 @@ use crate::{
     exchange::{
         active_policy::Standard,
         adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
-        answer_error::Fault,
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
+        error::{Fault, Refusal},
         hidden_turns::RoundForm as _,
-        request_error::Refusal,
         text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,

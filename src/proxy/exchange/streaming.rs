@@ -17,10 +17,10 @@ use super::{
 use crate::{
     exchange::{
         adapter::{Adapter, AnswerStream, End},
-        answer_error::Fault,
         attempts::NextStep,
         context::JudgedChoice,
         decision::ChoiceOutcome,
+        error::Fault,
         text::places::claims,
         turn::EchoedTurn,
     },

@@ -4,7 +4,7 @@
 
 use http::StatusCode;
 
-use crate::{exchange::request_error::Refusal, openai::error::envelope};
+use crate::{exchange::error::Refusal, openai::error::envelope};
 
 /// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
 pub const HEADER_BYTES_MAX: usize = 64 << 10;

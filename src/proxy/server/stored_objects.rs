@@ -19,10 +19,9 @@ use crate::{
     cassette::player::PlaybackSpeed,
     exchange::{
         active_policy::Standard,
-        answer_error::Fault,
         context::Begun,
         conversation::Thread,
-        request_error::{Refusal, unique},
+        error::{Fault, Refusal, unique},
     },
     marks::{CallMark, ExecutionId, Scope},
     openai::error::{Reported, enveloped, masked},

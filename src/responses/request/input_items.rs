@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::HashSet};
 
 use crate::{
-    exchange::request_error::{Refusal, array, unique},
+    exchange::error::{Refusal, array, unique},
     judge::{
         call::CallKind,
         history::{HistoryItem, PastCall, result_classifier::ResultClassifier},

@@ -20,7 +20,7 @@ use crate::{
     exchange::{
         context::{Basis, Begun},
         conversation::{Fate, KnownCall, Thread},
-        request_error::{Refusal, array, unique},
+        error::{Refusal, array, unique},
         tool_set::{Brought, Dialect},
     },
     openai::content::text_of,

@@ -15,8 +15,8 @@ use crate::{
     exchange::{
         context::{Basis, Prepared},
         conversation::{Fate, Hidden, KnownCall, Owed, Thread},
+        error::Refusal,
         evidence::material::Material,
-        request_error::Refusal,
     },
     judge::history::{
         self, Adjacency, Execution, HistoryItem, StoredCall, VerifiedHistory,

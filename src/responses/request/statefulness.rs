@@ -4,7 +4,7 @@
 //! `[responses] stateful`: docs/contract.md#policy; docs/wire-facts.md#conversations-that-the-upstream-keeps. Pure.
 
 use crate::{
-    exchange::request_error::Refusal,
+    exchange::error::Refusal,
     responses::request::{Head, Stateful, input_items::Kind},
     wire::json::{Value, splice::Splices},
 };

@@ -13,10 +13,10 @@ use super::places;
 use crate::{
     exchange::{
         adapter::{WholeAnswer, Written},
-        answer_error::Fault,
         context::{AnswerNature, Context, JudgedChoice},
         conversation::{Left, Owed},
         decision::ChoiceOutcome,
+        error::Fault,
         loop_guard::AttemptInputs,
         text::{place::TextPlace, places::stray},
         turn::{Said, SaidItem},

@@ -5,8 +5,8 @@
 use crate::{
     chat::stream::chunk::is_disguise,
     exchange::{
-        answer_error::{CALLS_MAX, Fault, ShapeError},
         context::{AnswerNature, Context},
+        error::{CALLS_MAX, Fault, ShapeError},
         text::place::{TextPlace, is_ambiguous, is_nothing},
     },
     judge::{

@@ -4,7 +4,7 @@
 //! (docs/wire-facts.md#responses-streams). All of them must say the same; nothing of a call is released from here. Pure.
 
 use crate::{
-    exchange::answer_error::ShapeError,
+    exchange::error::ShapeError,
     judge::call::{Arguments, CallKind},
     responses::output_items::OutputCall,
     wire::json::canonical::canonical,

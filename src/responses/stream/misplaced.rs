@@ -8,7 +8,7 @@ use super::{EventRole, ResponseStream};
 use crate::{
     chat::stream::chunk::is_disguise,
     exchange::{
-        answer_error::Fault,
+        error::Fault,
         text::{place::is_nothing, places::refuse_calls_beside},
     },
     responses::{

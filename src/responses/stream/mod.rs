@@ -26,9 +26,9 @@ use self::texts::ResponseTexts;
 use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
-        answer_error::{CALLS_MAX, Fault, ShapeError},
         context::{AnswerNature, Context, JudgedChoice},
         conversation::{Fate, Memo, Owed},
+        error::{CALLS_MAX, Fault, ShapeError},
         loop_guard::AttemptInputs,
         text::places,
         turn::{Said, SaidItem},

@@ -11,7 +11,7 @@ use super::{
 use crate::{
     exchange::{
         adapter::Flow,
-        answer_error::{Fault, ShapeError},
+        error::{Fault, ShapeError},
         text::place::{is_ambiguous, is_nothing},
     },
     judge::call::CallKind,

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use crate::{
-    exchange::{answer_error::ShapeError, context::Context},
+    exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
     responses::response::read::adds_to,
 };

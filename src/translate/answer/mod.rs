@@ -28,7 +28,7 @@ use message::MessageKind;
 use usage::usage;
 use writer::{AnswerEnding, ResponseWriter};
 
-pub use crate::exchange::answer_error::Fault as TranslateFault;
+pub use crate::exchange::error::Fault as TranslateFault;
 
 /// Data that a translated answer takes from the request, and its identity.
 #[derive(Clone, Debug)]

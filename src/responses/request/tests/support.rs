@@ -10,7 +10,7 @@ use crate::{
         active_policy::Standard,
         context::{Basis, Begun, Upstream},
         conversation::KnownCall,
-        request_error::Refusal,
+        error::Refusal,
     },
     marks::{KeyRing, MarkTime, Scope},
     policy::{Policy, load::PolicySource},

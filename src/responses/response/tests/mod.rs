@@ -7,10 +7,10 @@ use serde_json::json;
 use super::*;
 use crate::{
     exchange::{
-        answer_error::ShapeError,
         context::Prepared,
         conversation::{Fate, Hidden, Memo, Thread},
         decision,
+        error::ShapeError,
     },
     judge::call::{
         CallKind,
