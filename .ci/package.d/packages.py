@@ -1,7 +1,7 @@
 """The packages, made of one binary: the same bytes are in each.
 
 The .deb, the wheel and the npm package are written here and not by cargo-deb, maturin and napi: those build a binary of their own,
-and the one that is shipped is built once, with a profile (`.ci/dist`).
+and all packages have the same bytes of one release build.
 """
 
 import base64
@@ -84,20 +84,13 @@ class Release:
         self.generate()
 
     def build(self) -> Path:
-        """Builds the binary: by `.ci/dist` where it is there, else as cargo builds a release."""
+        """Builds the binary as cargo builds a release."""
         if self.target != self.host:
             installed = run("rustc", "--print", "target-libdir", "--target", self.target).strip()
             if not Path(installed).is_dir():
                 raise Failed(f"the standard library for {self.target} isn't installed: rustup target add {self.target}")
-        dist = REPOSITORY / ".ci/dist"
-        if dist.exists() and self.target == self.host:
-            subprocess.run([dist], cwd=REPOSITORY, check=True)
-            # Where cargo leaves the profile `dist`, without and with a named target.
-            places = [REPOSITORY / "target/dist/toolmark", REPOSITORY / "target" / self.target / "dist/toolmark"]
-            built = max(places, key=lambda path: path.stat().st_mtime if path.exists() else 0)
-        else:
-            subprocess.run(["cargo", "build", "--release", "--locked", "--target", self.target], cwd=REPOSITORY, check=True)
-            built = REPOSITORY / "target" / self.target / "release/toolmark"
+        subprocess.run(["cargo", "build", "--release", "--locked", "--target", self.target], cwd=REPOSITORY, check=True)
+        built = REPOSITORY / "target" / self.target / "release/toolmark"
         if not built.exists():
             raise Failed(f"the build left no `{built}`")
         return built
