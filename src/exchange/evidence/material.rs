@@ -142,7 +142,7 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             recent,
             acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
-            unseen: context.hidden.unseen || context.tools.runs_any() || !context.tools.hosted.is_empty(),
+            unseen: context.hidden.unseen || context.hidden.lacks_evidence || context.tools.runs_any() || !context.tools.hosted.is_empty(),
             asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
         };

@@ -2,6 +2,8 @@
 //!
 //! Built by [`crate::judge::history`], used by [`crate::judge::loops`]. All calls of one turn are one step. Pure.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     judge::history::{PastCall, PastResult},
     marks::MarkTime,
@@ -17,7 +19,7 @@ const COMPARED_MAX: usize = 32;
 pub type CallHistory = Vec<CallTurn>;
 
 /// The calls of one model turn.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CallTurn {
     /// Mark time of the turn; `None` if none of its calls is verified.
     pub moment: Option<MarkTime>,
@@ -26,7 +28,7 @@ pub struct CallTurn {
 }
 
 /// A call with its outcome.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PastUse {
     /// Name of the tool.
     pub tool: Box<str>,
@@ -37,7 +39,7 @@ pub struct PastUse {
 }
 
 /// Fingerprint of a call and its result.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CallFingerprint {
     /// Digest of the tool and its canonical arguments.
     pub call: u64,

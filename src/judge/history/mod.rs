@@ -17,6 +17,8 @@ use std::{
     time::Duration,
 };
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     judge::call::imprecise::imprecise,
     marks::{CallMark, KeyRing, MarkTime, Scope},
@@ -77,7 +79,7 @@ pub enum Adjacency {
 }
 
 /// A verified call with its result: evidence that may be cited.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Execution {
     /// Its execution ID.
     pub id: String,

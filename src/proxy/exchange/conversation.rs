@@ -8,12 +8,15 @@ use crate::{
         context::Context,
         conversation::{Fate, Left, Memo, RejectedUpdate},
     },
-    ledger::sealed_kv::{IntentSlot, cipher::KvKey},
+    ledger::sealed_kv::IntentSlot,
     marks::Scope,
     openai::Api,
     proxy::{
         app::App,
-        conversations::originals::{Got, Object, Turn},
+        conversations::{
+            originals::{Got, Object, Turn},
+            replicated::{self, KvEntry},
+        },
         http::failure::Failure,
         upstream::{Endpoint, select::UpstreamSelection},
     },
@@ -32,8 +35,8 @@ pub struct ConversationUpdates {
     is_begun: bool,
     /// Response that was requested earlier and is fetched now.
     fetched: Option<Fetched>,
-    /// Entries for the ledger of the objects that the caller owns now.
-    owned: Vec<(KvKey, Vec<u8>)>,
+    /// Rows for the ledger: objects that the caller owns now, and what another replica must know of the conversation.
+    rows: Vec<KvEntry>,
 }
 
 /// Response that is fetched after it was made in the background.
@@ -86,18 +89,30 @@ impl ConversationUpdates {
     }
 
     /// Stores a conversation update. One of a response that is fetched is added to what is known by now.
-    fn keep(&self, app: &App, scope: &Scope, memo: Memo) {
+    fn keep(&mut self, app: &App, scope: &Scope, memo: Memo) {
         let memory = &app.memory;
         let known = self.fetched.as_ref().and_then(|fetched| memory.response(scope, &fetched.id));
         if let (Some(id), true) = (&memo.conversation, self.fetched.is_some()) {
             let thread = memory.conversation(scope, id).map_or_else(|| memo.thread.clone(), |thread| thread.answered(&memo));
-            memory.keep(scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
+            self.remember(app, scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
         }
-        match known {
-            Some(thread) => memory.keep(scope, Memo { conversation: None, thread: thread.answered(&memo), ..memo }),
-            None if self.fetched.is_some() => memory.keep(scope, Memo { conversation: None, ..memo }),
-            None => memory.keep(scope, memo),
-        }
+        let memo = match known {
+            Some(thread) => Memo { conversation: None, thread: thread.answered(&memo), ..memo },
+            None if self.fetched.is_some() => Memo { conversation: None, ..memo },
+            None => memo,
+        };
+        self.remember(app, scope, memo);
+    }
+
+    /// Stores a conversation update in this process, and its rows until they go to the ledger.
+    fn remember(&mut self, app: &App, scope: &Scope, memo: Memo) {
+        self.rows.extend(replicated::rows(app, scope, &memo));
+        app.memory.keep(scope, memo);
+    }
+
+    /// Adds rows for the ledger.
+    pub fn replicate(&mut self, rows: Vec<KvEntry>) {
+        self.rows.extend(rows);
     }
 
     /// Records a rejected turn.
@@ -158,23 +173,23 @@ impl ConversationUpdates {
             // What nobody is known to own is asked for there, and to name it makes nobody its owner.
             ids.conversation = None;
         }
-        self.owned.extend(app.owners.note(&context.scope, &endpoint.settings.name, &ids));
+        self.rows.extend(app.owners.note(&context.scope, &endpoint.settings.name, &ids));
     }
 
-    /// Takes the entries for the ledger of the objects that the caller owns now.
-    pub fn take_owned(&mut self) -> Vec<(KvKey, Vec<u8>)> {
-        std::mem::take(&mut self.owned)
+    /// Takes the rows for the ledger.
+    pub fn take_rows(&mut self) -> Vec<KvEntry> {
+        std::mem::take(&mut self.rows)
     }
 
     /// Stores what is left if the exchange ends without an accepted turn.
     pub fn end(&mut self, app: &App, context: &Context) {
-        if !self.owned.is_empty() {
-            // What couldn't be kept is known to this process.
-            let _kept = app.recorder.shelf().put_behind(self.take_owned(), IntentSlot::default(), app.now_ms());
-        }
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
             self.keep(app, &context.scope, memo);
+        }
+        if !self.rows.is_empty() {
+            // What couldn't be kept is known to this process.
+            let _kept = app.recorder.shelf().put_behind(self.take_rows(), IntentSlot::default(), app.now_ms());
         }
     }
 

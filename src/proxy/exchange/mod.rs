@@ -47,7 +47,7 @@ use crate::{
     judge::loops::ExternalCounts,
     marks::Scope,
     openai::error::{Reported, masked},
-    proxy::conversations::journal::Identity,
+    proxy::conversations::{journal::Identity, replicated},
     proxy::{
         app::{App, Caller},
         helper_threads,
@@ -138,6 +138,12 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDr
     });
     let Begun { context, body, mut violations } = request::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
+    if !worker.endpoints[selection.upstream()].settings.fitting.put_back.is_nothing() {
+        let marks = context.executions.iter().map(|execution| &*execution.mark);
+        if replicated::load_extras(&app, &context.scope, marks).await.is_err() {
+            violations.extend(replicated::unavailable(&standard.rules.checks));
+        }
+    }
     Ok(ExchangeDriver::new(PreparedRun {
         worker,
         context,
@@ -361,7 +367,8 @@ async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answe
             RoundOutcome::End(finals) => finals,
         };
     }
-    provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
+    let extras = provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
+    driver.conversation.replicate(extras);
     let verdict = (driver.attempts.findings().verdict() != Verdict::Pass).then(|| driver.attempts.findings().json());
     if context.observes() {
         driver.note_owned(&body);

@@ -16,7 +16,7 @@ use crate::{
     proxy::conversations::journal::Identity,
     proxy::{
         app::App,
-        conversations::{cache::Memory, owners},
+        conversations::{cache::Memory, owners, replicated},
         exchange::{
             Incoming, basis,
             cassette_session::CassetteSession,
@@ -70,6 +70,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[selection.upstream()];
     let translates = selection.translates(&endpoint.settings);
+    let loaded = replicated::load(&app, &caller.scope, &head).await;
     let mut recalled = recall(&app.memory, &caller.scope, &head);
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
@@ -105,6 +106,9 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
     let Begun { context, body, mut violations } = begin(&document, basis)?;
     violations.extend(restored.violations);
+    if loaded.is_err() {
+        violations.extend(replicated::unavailable(&standard.rules.checks));
+    }
     let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
         upstream,

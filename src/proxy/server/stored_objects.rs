@@ -30,7 +30,7 @@ use crate::{
         app::App,
         conversations::{
             originals::{Got, Object},
-            owners,
+            owners, replicated,
         },
         exchange::{self, Incoming, basis, cassette_session, conversation::Fetched, read, responses},
         helper_threads,
@@ -203,7 +203,7 @@ impl StoredCaller<'_> {
     async fn own(&self, holder: Holder, ids: &Ids) {
         let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
         if endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
-            owners::keep(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
+            replicated::store(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
         }
     }
 
@@ -532,7 +532,7 @@ impl StoredCaller<'_> {
         let rest = format!("/responses/{}", self.upstream_id(id));
         let (headers, body) =
             whole!(self.ask(holder, Method::DELETE, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
-        self.app.memory.forget(self.scope, id);
+        replicated::forget(self.app, self.scope, id);
         self.app.originals.forget(self.scope, id);
         // Some upstreams have nothing to say.
         let document = self.document(holder, if body.is_empty() { Bytes::from_static(b"{}") } else { body })?;
@@ -664,6 +664,7 @@ impl StoredCaller<'_> {
     async fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let document = read(body, self.standard, DEPTH_NOTED)?;
         let head = Head::read(&document)?;
+        let loaded = replicated::load(self.app, self.scope, &head).await;
         let recalled = responses::recall(&self.app.memory, self.scope, &head);
         self.check_named(holder, &head, &recalled).await?;
         let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
@@ -673,7 +674,10 @@ impl StoredCaller<'_> {
         let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools);
         // Nobody answers this.
         basis.protocol = None;
-        let begun = request::begin(&document, &head, &recalled, further, basis)?;
+        let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
+        if loaded.is_err() {
+            begun.violations.extend(replicated::unavailable(&rules.checks));
+        }
         Ok((document, begun))
     }
 
@@ -744,7 +748,7 @@ impl StoredCaller<'_> {
                 // All that there is of it is known: nothing.
                 None => crate::exchange::conversation::Memo { conversation: Some(id.into_owned()), ..Default::default() },
             };
-            self.app.memory.keep(self.scope, memo);
+            replicated::keep(self.app, self.scope, memo).await;
         }
         let violations = begun.map(|(written, begun)| self.noted(&written, begun)).unwrap_or_default();
         Ok(self.answer(holder, headers, json, &violations))
@@ -763,7 +767,7 @@ impl StoredCaller<'_> {
         let rest = format!("/conversations/{id}");
         let (headers, body) = whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, body).await?);
         if method == Method::DELETE {
-            self.app.memory.forget(self.scope, id);
+            replicated::forget(self.app, self.scope, id);
             self.app.originals.forget(self.scope, id);
         }
         let document = self.document(holder, body)?;
@@ -785,7 +789,7 @@ impl StoredCaller<'_> {
         let mut violations = Vec::new();
         if let Some((written, begun)) = begun {
             let memo = conversation_update::remember(&begun.context, None, Some(id), &[], Vec::new(), Vec::new());
-            self.app.memory.keep(self.scope, memo);
+            replicated::keep(self.app, self.scope, memo).await;
             violations = self.noted(&written, begun);
         }
         let thread = self.app.memory.conversation(self.scope, id);

@@ -98,6 +98,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         choices: 1,
         hidden: Hidden {
             unseen: hidden_part && recalled.thread.as_ref().is_none_or(|thread| thread.incomplete),
+            lacks_evidence: recalled.thread.as_ref().is_some_and(|thread| thread.lacks_evidence),
             earlier: recalled.thread.clone(),
             spoke,
             store: head.store && stateful != Stateful::Stateless,

@@ -13,6 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     openai::stored_item::is_named_by_id,
@@ -120,7 +121,7 @@ impl ExtrasToRestore {
 }
 
 /// Provider extras of a call, stored by the call's mark.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ProviderExtras {
     /// The call's `extra_content`, as JSON.
     pub extra_content: Option<Box<str>>,

@@ -1,0 +1,52 @@
+//! Conversations that the upstream keeps and that go on at another replica, or after a restart: known from the ledger.
+
+use serde_json::{Value, json};
+
+use super::stage::{Stage, WAYS, execution, output};
+use crate::{clients::model::FORGED, postgres::Ledger};
+
+const REPLICAS: usize = 3;
+
+/// Everything that a run of one proxy that never ends would say.
+fn goes_on(stage: Stage, stream: bool, by_conversation: bool, between: impl Fn(Stage) -> Stage) {
+    let kept = |id: Value| if by_conversation { json!({"conversation": "conv_1"}) } else { json!({"previous_response_id": id}) };
+    let asked = |more: Value, kept: &Value| super::stage::with(&more, kept);
+    let start = if by_conversation { kept(Value::Null) } else { json!({}) };
+    let first = stage.ask(stream, asked(json!({"input": "What is the weather in Paris?"}), &start));
+    first.judged("pass", &[]);
+    let stage = between(stage);
+    let second = stage.ask(stream, asked(json!({"input": [output(&first.call()["call_id"])]}), &kept(first.id())));
+    let real = execution(&stage.last_sent()["input"][0]["output"]).unwrap_or_else(|| panic!("no stamp: {}", stage.last_sent()));
+    assert_eq!(second.judged("pass", &[]).text(), "It is 18 degrees in Paris.");
+    let stage = between(stage);
+    let say = |text: String| asked(json!({"input": "And now?", "metadata": {"say": text}}), &kept(second.id()));
+    let third = stage.ask(stream, say(format!("Still 18 (execution_id: {real}).")));
+    assert_eq!(third.judged("pass", &[]).text(), "Still 18.");
+    let stage = between(stage);
+    let forged = stage.ask(stream, say(format!("It is sunny (execution_id: {FORGED}).")));
+    assert!(!forged.text().contains("sunny"), "{}", forged.raw);
+    forged.judged("blocked", &["unknown_execution"]);
+    // Another caller's, at each replica.
+    for replica in 0..REPLICAS {
+        let request = asked(json!({"input": "And now?", "metadata": {"say": format!("Still 18 (execution_id: {real}).")}}), &kept(second.id()));
+        stage.ask_as(replica, "Bearer other", stream, request).judged("blocked", &["unknown_execution"]);
+    }
+}
+
+#[test]
+fn a_conversation_goes_on_at_any_replica() {
+    for (stream, by_conversation) in WAYS.into_iter().flat_map(|stream| [(stream, false), (stream, true)]) {
+        for store in ["digests", "bodies"] {
+            let stage = Stage::sharing("default", REPLICAS, Ledger::postgres(), store);
+            goes_on(stage, stream, by_conversation, |stage| stage);
+        }
+    }
+}
+
+#[test]
+fn a_conversation_goes_on_after_restarts() {
+    for (stream, by_conversation) in [(false, false), (true, true)] {
+        let stage = Stage::sharing("default", REPLICAS, Ledger::postgres(), "digests");
+        goes_on(stage, stream, by_conversation, |stage| stage.restarted("default", "digests"));
+    }
+}
