@@ -26,6 +26,7 @@ mod frame;
 mod frame_log;
 mod frameworks;
 mod harness;
+mod in_turns;
 mod ledger;
 mod limits;
 mod loops;

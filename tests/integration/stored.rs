@@ -3,6 +3,7 @@
 mod faults;
 mod keeper;
 mod ownership;
+mod replicas;
 
 use serde_json::{Value, json};
 use toolmark::testing::{Received, ScriptedReply as Scripted};
@@ -25,7 +26,7 @@ fn ask(stage: &Stage, method: &str, path: &str, key: &str, body: &Value) -> Repl
         "{method} /v1/{path} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {key}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let mut connection = Connection::open(stage.proxy.address());
+    let mut connection = Connection::open(stage.address());
     connection.send(head.as_bytes());
     connection.reply()
 }

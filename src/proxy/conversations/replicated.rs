@@ -1,22 +1,28 @@
 //! Conversations in the ledger: what another replica, or this process after a restart, must know of them.
 //!
-//! One row for each response or conversation that an upstream stores, with the calls and items of its last exchange, and one
-//! for the provider extras of each call. Sealed, keyed by scope, and kept for as long as the ledger keeps anything. Rows are
+//! One row for each response or conversation that an upstream stores, one for each call that was passed on, one for each item
+//! that the application didn't get as the upstream stores it, and one for the provider extras of each call. Sealed, keyed by scope, and kept for as long as the ledger keeps anything. Rows are
 //! written before the end of the answer leaves, and read if this process doesn't know what a request names; then they are in
 //! this process's caches, which are all that judging reads. With `[ledger] store = "digests"` a row has no evidence: no texts,
 //! arguments and results.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
+use bytes::Bytes;
+use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    exchange::conversation::{Fate, KnownCall, Memo, Thread},
+    exchange::conversation::{KnownCall, Memo, Thread},
     ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
-    proxy::app::App,
+    proxy::{
+        app::App,
+        conversations::originals::{Got, Object},
+        http::failure::Failure,
+    },
     responses::request::{
-        Head,
+        Head, Wanted,
         named::{NamedObject, ObjectKind},
     },
     settings::StoredContent,
@@ -37,15 +43,50 @@ pub type KvEntry = (KvKey, Vec<u8>);
 enum RowKind {
     Response,
     Conversation,
+    Call,
     Item,
+    Object,
     Extras,
 }
 
-/// State of a conversation after an exchange.
+/// Row of an object that an upstream stores: the upstream's name and what the application got of the object.
 #[derive(Deserialize, Serialize)]
-struct ConversationRow {
-    thread: Thread,
-    calls: Vec<(String, KnownCall)>,
+struct ObjectRow {
+    upstream: String,
+    foreign: bool,
+    got: StoredGot,
+}
+
+/// [`Got`] as it is stored: texts of JSON.
+#[derive(Deserialize, Serialize)]
+enum StoredGot {
+    Whole(String),
+    Awaited(String),
+    Refused(String),
+    Withheld,
+}
+
+impl From<StoredGot> for Got {
+    fn from(got: StoredGot) -> Self {
+        match got {
+            StoredGot::Whole(json) => Self::Whole(json.into()),
+            StoredGot::Awaited(json) => Self::Awaited(json.into()),
+            StoredGot::Refused(json) => Self::Refused(json.into()),
+            StoredGot::Withheld => Self::Withheld,
+        }
+    }
+}
+
+impl From<&Got> for StoredGot {
+    fn from(got: &Got) -> Self {
+        let text = |json: &Bytes| String::from_utf8_lossy(json).into_owned();
+        match got {
+            Got::Whole(json) => Self::Whole(text(json)),
+            Got::Awaited(json) => Self::Awaited(text(json)),
+            Got::Refused(json) => Self::Refused(text(json)),
+            Got::Withheld => Self::Withheld,
+        }
+    }
 }
 
 fn key(scope: &Scope, kind: RowKind, id: &str) -> KvKey {
@@ -62,35 +103,47 @@ fn json<T: Serialize>(row: &T) -> Vec<u8> {
     serde_json::to_vec(row).unwrap_or_default()
 }
 
-impl ConversationRow {
-    fn of(memo: &Memo, content: StoredContent) -> Vec<u8> {
-        let row = |evidence: StoredContent| {
-            let (thread, mut calls) = (memo.thread.clone(), memo.calls.clone());
-            let thread = if evidence == StoredContent::Bodies { thread } else { thread.without_evidence() };
-            if evidence != StoredContent::Bodies {
-                calls.iter_mut().for_each(|(_, call)| call.arguments = Arc::default());
-            }
-            json(&Self { thread, calls })
-        };
-        let whole = row(content);
-        if whole.len() > ROW_BYTES_MAX { row(StoredContent::Digests) } else { whole }
+/// Row of a conversation's state.
+fn thread_row(thread: &Thread, content: StoredContent) -> Vec<u8> {
+    let without_evidence = || json(&thread.clone().without_evidence());
+    if content == StoredContent::Digests {
+        return without_evidence();
     }
+    let whole = json(thread);
+    if whole.len() > ROW_BYTES_MAX { without_evidence() } else { whole }
 }
 
 /// Rows of what an exchange adds to its conversation; none if the ledger keeps nothing over a restart.
 pub fn rows(app: &App, scope: &Scope, memo: &Memo) -> Vec<KvEntry> {
-    if !app.recorder.shelf().is_lasting() {
+    let stored = !memo.responses.is_empty() || memo.conversation.is_some();
+    if !app.recorder.shelf().is_lasting() || !(stored || !memo.items.is_empty()) {
         return Vec::new();
     }
-    let responses = memo.responses.iter().map(|id| key(scope, RowKind::Response, id));
-    let keys: Vec<KvKey> = responses.chain(memo.conversation.iter().map(|id| key(scope, RowKind::Conversation, id))).collect();
-    let items = memo.items.iter().map(|(id, fate)| (key(scope, RowKind::Item, id), json(fate)));
-    let items: Vec<KvEntry> = items.collect();
-    if keys.is_empty() {
-        return items;
+    let content = app.settings.ledger.store;
+    let mut rows: Vec<KvEntry> = memo.items.iter().map(|(id, fate)| (key(scope, RowKind::Item, id), json(fate))).collect();
+    if stored {
+        let responses = memo.responses.iter().map(|id| key(scope, RowKind::Response, id));
+        let conversation = memo.conversation.iter().map(|id| key(scope, RowKind::Conversation, id));
+        let row = thread_row(&memo.thread, content);
+        rows.extend(responses.chain(conversation).map(|key| (key, row.clone())));
+        rows.extend(memo.calls.iter().map(|(mark, call)| {
+            let bare = || KnownCall { arguments: Arc::default(), ..call.clone() };
+            (key(scope, RowKind::Call, mark), if content == StoredContent::Digests { json(&bare()) } else { json(call) })
+        }));
     }
-    let row = ConversationRow::of(memo, app.settings.ledger.store);
-    keys.into_iter().map(|key| (key, row.clone())).chain(items).collect()
+    rows
+}
+
+/// Stores an object in this process. Returns its row for the ledger: none with `store = "digests"`, since it is a body, and none
+/// for an object that is too large.
+#[must_use]
+pub fn keep_object(app: &App, scope: &Scope, id: &str, object: Object) -> Option<KvEntry> {
+    let upstream = app.settings.upstreams.get(object.upstream).map(|upstream| upstream.name.to_string());
+    let stores = app.settings.ledger.store == StoredContent::Bodies && app.recorder.shelf().is_lasting();
+    let row = upstream.filter(|_| stores).map(|upstream| ObjectRow { upstream, foreign: object.foreign, got: (&object.got).into() });
+    app.originals.keep(scope, id, object);
+    let body = json(&row?);
+    (body.len() <= ROW_BYTES_MAX).then(|| (key(scope, RowKind::Object, id), body))
 }
 
 /// Row of the provider extras of the call with this mark.
@@ -115,7 +168,8 @@ pub async fn store(app: &App, rows: Vec<KvEntry>) {
 /// Removes a response or a conversation that its owner deleted.
 pub fn forget(app: &App, scope: &Scope, id: &str) {
     app.memory.forget(scope, id);
-    let rows = [RowKind::Response, RowKind::Conversation].map(|kind| (key(scope, kind, id), Vec::new()));
+    app.originals.forget(scope, id);
+    let rows = [RowKind::Response, RowKind::Conversation, RowKind::Object].map(|kind| (key(scope, kind, id), Vec::new()));
     // What can't be removed now ends with its row; the upstream has deleted the object.
     let _removed = app.recorder.shelf().put_behind(rows.into(), Default::default(), app.now_ms());
 }
@@ -130,33 +184,99 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
         return Ok(());
     }
     let memory = &app.memory;
-    // Another replica may have continued a conversation that this one knows.
-    let may_be_newer = app.recorder.is_shared();
-    let named = head.named(|id| memory.item(scope, id).is_some()).into_iter().filter_map(|NamedObject { kind, id, .. }| match kind {
-        ObjectKind::Response => memory.response(scope, &id).is_none().then_some((RowKind::Response, id)),
-        ObjectKind::Conversation => (may_be_newer || memory.conversation(scope, &id).is_none()).then_some((RowKind::Conversation, id)),
-        ObjectKind::Item => Some((RowKind::Item, id)),
-    });
-    let wanted: Vec<(RowKind, String)> = named.take(READ_MAX).collect();
+    let shared = app.recorder.is_shared();
+    let mut wanted: Vec<(RowKind, String)> = Vec::new();
+    for NamedObject { kind, id, .. } in head.named(|id| memory.knows_item(scope, id)) {
+        let row = match kind {
+            ObjectKind::Response => memory.response(scope, &id).is_none().then_some(RowKind::Response),
+            // Another replica may have continued a conversation that this one knows.
+            ObjectKind::Conversation => (shared || memory.conversation(scope, &id).is_none()).then_some(RowKind::Conversation),
+            ObjectKind::Item => Some(RowKind::Item),
+        };
+        wanted.extend(row.map(|row| (row, id)));
+    }
+    let Wanted { calls, items } = head.wanted();
+    wanted.extend(calls.into_iter().filter(|mark| memory.call(scope, mark).is_none()).map(|mark| (RowKind::Call, mark)));
+    if shared {
+        let unknown = items.into_iter().filter(|id| !memory.knows_item(scope, id));
+        wanted.extend(unknown.map(|id| (RowKind::Item, id)));
+    }
+    wanted.truncate(READ_MAX);
     let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
     let found = shelf.find(keys.clone(), app.now_ms()).await?;
+    let found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
     for ((kind, id), key) in wanted.into_iter().zip(keys) {
-        let Some((_, body)) = found.iter().find(|(own, body)| *own == key && !body.is_empty()) else { continue };
-        let memo = match kind {
-            RowKind::Item => serde_json::from_slice::<Fate>(body).map(|fate| Memo { items: vec![(id, fate)], ..Memo::default() }),
-            RowKind::Response | RowKind::Conversation | RowKind::Extras => {
-                serde_json::from_slice::<ConversationRow>(body).map(|ConversationRow { thread, calls }| {
-                    let (responses, conversation) = if kind == RowKind::Response { (vec![id], None) } else { (Vec::new(), Some(id)) };
-                    Memo { responses, conversation, thread, calls, ..Memo::default() }
-                })
-            }
-        };
-        match memo {
-            Ok(memo) => memory.keep(scope, memo),
-            Err(error) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
+        match found.get(&key) {
+            Some(body) => match memo_of(kind, id, body) {
+                Ok(memo) => memory.keep(scope, memo),
+                Err(error) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
+            },
+            None if kind == RowKind::Item => memory.keep_untouched(scope, &id),
+            None => {}
         }
     }
     Ok(())
+}
+
+/// Reads a stored response or conversation that this process doesn't know into its caches, with the answers that belong to it.
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't say in time.
+pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), LookupUnavailable> {
+    let (shelf, memory) = (app.recorder.shelf(), &app.memory);
+    if !shelf.is_lasting() {
+        return Ok(());
+    }
+    let shared = app.recorder.is_shared();
+    let mut wanted = Vec::new();
+    if memory.response(scope, id).is_none() {
+        wanted.push(RowKind::Response);
+    }
+    if shared || memory.conversation(scope, id).is_none() {
+        wanted.push(RowKind::Conversation);
+    }
+    let keys: Vec<KvKey> = wanted.iter().map(|kind| key(scope, *kind, id)).collect();
+    let found = shelf.find(keys.clone(), app.now_ms()).await?;
+    for (kind, own) in wanted.into_iter().zip(keys) {
+        let body = found.iter().find(|(key, body)| *key == own && !body.is_empty());
+        match body.map(|(_, body)| memo_of(kind, id.to_owned(), body)) {
+            Some(Ok(memo)) => memory.keep(scope, memo),
+            Some(Err(error)) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
+            None => {}
+        }
+    }
+    let thread = memory.response(scope, id).or_else(|| memory.conversation(scope, id));
+    let answers = thread.iter().flat_map(|thread| thread.answers.iter().rev()).map(|id| &**id);
+    let unknown: Vec<&str> = std::iter::once(id).chain(answers).filter(|id| app.originals.get(scope, id).is_none()).take(READ_MAX).collect();
+    if app.settings.ledger.store == StoredContent::Digests || unknown.is_empty() {
+        return Ok(());
+    }
+    let keys: Vec<KvKey> = unknown.iter().map(|id| key(scope, RowKind::Object, id)).collect();
+    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
+    for (id, key) in unknown.into_iter().zip(keys) {
+        let Some(body) = found.get(&key).filter(|body| !body.is_empty()) else { continue };
+        match serde_json::from_slice::<ObjectRow>(body) {
+            Ok(ObjectRow { upstream, foreign, got }) => {
+                let at = app.settings.upstreams.iter().position(|own| *own.name == *upstream);
+                // An upstream that isn't in the settings any more can't be asked.
+                let Some(upstream) = at else { continue };
+                app.originals.keep(scope, id, Object { upstream, foreign, got: got.into() });
+            }
+            Err(error) => tracing::error!(%error, "a stored object that is kept in the ledger can't be read"),
+        }
+    }
+    Ok(())
+}
+
+/// What a row adds to this process's caches.
+fn memo_of(kind: RowKind, id: String, body: &[u8]) -> serde_json::Result<Memo> {
+    Ok(match kind {
+        RowKind::Response => Memo { responses: vec![id], thread: serde_json::from_slice(body)?, ..Memo::default() },
+        RowKind::Conversation => Memo { conversation: Some(id), thread: serde_json::from_slice(body)?, ..Memo::default() },
+        RowKind::Call => Memo { calls: vec![(id, serde_json::from_slice(body)?)], ..Memo::default() },
+        RowKind::Item => Memo { items: vec![(id, serde_json::from_slice(body)?)], ..Memo::default() },
+        RowKind::Object | RowKind::Extras => Memo::default(),
+    })
 }
 
 /// Reads the provider extras of calls that this process doesn't know into its cache. Those that nobody stored are noted as empty.
@@ -179,6 +299,12 @@ pub async fn load_extras(app: &App, scope: &Scope, marks: impl Iterator<Item = &
         app.memory.keep_beside(scope, mark, extras.unwrap_or_default());
     }
     Ok(())
+}
+
+/// Error for a stored object that the ledger didn't give in time.
+pub fn unavailable_now() -> Failure {
+    let message = "the ledger didn't say in time what is known of this object: try again in a moment";
+    Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)
 }
 
 /// Violation of a request whose conversation the ledger didn't give in time.

@@ -82,9 +82,10 @@ impl ConversationUpdates {
     }
 
     /// Records the error that the application got for a response that was fetched: it gets the same again.
-    pub fn refuse(&self, place: ConversationPlace<'_>, failure: &Failure) {
-        if let Some(fetched) = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY) {
-            self.keep_object(place, &fetched.id, Got::Refused(failure.json().into()));
+    pub fn refuse(&mut self, place: ConversationPlace<'_>, failure: &Failure) {
+        let fetched = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY);
+        if let Some(id) = fetched.map(|fetched| fetched.id.clone()) {
+            self.keep_object(place, &id, Got::Refused(failure.json().into()));
         }
     }
 
@@ -127,9 +128,11 @@ impl ConversationUpdates {
         let Some(mut memo) = memo else { return };
         let ConversationPlace { app, context, .. } = place;
         let items = match &memo.left {
-            Some(Left::Whole(left)) if place.is_everybodys() => Ids::of(left).items,
+            Some(Left::Whole(left)) if place.is_everybodys() || app.recorder.is_shared() => Ids::of(left).items,
             Some(_) | None => Vec::new(),
         };
+        // The next request may name them, and needn't ask the ledger for them here.
+        items.iter().filter(|id| !id.is_empty()).for_each(|id| app.memory.keep_untouched(&context.scope, id));
         self.note_owned(place, Ids { response: memo.responses.first().cloned(), conversation: memo.conversation.clone(), items });
         let mut dropped = std::mem::take(&mut self.dropped);
         if let Some(Left::Whole(left)) = &memo.left {
@@ -211,12 +214,12 @@ impl ConversationUpdates {
     }
 
     /// Stores the upstream that has an object, and what the application got of it.
-    fn keep_object(&self, place: ConversationPlace<'_>, id: &str, got: Got) {
+    fn keep_object(&mut self, place: ConversationPlace<'_>, id: &str, got: Got) {
         let ConversationPlace { app, context, selection, .. } = place;
         // Who has it is known, and stays so.
         let known = self.fetched.as_ref().and_then(|_| app.originals.get(&context.scope, id));
         let (upstream, foreign) =
             known.map_or_else(|| (selection.upstream(), selection.is_foreign()), |known| (known.upstream, known.foreign));
-        app.originals.keep(&context.scope, id, Object { upstream, foreign, got });
+        self.rows.extend(replicated::keep_object(app, &context.scope, id, Object { upstream, foreign, got }));
     }
 }

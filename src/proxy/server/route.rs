@@ -49,6 +49,14 @@ pub enum Stored {
 }
 
 impl Stored {
+    /// ID of the response or conversation in the path.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Response(id) | Self::InputItems(id) | Self::Cancel(id) | Self::Conversation(id) | Self::Items(id) | Self::Item(id, _) => Some(id),
+            Self::Compact | Self::InputTokens | Self::Conversations => None,
+        }
+    }
+
     /// Parses a path below the base URL.
     fn of(method: &Method, rest: &str) -> Option<Self> {
         let parts: Vec<&str> = rest.split('/').skip(1).collect();

@@ -81,8 +81,15 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
     let standard = app.standard(&incoming.caller).clone();
     let scope = incoming.caller.scope.clone();
     let client = StoredCaller { worker: &worker, app: &app, standard: &standard, scope: &scope };
+    let observes = standard.rules.policy.mode == PolicyMode::Observe;
+    if let Some(id) = what.id()
+        && replicated::load_stored(&app, &scope, id).await.is_err()
+        && !observes
+    {
+        return replicated::unavailable_now().response();
+    }
     let served = match what {
-        _ if standard.rules.policy.mode == PolicyMode::Observe => client.unjudged(&what, method, incoming).await,
+        _ if observes => client.unjudged(&what, method, incoming).await,
         Stored::Response(id) if method == Method::DELETE => client.delete(&id, &incoming).await,
         Stored::Response(id) => client.retrieve(&id, Method::GET, incoming).await,
         Stored::Cancel(id) => client.retrieve(&id, Method::POST, incoming).await,
@@ -165,7 +172,7 @@ impl StoredCaller<'_> {
         self.check_stateful()?;
         self.app.originals.get(self.scope, id).ok_or_else(|| {
             let message = format!(
-                "toolmark doesn't know the response `{id}` of this caller, so it can't tell what of it was refused: it was made before a restart, by another caller or replica, or not through toolmark. Ask again with POST /v1/responses"
+                "toolmark doesn't know the response `{id}` of this caller, so it can't tell what of it was refused: it was made by another caller, not through toolmark, or before a restart or at another replica that didn't leave it in the ledger (`[ledger] store = \"bodies\"` does). Ask again with POST /v1/responses"
             );
             not_found("unknown_response", message)
         })
@@ -533,7 +540,6 @@ impl StoredCaller<'_> {
         let (headers, body) =
             whole!(self.ask(holder, Method::DELETE, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
         replicated::forget(self.app, self.scope, id);
-        self.app.originals.forget(self.scope, id);
         // Some upstreams have nothing to say.
         let document = self.document(holder, if body.is_empty() { Bytes::from_static(b"{}") } else { body })?;
         let json = stored::bare(&document, &DELETED, Some(id)).map_err(|fault| self.fault(holder, &fault))?;
@@ -742,7 +748,9 @@ impl StoredCaller<'_> {
         let json = stored::bare(&answered, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
         if let Some(id) = answered.root().get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
             self.own(holder, &Ids { conversation: Some(id.clone().into_owned()), ..Ids::default() }).await;
-            self.app.originals.keep(self.scope, &id, Object { upstream: holder.upstream, foreign: false, got: Got::Withheld });
+            let object = Object { upstream: holder.upstream, foreign: false, got: Got::Withheld };
+            let row = replicated::keep_object(self.app, self.scope, &id, object);
+            replicated::store(self.app, row.into_iter().collect()).await;
             let memo = match &begun {
                 Some((_, begun)) => conversation_update::remember(&begun.context, None, Some(&id), &[], Vec::new(), Vec::new()),
                 // All that there is of it is known: nothing.
@@ -768,7 +776,6 @@ impl StoredCaller<'_> {
         let (headers, body) = whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, body).await?);
         if method == Method::DELETE {
             replicated::forget(self.app, self.scope, id);
-            self.app.originals.forget(self.scope, id);
         }
         let document = self.document(holder, body)?;
         let json = stored::bare(&document, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;

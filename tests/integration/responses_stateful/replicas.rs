@@ -2,8 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::stage::{Stage, WAYS, execution, output};
-use crate::{clients::model::FORGED, postgres::Ledger};
+use super::{
+    repaired,
+    stage::{Stage, WAYS, execution, output},
+};
+use crate::{clients::model::FORGED, in_turns::in_turns, postgres::Ledger};
 
 const REPLICAS: usize = 3;
 
@@ -49,4 +52,28 @@ fn a_conversation_goes_on_after_restarts() {
         let stage = Stage::sharing("default", REPLICAS, Ledger::postgres(), "digests");
         goes_on(stage, stream, by_conversation, |stage| stage.restarted("default", "digests"));
     }
+}
+
+#[test]
+fn what_holds_at_one_process_holds_at_two_replicas() {
+    in_turns(&[
+        super::a_result_of_an_earlier_responses_call_is_verified,
+        super::evidence_is_the_same_whether_history_is_sent_or_kept,
+        super::a_conversation_is_remembered_too,
+        super::tools_that_came_in_earlier_may_be_called_later,
+        super::an_id_that_may_stand_in_an_unseen_turn_is_no_forgery_unless_it_looks_like_ours,
+    ]);
+}
+
+#[test]
+fn repairs_at_one_process_are_the_same_at_two_replicas() {
+    in_turns(&[
+        repaired::the_application_goes_on_from_the_attempt_that_was_passed_on,
+        repaired::a_repair_within_a_conversation_sends_only_the_outputs,
+        repaired::every_call_of_a_rejected_turn_is_answered,
+        repaired::what_was_never_passed_on_is_answered_once,
+        repaired::a_conversation_goes_on_where_a_repair_came_to_nothing,
+        repaired::items_of_a_rejected_attempt_are_never_referred_to,
+        repaired::a_forged_text_isnt_what_the_model_reads_again,
+    ]);
 }

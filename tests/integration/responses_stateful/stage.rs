@@ -13,6 +13,7 @@ use crate::{
         responses_model::strict,
     },
     harness::post,
+    in_turns::has_replicas,
     postgres::Ledger,
     responses_folded::{consistent, events},
 };
@@ -73,9 +74,9 @@ fn script(request: &Value, messages: &[Value]) -> Turn {
 }
 
 impl Stage {
-    /// One proxy with this policy: a built-in one's name, or TOML.
+    /// One proxy with this policy: a built-in one's name, or TOML. Within [`crate::in_turns`], two that share a ledger and are asked in turn.
     pub fn new(policy: &str) -> Self {
-        Self::with_replicas(policy, 1)
+        if has_replicas() { Self::sharing(policy, 2, Ledger::postgres(), "bodies") } else { Self::with_replicas(policy, 1) }
     }
 
     /// Several that share no more than the key.
