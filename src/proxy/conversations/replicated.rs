@@ -28,6 +28,7 @@ use crate::{
     settings::StoredContent,
     upstreams::quirks::ProviderExtras,
     violation::{Checks, Code, Violation},
+    wire::json::Value,
 };
 
 /// Maximum bytes of a row; a larger one is stored without its evidence.
@@ -44,6 +45,7 @@ enum RowKind {
     Response,
     Conversation,
     Call,
+    Mark,
     Item,
     Object,
     Extras,
@@ -130,8 +132,21 @@ pub fn rows(app: &App, scope: &Scope, memo: &Memo) -> Vec<KvEntry> {
             let bare = || KnownCall { arguments: Arc::default(), ..call.clone() };
             (key(scope, RowKind::Call, mark), if content == StoredContent::Digests { json(&bare()) } else { json(call) })
         }));
+        let own = memo.calls.iter().filter(|(mark, call)| *call.upstream_id != **mark);
+        rows.extend(own.map(|(mark, call)| mark_row(scope, &call.upstream_id, mark)));
     }
     rows
+}
+
+/// Row of the mark by which the application knows a call of the upstream.
+fn mark_row(scope: &Scope, upstream_id: &str, mark: &str) -> KvEntry {
+    (key(scope, RowKind::Mark, upstream_id), json(&mark))
+}
+
+/// Stores the marks by which the application knows calls of the upstream: pairs of the upstream's id and the mark.
+pub async fn keep_marks(app: &App, scope: &Scope, marks: &[(String, String)]) {
+    marks.iter().for_each(|(upstream_id, mark)| app.memory.keep_mark(scope, upstream_id, mark));
+    store(app, marks.iter().map(|(upstream_id, mark)| mark_row(scope, upstream_id, mark)).collect()).await;
 }
 
 /// Stores an object in this process. Returns its row for the ledger: none with `store = "digests"`, since it is a body, and none
@@ -188,7 +203,7 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
     let mut wanted: Vec<(RowKind, String)> = Vec::new();
     for NamedObject { kind, id, .. } in head.named(|id| memory.knows_item(scope, id)) {
         let row = match kind {
-            ObjectKind::Response => memory.response(scope, &id).is_none().then_some(RowKind::Response),
+            ObjectKind::Response => may_have_changed(app, scope, &id).then_some(RowKind::Response),
             // Another replica may have continued a conversation that this one knows.
             ObjectKind::Conversation => (shared || memory.conversation(scope, &id).is_none()).then_some(RowKind::Conversation),
             ObjectKind::Item => Some(RowKind::Item),
@@ -207,10 +222,7 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
     let found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
     for ((kind, id), key) in wanted.into_iter().zip(keys) {
         match found.get(&key) {
-            Some(body) => match memo_of(kind, id, body) {
-                Ok(memo) => memory.keep(scope, memo),
-                Err(error) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
-            },
+            Some(body) => take(app, scope, memo_of(kind, id, body)),
             None if kind == RowKind::Item => memory.keep_untouched(scope, &id),
             None => {}
         }
@@ -229,7 +241,7 @@ pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), Looku
     }
     let shared = app.recorder.is_shared();
     let mut wanted = Vec::new();
-    if memory.response(scope, id).is_none() {
+    if may_have_changed(app, scope, id) {
         wanted.push(RowKind::Response);
     }
     if shared || memory.conversation(scope, id).is_none() {
@@ -238,16 +250,13 @@ pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), Looku
     let keys: Vec<KvKey> = wanted.iter().map(|kind| key(scope, *kind, id)).collect();
     let found = shelf.find(keys.clone(), app.now_ms()).await?;
     for (kind, own) in wanted.into_iter().zip(keys) {
-        let body = found.iter().find(|(key, body)| *key == own && !body.is_empty());
-        match body.map(|(_, body)| memo_of(kind, id.to_owned(), body)) {
-            Some(Ok(memo)) => memory.keep(scope, memo),
-            Some(Err(error)) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
-            None => {}
+        if let Some((_, body)) = found.iter().find(|(key, body)| *key == own && !body.is_empty()) {
+            take(app, scope, memo_of(kind, id.to_owned(), body));
         }
     }
     let thread = memory.response(scope, id).or_else(|| memory.conversation(scope, id));
     let answers = thread.iter().flat_map(|thread| thread.answers.iter().rev()).map(|id| &**id);
-    let unknown: Vec<&str> = std::iter::once(id).chain(answers).filter(|id| app.originals.get(scope, id).is_none()).take(READ_MAX).collect();
+    let unknown: Vec<&str> = std::iter::once(id).chain(answers).filter(|id| app.originals.get(scope, id).is_none() || may_have_changed(app, scope, id)).take(READ_MAX).collect();
     if app.settings.ledger.store == StoredContent::Digests || unknown.is_empty() {
         return Ok(());
     }
@@ -268,6 +277,58 @@ pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), Looku
     Ok(())
 }
 
+/// Reads what another replica knows of listed items and their calls into this process's caches.
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't say in time.
+pub async fn load_items(app: &App, scope: &Scope, items: Value<'_>) -> Result<(), LookupUnavailable> {
+    let (shelf, memory) = (app.recorder.shelf(), &app.memory);
+    if !app.recorder.is_shared() {
+        return Ok(());
+    }
+    let text = |item: Value<'_>, name: &str| item.get(name).and_then(Value::text).filter(|id| !id.is_empty()).map(|id| id.into_owned());
+    let own = items.items().filter_map(|item| text(item, "id")).filter(|id| !memory.knows_item(scope, id)).map(|id| (RowKind::Item, id));
+    let calls = items.items().filter_map(|item| text(item, "call_id"));
+    let calls = calls.filter(|id| memory.mark(scope, id).is_none()).map(|id| (RowKind::Mark, id));
+    let wanted: Vec<(RowKind, String)> = own.chain(calls).take(READ_MAX).collect();
+    let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
+    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
+    let mut marks = Vec::new();
+    for ((kind, id), key) in wanted.into_iter().zip(keys) {
+        let Some(body) = found.get(&key).filter(|body| !body.is_empty()) else { continue };
+        if kind == RowKind::Item {
+            take(app, scope, memo_of(kind, id, body));
+        } else if let Ok(mark) = serde_json::from_slice::<String>(body) {
+            memory.keep_mark(scope, &id, &mark);
+            marks.push(mark);
+        }
+    }
+    marks.retain(|mark| memory.call(scope, mark).is_none());
+    let keys: Vec<KvKey> = marks.iter().map(|mark| key(scope, RowKind::Call, mark)).collect();
+    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
+    for (mark, key) in marks.into_iter().zip(keys) {
+        if let Some(body) = found.get(&key).filter(|body| !body.is_empty()) {
+            take(app, scope, memo_of(RowKind::Call, mark, body));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a row into this process's caches.
+fn take(app: &App, scope: &Scope, memo: serde_json::Result<Memo>) {
+    match memo {
+        Ok(memo) => app.memory.keep(scope, memo),
+        Err(error) => tracing::error!(%error, "a conversation that is kept in the ledger can't be read"),
+    }
+}
+
+/// True if the ledger may know more of a response than this process: it doesn't know it, or last knew that it was being made in the
+/// background, and another replica may have fetched it since.
+fn may_have_changed(app: &App, scope: &Scope, id: &str) -> bool {
+    let is_awaited = || app.originals.get(scope, id).is_some_and(|object| matches!(object.got, Got::Awaited(_)));
+    app.memory.response(scope, id).is_none() || (app.recorder.is_shared() && is_awaited())
+}
+
 /// What a row adds to this process's caches.
 fn memo_of(kind: RowKind, id: String, body: &[u8]) -> serde_json::Result<Memo> {
     Ok(match kind {
@@ -275,7 +336,7 @@ fn memo_of(kind: RowKind, id: String, body: &[u8]) -> serde_json::Result<Memo> {
         RowKind::Conversation => Memo { conversation: Some(id), thread: serde_json::from_slice(body)?, ..Memo::default() },
         RowKind::Call => Memo { calls: vec![(id, serde_json::from_slice(body)?)], ..Memo::default() },
         RowKind::Item => Memo { items: vec![(id, serde_json::from_slice(body)?)], ..Memo::default() },
-        RowKind::Object | RowKind::Extras => Memo::default(),
+        RowKind::Mark | RowKind::Object | RowKind::Extras => Memo::default(),
     })
 }
 

@@ -571,6 +571,7 @@ impl StoredCaller<'_> {
         }
         let list = self.document(holder, format!("[{}]", document.root().raw_str()).into())?;
         let thread = self.app.memory.conversation(self.scope, id);
+        self.load_items(list.root()).await?;
         let passed = self.known(thread.as_deref(), |known| known.items(list.root())).map_err(|fault| self.fault(holder, &fault))?;
         match passed.items.into_iter().next() {
             Some(item) => Ok(self.answer(holder, headers, item, &[])),
@@ -602,6 +603,9 @@ impl StoredCaller<'_> {
             let came = self.ask(holder, Method::GET, rest, query.as_deref(), &incoming.headers, Bytes::new()).await?;
             let (headers, body) = whole!(came);
             let document = self.document(holder, body)?;
+            if let Some(items) = document.root().get("data") {
+                self.load_items(items).await?;
+            }
             let page = self.known(thread, |known| stored::list(&document, &known)).map_err(|fault| self.fault(holder, &fault))?;
             unknown = unknown.saturating_add(page.unknown);
             let next = page.next.filter(|_| page.passed == 0 && pages < PAGES_MAX);
@@ -758,7 +762,10 @@ impl StoredCaller<'_> {
             };
             replicated::keep(self.app, self.scope, memo).await;
         }
-        let violations = begun.map(|(written, begun)| self.noted(&written, begun)).unwrap_or_default();
+        let violations = match begun {
+            Some((written, begun)) => self.noted(&written, begun).await,
+            None => Vec::new(),
+        };
         Ok(self.answer(holder, headers, json, &violations))
     }
 
@@ -797,9 +804,12 @@ impl StoredCaller<'_> {
         if let Some((written, begun)) = begun {
             let memo = conversation_update::remember(&begun.context, None, Some(id), &[], Vec::new(), Vec::new());
             replicated::keep(self.app, self.scope, memo).await;
-            violations = self.noted(&written, begun);
+            violations = self.noted(&written, begun).await;
         }
         let thread = self.app.memory.conversation(self.scope, id);
+        if let Some(items) = answered.root().get("data") {
+            self.load_items(items).await?;
+        }
         let page = self.known(thread.as_deref(), |known| stored::list(&answered, &known)).map_err(|fault| self.fault(holder, &fault))?;
         // What was written is written: that it can't be shown is no reason to write it again.
         violations.extend(self.incomplete(page.unknown).unwrap_or_default());
@@ -828,15 +838,20 @@ impl StoredCaller<'_> {
     }
 
     /// Stores the marks by which the application knows the calls that it wrote. Returns the violations found in them.
-    fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
+    async fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
+        let mut marks = Vec::new();
         for item in written.root().get("input").into_iter().flat_map(Value::items) {
             let id = item.get("call_id").and_then(Value::text).unwrap_or_default();
             let Some(mark) = CallMark::parse(&id).filter(|mark| self.app.ring.made(mark, self.scope)) else { continue };
-            if let Some(own) = mark.upstream_id() {
-                self.app.memory.keep_mark(self.scope, own, &id);
-            }
+            marks.extend(mark.upstream_id().map(|own| (own.to_owned(), id.clone().into_owned())));
         }
+        replicated::keep_marks(self.app, self.scope, &marks).await;
         begun.violations
+    }
+
+    /// Reads what other replicas know of listed items.
+    async fn load_items(&self, items: Value<'_>) -> Result<(), Failure> {
+        replicated::load_items(self.app, self.scope, items).await.map_err(|_| replicated::unavailable_now())
     }
 }
 

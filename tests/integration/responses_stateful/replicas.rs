@@ -6,7 +6,12 @@ use super::{
     repaired,
     stage::{Stage, WAYS, execution, output},
 };
-use crate::{clients::model::FORGED, in_turns::in_turns, postgres::Ledger};
+use crate::{
+    clients::model::FORGED,
+    in_turns::in_turns,
+    postgres::{Database, Ledger},
+    program::until,
+};
 
 const REPLICAS: usize = 3;
 
@@ -51,6 +56,29 @@ fn a_conversation_goes_on_after_restarts() {
     for (stream, by_conversation) in [(false, false), (true, true)] {
         let stage = Stage::sharing("default", REPLICAS, Ledger::postgres(), "digests");
         goes_on(stage, stream, by_conversation, |stage| stage.restarted("default", "digests"));
+    }
+}
+
+#[test]
+fn a_conversation_that_the_ledger_doesnt_tell_of_in_time_is_said_and_refused_by_strict() {
+    for (policy, status) in [("default", 200), ("strict", 400)] {
+        let database = Database::new();
+        let line = database.line();
+        let stage = Stage::at(policy, 2, &line.url(), "digests");
+        let first = stage.ask_as(0, "Bearer test", false, json!({"input": "What is the weather in Paris?"}));
+        let request = json!({"input": [output(&first.call()["call_id"])], "previous_response_id": first.id()});
+        line.cut();
+        let second = stage.ask_as(1, "Bearer test", false, request.clone());
+        assert_eq!(second.status, status, "{}", second.raw);
+        assert!(second.violations.contains(&"ledger_unavailable".to_owned()) || second.raw.contains("ledger_unavailable"), "{second:?}");
+        assert_ne!(second.verdict, "pass", "{}", second.raw);
+        line.mend();
+        // As soon as it is there again, the conversation is known.
+        let known = until("the ledger tells", || {
+            let answer = stage.ask_as(1, "Bearer test", false, request.clone());
+            (answer.status == 200 && !answer.violations.contains(&"ledger_unavailable".to_owned())).then_some(answer)
+        });
+        assert!(known.violations.iter().all(|code| code != "unverified_call"), "{known:?}");
     }
 }
 

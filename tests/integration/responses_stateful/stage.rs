@@ -91,6 +91,11 @@ impl Stage {
         Self { ledger: Some(ledger), ..stage }
     }
 
+    /// Several that share the ledger at this URL.
+    pub fn at(policy: &str, replicas: usize, url: &str, store: &str) -> Self {
+        Self::start(policy, replicas, strict(script), &format!("[ledger]\nurl = \"{url}\"\nstore = \"{store}\"\n"))
+    }
+
     /// Ends all proxies and starts as many on the same ledger.
     pub fn restarted(mut self, policy: &str, store: &str) -> Self {
         let ledger = self.ledger.take().unwrap();

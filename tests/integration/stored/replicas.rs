@@ -1,4 +1,5 @@
-//! What holds of stored objects at one process holds at two replicas that are asked in turn, where the ledger stores bodies.
+//! What holds of stored objects at one process holds at two replicas that are asked in turn, where the ledger stores bodies
+//! and they are no larger than a row of the ledger may be.
 
 use super::faults;
 use crate::in_turns::in_turns;
@@ -25,7 +26,6 @@ fn faults_of_stored_objects_are_the_same_at_two_replicas() {
         faults::a_response_that_is_fetched_late_leaves_owed_what_later_turns_owe,
         faults::an_error_instead_of_a_response_is_the_same_error_again,
         faults::lists_after_a_rejection_are_whole_in_either_order,
-        faults::large_requests_and_responses_are_fetched,
         faults::errors_come_as_they_do_for_answers,
         faults::a_compaction_that_can_be_read_is_judged,
         faults::a_page_of_which_nothing_is_left_isnt_the_end_of_a_list,
