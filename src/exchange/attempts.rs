@@ -277,7 +277,7 @@ impl Attempts {
             return ChoiceOutcome::Accept(choice.turn.into_calls().unwrap_or_default());
         }
         let text = replacement(&choice, self.findings.repairs);
-        match context.words_as_call(&text) {
+        match answer_tools::words_as_call(context, &text) {
             Some(call) => ChoiceOutcome::ReplaceByCall(Box::new(call)),
             None => ChoiceOutcome::Replace(text),
         }
