@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::{
+    answer_tools,
     context::{Context, JudgedChoice},
     decision::{ChoiceOutcome, ExchangeFindings, rejected_turn, replacement, turn_fingerprint},
     loop_guard::LoopState,
