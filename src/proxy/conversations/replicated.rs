@@ -118,7 +118,7 @@ fn thread_row(thread: &Thread, content: StoredContent) -> Vec<u8> {
 /// Rows of what an exchange adds to its conversation; none if the ledger keeps nothing over a restart.
 pub fn rows(app: &App, scope: &Scope, memo: &Memo) -> Vec<KvEntry> {
     let stored = !memo.responses.is_empty() || memo.conversation.is_some();
-    if !app.recorder.shelf().is_lasting() || !(stored || !memo.items.is_empty()) {
+    if !app.recorder.shelf().is_lasting() || (!stored && memo.items.is_empty()) {
         return Vec::new();
     }
     let content = app.settings.ledger.store;
@@ -256,7 +256,11 @@ pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), Looku
     }
     let thread = memory.response(scope, id).or_else(|| memory.conversation(scope, id));
     let answers = thread.iter().flat_map(|thread| thread.answers.iter().rev()).map(|id| &**id);
-    let unknown: Vec<&str> = std::iter::once(id).chain(answers).filter(|id| app.originals.get(scope, id).is_none() || may_have_changed(app, scope, id)).take(READ_MAX).collect();
+    let unknown: Vec<&str> = std::iter::once(id)
+        .chain(answers)
+        .filter(|id| app.originals.get(scope, id).is_none() || may_have_changed(app, scope, id))
+        .take(READ_MAX)
+        .collect();
     if app.settings.ledger.store == StoredContent::Digests || unknown.is_empty() {
         return Ok(());
     }
@@ -356,7 +360,8 @@ pub async fn load_extras(app: &App, scope: &Scope, marks: impl Iterator<Item = &
     let found = shelf.find(keys.clone(), app.now_ms()).await?;
     for (mark, key) in unknown.into_iter().zip(keys) {
         let row = found.iter().find(|(own, _)| *own == key).map(|(_, body)| serde_json::from_slice(body));
-        let extras = row.and_then(|row| row.inspect_err(|error| tracing::error!(%error, "provider extras in the ledger can't be read")).ok());
+        let extras =
+            row.and_then(|row| row.inspect_err(|error| tracing::error!(%error, "provider extras in the ledger can't be read")).ok());
         app.memory.keep_beside(scope, mark, extras.unwrap_or_default());
     }
     Ok(())

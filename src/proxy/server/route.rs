@@ -52,7 +52,9 @@ impl Stored {
     /// ID of the response or conversation in the path.
     pub fn id(&self) -> Option<&str> {
         match self {
-            Self::Response(id) | Self::InputItems(id) | Self::Cancel(id) | Self::Conversation(id) | Self::Items(id) | Self::Item(id, _) => Some(id),
+            Self::Response(id) | Self::InputItems(id) | Self::Cancel(id) | Self::Conversation(id) | Self::Items(id) | Self::Item(id, _) => {
+                Some(id)
+            }
             Self::Compact | Self::InputTokens | Self::Conversations => None,
         }
     }

@@ -36,7 +36,8 @@ fn goes_on(stage: Stage, stream: bool, by_conversation: bool, between: impl Fn(S
     forged.judged("blocked", &["unknown_execution"]);
     // Another caller's, at each replica.
     for replica in 0..REPLICAS {
-        let request = asked(json!({"input": "And now?", "metadata": {"say": format!("Still 18 (execution_id: {real}).")}}), &kept(second.id()));
+        let request =
+            asked(json!({"input": "And now?", "metadata": {"say": format!("Still 18 (execution_id: {real}).")}}), &kept(second.id()));
         stage.ask_as(replica, "Bearer other", stream, request).judged("blocked", &["unknown_execution"]);
     }
 }

@@ -111,12 +111,7 @@ impl Stage {
         Self::start(policy, replicas, upstream, "")
     }
 
-    fn start(
-        policy: &str,
-        replicas: usize,
-        upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static,
-        settings: &str,
-    ) -> Self {
+    fn start(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static, settings: &str) -> Self {
         let upstream = ScriptedUpstream::start(upstream).unwrap();
         let directories: Vec<TempDir> = (0..replicas).map(|_| tempfile::tempdir().unwrap()).collect();
         let proxies = directories.iter().map(|directory| proxy(policy, &upstream, settings, directory)).collect();
