@@ -131,8 +131,7 @@ pub fn made(kind: FaultKind, api: Api, request: &Document) -> Option<SyntheticFa
 static CHAT_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"("type"\s*:\s*"(?:function|custom)"\s*,\s*)?"id"\s*:\s*"[^"]*"(\s*,\s*"(?:type|function|custom|index)"\s*:)?"#).ok()
 });
-static TOOL_USE_IDS: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"("type"\s*:\s*"tool_use"\s*,\s*)"id"\s*:\s*"[^"]*""#).ok());
+static TOOL_USE_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"("type"\s*:\s*"tool_use"\s*,\s*)"id"\s*:\s*"[^"]*""#).ok());
 static CALL_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""call_id"\s*:\s*"[^"]*""#).ok());
 
 /// Replaces the ids of all calls by `call_0`. `answer`: JSON, or the events of a stream.

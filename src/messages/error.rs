@@ -19,7 +19,8 @@ pub fn converted(envelope: &Bytes) -> Bytes {
     let kind = kind_of(error.kind.as_deref().unwrap_or_default(), error.code.as_deref().unwrap_or_default());
     let param = error.param.as_deref().map(|param| format!(",\"param\":{}", quote(param))).unwrap_or_default();
     let details = error.code.as_deref().map(|code| format!(",\"details\":{{\"error_code\":{}{param}}}", quote(code))).unwrap_or_default();
-    format!(r#"{{"type":"error","error":{{"type":{},"message":{}{details}}},"request_id":null}}"#, quote(kind), quote(&error.message)).into()
+    format!(r#"{{"type":"error","error":{{"type":{},"message":{}{details}}},"request_id":null}}"#, quote(kind), quote(&error.message))
+        .into()
 }
 
 /// Anthropic's type for an error. `kind`: type in OpenAI's envelope; `code`: toolmark's code.
@@ -51,7 +52,10 @@ mod tests {
         ] {
             let json = converted(&envelope("no \"x\"", kind, None, code).into());
             let value: serde_json::Value = serde_json::from_slice(&json).unwrap();
-            assert_eq!((&value["type"], &value["error"]["type"], &value["error"]["message"]), (&"error".into(), &expected.into(), &"no \"x\"".into()));
+            assert_eq!(
+                (&value["type"], &value["error"]["type"], &value["error"]["message"]),
+                (&"error".into(), &expected.into(), &"no \"x\"".into())
+            );
             assert_eq!(value["error"]["details"]["error_code"].as_str(), code, "{kind}");
         }
         let own = Bytes::from_static(br#"{"type":"error","error":{"type":"overloaded_error","message":"m"},"request_id":"req_1"}"#);

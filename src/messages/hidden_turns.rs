@@ -57,7 +57,9 @@ impl RoundForm for Messages {
 
     fn said_again(said: &Said, calls: &[(&ValidCall, &str)], _: &Context) -> Vec<String> {
         let block = |item: &SaidItem| match item {
-            SaidItem::Raw(json) if document(json).is_some_and(|block| block.root().get("text").is_some_and(|text| text.is_text(""))) => None,
+            SaidItem::Raw(json) if document(json).is_some_and(|block| block.root().get("text").is_some_and(|text| text.is_text(""))) => {
+                None
+            }
             SaidItem::Raw(json) => Some(json.clone()),
             SaidItem::Call(at, json) => {
                 let (call, mark) = calls.get(*at)?;
@@ -99,7 +101,14 @@ impl RoundForm for Messages {
             return;
         }
         let Ok(document) = Document::parse(data.clone()) else { return };
-        let delta = || document.root().get("delta").filter(|delta| delta.get("type").is_some_and(|kind| kind.is_text("text_delta")))?.get("text")?.text();
+        let delta = || {
+            document
+                .root()
+                .get("delta")
+                .filter(|delta| delta.get("type").is_some_and(|kind| kind.is_text("text_delta")))?
+                .get("text")?
+                .text()
+        };
         if let Some(delta) = delta() {
             text.push_str(&delta);
         }
@@ -129,7 +138,8 @@ fn without_dropped(message: &str, behind: &[String], ids: &HashSet<&str>) -> Str
     let Some(whole) = document(message) else { return message.to_owned() };
     let Some(content) = whole.root().get("content") else { return message.to_owned() };
     let results: Vec<Document> = behind.iter().filter_map(|result| document(result)).collect();
-    let run: HashSet<_> = results.iter().flat_map(|result| blocks(result.root())).filter_map(|block| block.get("tool_use_id")?.text()).collect();
+    let run: HashSet<_> =
+        results.iter().flat_map(|result| blocks(result.root())).filter_map(|block| block.get("tool_use_id")?.text()).collect();
     let is_gone = |block: Value<'_>| {
         let id = block.get("id").and_then(Value::text).unwrap_or_default();
         kind_of(block) == BlockKind::Call && !ids.contains(&*id) && !run.contains(&*id)

@@ -188,7 +188,8 @@ fn collect(content: Value<'_>, depth: usize, found: &mut Vec<String>) {
 /// Definitions of tools inside messages, each as an array of one: JSON.
 pub fn inline_tools(messages: Value<'_>) -> Vec<String> {
     let role = |message: &Value<'_>| message.get("role").is_some_and(|role| role.is_text("system"));
-    let added = messages.items().filter(role).flat_map(blocks).filter(|block| block.get("type").is_some_and(|kind| kind.is_text("tool_addition")));
+    let added =
+        messages.items().filter(role).flat_map(blocks).filter(|block| block.get("type").is_some_and(|kind| kind.is_text("tool_addition")));
     let definition = |block: Value<'_>| block.get("tool")?.get_some("definition").map(|tool| format!("[{}]", tool.raw_str()));
     added.filter_map(definition).collect()
 }

@@ -58,7 +58,12 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
         }
         "content_block_delta" => {
             if let Some(delta) = root.get("delta").filter(|delta| !is_ambiguous(*delta)) {
-                sweep.object(delta, &["type", "text", "partial_json", "thinking", "signature", "content", "encrypted_content"], None, Default::default)?;
+                sweep.object(
+                    delta,
+                    &["type", "text", "partial_json", "thinking", "signature", "content", "encrypted_content"],
+                    None,
+                    Default::default,
+                )?;
             }
             sweep.object(root, &["type", "index", "delta"], None, Default::default)?;
         }

@@ -140,7 +140,10 @@ mod tests {
                 raw(r#"{"type":"text","text":""}"#),
                 raw(r#"{"type":"server_tool_use","id":"srvtoolu_1","name":"web_search","input":{}}"#),
                 SaidItem::Call(0, r#"{"type":"tool_use","id":"","name":"a.b","input":{}}"#.into()),
-                SaidItem::Call(1, r#"{"type":"tool_use","id":"toolu_2","name":"good","input":{"x":1.10},"caller":{"type":"direct"}}"#.into()),
+                SaidItem::Call(
+                    1,
+                    r#"{"type":"tool_use","id":"toolu_2","name":"good","input":{"x":1.10},"caller":{"type":"direct"}}"#.into(),
+                ),
             ],
             violations: vec![violation],
             ..EchoedTurn::default()
@@ -151,7 +154,10 @@ mod tests {
         let (said, answers) = (&value["messages"][1]["content"], &value["messages"][2]["content"]);
         let kinds: Vec<&str> = said.as_array().unwrap().iter().filter_map(|block| block["type"].as_str()).collect();
         assert_eq!(kinds, ["thinking", "text", "tool_use", "tool_use"]);
-        assert_eq!((&said[2]["name"], &said[2]["input"], &said[3]["caller"]["type"]), (&"a_b".into(), &serde_json::json!({}), &"direct".into()));
+        assert_eq!(
+            (&said[2]["name"], &said[2]["input"], &said[3]["caller"]["type"]),
+            (&"a_b".into(), &serde_json::json!({}), &"direct".into())
+        );
         for at in 0..2 {
             assert_eq!((&answers[at]["tool_use_id"], &answers[at]["is_error"]), (&said[at + 2]["id"], &true.into()));
         }

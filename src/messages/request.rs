@@ -64,8 +64,15 @@ impl<'d> Head<'d> {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object"));
         }
         unique(root, "the request")?;
-        let mut head =
-            Self { model: Cow::Borrowed(""), stream: false, json_only: false, tools: None, system: None, messages: root, further: Vec::new() };
+        let mut head = Self {
+            model: Cow::Borrowed(""),
+            stream: false,
+            json_only: false,
+            tools: None,
+            system: None,
+            messages: root,
+            further: Vec::new(),
+        };
         let mut messages = None;
         let is_json = |format: Value<'_>| format.get("type").is_some_and(|kind| kind.is_text("json_schema"));
         for member in root.members() {
@@ -190,13 +197,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
     Ok(Begun::new(document, prepared, basis))
 }
 
-fn stamp_results(
-    edits: &mut Splices,
-    past: &VerifiedHistory,
-    items: &[HistoryItem<'_>],
-    places: &[Place<'_>],
-    rules: &CompiledPolicy,
-) {
+fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryItem<'_>], places: &[Place<'_>], rules: &CompiledPolicy) {
     let form = rules.policy.results.stamp;
     for execution in &past.executions {
         let (Some(Place::Result(block, reader)), Some(HistoryItem::Result(result))) =

@@ -65,7 +65,8 @@ impl Api {
         }
         let own = ["system", "thinking", "stop_sequences", "output_config", "anthropic_version"];
         let described = |tool: Value<'_>| tool.get("input_schema").is_some();
-        let kind = |block: Value<'_>| block.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_result"));
+        let kind =
+            |block: Value<'_>| block.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_result"));
         let blocks = |message: Value<'_>| message.get("content").is_some_and(|content| content.items().any(kind));
         let list = |name: &str| root.get(name).into_iter().flat_map(Value::items);
         let of_messages = own.iter().any(|name| root.get(name).is_some()) || list("tools").any(described) || list("messages").any(blocks);

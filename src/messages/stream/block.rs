@@ -105,7 +105,11 @@ impl HeldBlock {
             *queued = queued.saturating_sub(event.held_bytes());
             let Some(piece) = &mut event.text else {
                 let Some(document) = event.document else { continue };
-                if self.begun { line.delta(&document, out) } else { self.before_text.push(document) }
+                if self.begun {
+                    line.delta(&document, out)
+                } else {
+                    self.before_text.push(document)
+                }
                 continue;
             };
             let cleared = run.gate.cleared().clamp(piece.start, piece.end);

@@ -14,7 +14,11 @@ use crate::{
     },
     marks::MarkTime,
     openai::Api,
-    proxy::{app::App, exchange::clock::ExchangeClock, http::headers::{CLAUDE_CODE_SESSION, SESSION}},
+    proxy::{
+        app::App,
+        exchange::clock::ExchangeClock,
+        http::headers::{CLAUDE_CODE_SESSION, SESSION},
+    },
     settings::{LedgerSettings, StoredContent},
     violation::{Detail, Place, Severity, Verdict, Violation},
     wire::json::{Document, Value, canonical::canonical},
@@ -35,7 +39,11 @@ pub struct CallerInfo {
 impl CallerInfo {
     /// Reads the session's name from the headers. A name that is empty or not UTF-8 counts as none.
     pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
-        let session = headers.get(SESSION).or_else(|| headers.get(CLAUDE_CODE_SESSION)).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let session = headers
+            .get(SESSION)
+            .or_else(|| headers.get(CLAUDE_CODE_SESSION))
+            .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+            .map(str::trim);
         let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
         Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
     }

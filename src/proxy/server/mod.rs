@@ -185,7 +185,9 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
     let overloaded = connected.is_none();
     let service = service_fn(move |request| {
         let worker = worker.clone();
-        async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker, api_of(&request)) } else { handle(worker, request).await }) }
+        async move {
+            Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker, api_of(&request)) } else { handle(worker, request).await })
+        }
     });
     let connection = graceful
         .watch(builder.serve_connection(RejectionRewriter::new(IdleTimeoutIo::new(TokioIo::new(stream), idle)), service).into_owned());

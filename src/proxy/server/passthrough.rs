@@ -42,7 +42,14 @@ impl PassthroughTarget {
         match route {
             Route::Pass(rest) => Some(Self::Below(rest.clone())),
             Route::PassBeside(path) => Some(Self::Beside(path.clone())),
-            Route::Chat | Route::Responses | Route::Messages | Route::Stored(_) | Route::Health | Route::Hello | Route::NotEnforced | Route::InvalidPath => None,
+            Route::Chat
+            | Route::Responses
+            | Route::Messages
+            | Route::Stored(_)
+            | Route::Health
+            | Route::Hello
+            | Route::NotEnforced
+            | Route::InvalidPath => None,
         }
     }
 
