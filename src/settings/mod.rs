@@ -36,7 +36,7 @@ pub use probe_hosts::ProbeHosts;
 pub use raw::{Durability, StoredContent};
 pub use secret::Secret;
 pub use types::{
-    AdminSettings, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
+    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
     LogLevel, ScopeKind,
 };
 pub use upstreams::{Credential, ResponsesSupport, Timeouts, UpstreamSettings};
