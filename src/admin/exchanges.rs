@@ -81,9 +81,7 @@ pub async fn list(app: &Arc<App>, caller: &AdminCaller, query: &str) -> Result<R
         let in_bodies = words.map(|words| with_words(&own, &words)).unwrap_or_default();
         store.exchanges(&page, &|record| {
             let row = ExchangeSummary::of(record);
-            record.amends.is_none()
-                && filter.matches_but_text(&row)
-                && (filter.matches_text(&row) || in_bodies.contains(&record.id))
+            record.amends.is_none() && filter.matches_but_text(&row) && (filter.matches_text(&row) || in_bodies.contains(&record.id))
         })
     })
     .await?;

@@ -28,8 +28,13 @@ enum VerificationState {
     /// Nobody asked for one yet.
     #[default]
     Never,
-    Running { since_ms: u64 },
-    Ended { at_ms: u64, outcome: VerificationOutcome },
+    Running {
+        since_ms: u64,
+    },
+    Ended {
+        at_ms: u64,
+        outcome: VerificationOutcome,
+    },
 }
 
 /// What a verification found.
@@ -47,7 +52,8 @@ struct VerificationOutcome {
 
 impl Verification {
     fn view(&self) -> Value {
-        let progress = |state: &str| json!({"state": state, "records": self.records.load(Ordering::Relaxed), "of": self.of.load(Ordering::Relaxed)});
+        let progress =
+            |state: &str| json!({"state": state, "records": self.records.load(Ordering::Relaxed), "of": self.of.load(Ordering::Relaxed)});
         match &*self.state.lock().unwrap_or_else(PoisonError::into_inner) {
             VerificationState::Never => json!({"state": "never"}),
             VerificationState::Running { since_ms } => {
@@ -130,7 +136,9 @@ pub fn verify(state: &Arc<AdminState>, query: &str) -> Result<Response<Body>, Fa
                     chains: report.chains,
                     fault: report.fault.map(|fault| fault.to_string()),
                 },
-                Err(error) => VerificationOutcome { whole: false, records: 0, rows: 0, removed: 0, chains: 0, fault: Some(error.to_string()) },
+                Err(error) => {
+                    VerificationOutcome { whole: false, records: 0, rows: 0, removed: 0, chains: 0, fault: Some(error.to_string()) }
+                }
             };
             verification.set(VerificationState::Ended { at_ms: own.app.now_ms(), outcome });
         });

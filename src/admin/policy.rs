@@ -1,6 +1,9 @@
 //! The policies: what is in force, what each code does, what the last reload changed, and what another policy would have said.
 
-use std::{sync::Arc, time::{Duration, Instant}};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use http::{Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
@@ -216,12 +219,7 @@ pub async fn what_if(app: &Arc<App>, request: Request<Incoming>) -> Result<Respo
     Ok(responses::json(&report))
 }
 
-fn judge(
-    app: &App,
-    source: &crate::policy::load::PolicySource,
-    current: &Arc<Standard>,
-    trial: &Trial,
-) -> Result<TrialReport, Failure> {
+fn judge(app: &App, source: &crate::policy::load::PolicySource, current: &Arc<Standard>, trial: &Trial) -> Result<TrialReport, Failure> {
     let wrong = |error: &dyn std::fmt::Display| invalid("policy", error.to_string());
     let rules = source.compile(&trial.policy, &current.rules).map_err(|error| wrong(&error))?;
     let changes = changes(&current.rules, &rules);
@@ -230,8 +228,7 @@ fn judge(
     let (old, new) = (bench(current.clone()), bench(Arc::new(standard)));
     let limit = trial.limit.unwrap_or(TRIAL_MAX).min(TRIAL_MAX);
     let kept = kept_exchanges(app, limit).map_err(|error| responses::ledger(&error))?;
-    let mut report =
-        TrialReport { judged: 0, not_judged: std::collections::BTreeMap::new(), complete: true, changes, data: Vec::new() };
+    let mut report = TrialReport { judged: 0, not_judged: std::collections::BTreeMap::new(), complete: true, changes, data: Vec::new() };
     let began = Instant::now();
     for exchange in kept {
         if began.elapsed() > TRIAL_TIME {

@@ -135,7 +135,9 @@ impl CapturedExchange {
     pub fn bodies_contain(&self, words: &str) -> bool {
         let holds = |bytes: &[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), words.as_bytes()).is_some();
         let answer = |answer: &CapturedResponse| holds(&answer.pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>());
-        holds(&self.request.body) || answer(&self.response) || self.attempts.iter().any(|own| holds(&own.request.body) || answer(&own.answer))
+        holds(&self.request.body)
+            || answer(&self.response)
+            || self.attempts.iter().any(|own| holds(&own.request.body) || answer(&own.answer))
     }
 
     /// The credentials in the headers of all its requests.

@@ -13,10 +13,11 @@ use uuid::Uuid;
 
 use crate::{
     exchange::{
+        answer_tools,
         conversation::Hidden,
         evidence::material::Material,
         ledger_queries::Inquiry,
-        loop_guard::{AttemptInputs, LoopHistory, LoopState, Stopped},
+        loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -27,7 +28,7 @@ use crate::{
         },
         history::{Execution, calls::CallHistory, result_classifier::ResultClassifier},
         loops::ExternalCounts,
-        text::TextGate,
+        text::{GateProgress, TextGate, TextRules},
         textual_calls::ToolFilter,
         word_index::LazyWordIndex,
     },
@@ -64,7 +65,7 @@ pub struct Context {
     /// Tools with a successful result.
     pub succeeded: Vec<String>,
     /// Rules of the text gates.
-    pub text: crate::judge::text::TextRules,
+    pub text: TextRules,
     /// `response_format` asks for JSON.
     pub json_only: bool,
     /// Number of choices requested.
@@ -144,7 +145,7 @@ pub struct Basis<'b> {
     /// Classifier of results.
     pub natures: &'b Arc<ResultClassifier>,
     /// The policy's rules for text.
-    pub text: &'b crate::judge::text::TextRules,
+    pub text: &'b TextRules,
     /// Keys of the marks.
     pub ring: &'b Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -294,6 +295,54 @@ impl Context {
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
     }
 
+    /// Feeds a piece of text to its gate.
+    pub fn feed(&self, gate: &mut TextGate, text: &str) {
+        self.feed_by(&self.text, gate, text);
+    }
+
+    /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
+    pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
+        let prose = self.json_only.then(|| TextRules { json_only: false, ..self.text.clone() });
+        let rules = prose.as_ref().unwrap_or(&self.text);
+        self.feed_by(rules, gate, text);
+        self.close_by(rules, gate);
+    }
+
+    fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
+        let mut progress = gate.handle(text, rules, self);
+        while let GateProgress::Need(ids) = progress {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+            progress = gate.handle("", rules, self);
+        }
+    }
+
+    /// Ends a text. If a lookup is pending ([`Inquiry::is_open`]), call it again after the answer.
+    pub fn close(&self, gate: &mut TextGate) {
+        self.close_by(&self.text, gate);
+    }
+
+    fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
+        while let GateProgress::Need(ids) = gate.finish(rules, self) {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+        }
+    }
+
+    /// Gives a gate the ledger's answers for the ids it needs; false if one must still be looked up.
+    fn tell(&self, gate: &mut TextGate, ids: &[String]) -> bool {
+        let mut all = true;
+        for id in ids {
+            match self.inquiry.ask(id) {
+                Some(known) => gate.answer(id, known),
+                None => all = false,
+            }
+        }
+        all
+    }
+
     /// Mints the mark of a call that is passed on.
     pub fn mint(&self, tool: &str, arguments: &str, moment: MarkTime) -> String {
         let mark = self.ring.mint(&self.scope, tool, arguments, moment);
@@ -312,8 +361,8 @@ impl Context {
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
         let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
-        let answers = self.judge_answers(calls, &mut turn);
-        let stops = self.watch(&mut turn, inputs);
+        let answers = answer_tools::judge(self, calls, &mut turn);
+        let stops = loop_guard::watch(self, &mut turn, inputs);
         turn.violations.extend(self.unoffered(answer));
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut cited: HashSet<&str> = HashSet::new();
@@ -345,13 +394,13 @@ impl Context {
     }
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature, gates: &[&TextGate]) -> Option<Violation> {
-        let answer = self.with_answers(calls, answer);
+        let answers = answer_tools::are_answers(self, calls);
         let stands = |execution: &&Execution| execution.recent && !execution.expired && !self.inquiry.is_trimmed(&execution.id);
         let citable = || self.executions.iter().any(|execution| stands(&execution));
         if !self.rules.policy.citations.require
             || self.json_only
-            || !(calls.is_empty() || self.are_answers(calls))
-            || !answer.has_text
+            || !(calls.is_empty() || answers)
+            || !(answer.has_text || answers)
             || answer.ending.excuses()
             || !citable()
         {

@@ -124,7 +124,10 @@ impl CaptureSink for ExchangeBodies {
         let left_out = self.left_out.fetch_add(1, Ordering::Relaxed) + 1;
         // Not for each of thousands.
         if left_out.is_power_of_two() {
-            tracing::warn!(left_out, "the bodies of exchanges come faster than they can be stored: some are left out, their records are not");
+            tracing::warn!(
+                left_out,
+                "the bodies of exchanges come faster than they can be stored: some are left out, their records are not"
+            );
         }
     }
 }

@@ -78,7 +78,20 @@ impl LedgerHandle {
         let (seen, lookup) = (ExecutionCache::new(newest_ms.max(now_ms())), LookupPool::start(&store, settings.lookup)?);
         let shelf = SealedKv::start(&store, keys, settings)?;
         let shared = store.is_shared();
-        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, trouble, keys: chain_keys, writer: Mutex::new(Some(thread)) })
+        Ok(Self {
+            store,
+            observers,
+            scope_key,
+            queue,
+            commit,
+            shared,
+            seen,
+            lookup,
+            shelf,
+            trouble,
+            keys: chain_keys,
+            writer: Mutex::new(Some(thread)),
+        })
     }
 
     /// The state that says why the ledger can't be written, while it can't.

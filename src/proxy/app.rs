@@ -13,8 +13,8 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    exchange::active_policy::Standard,
     cassette::recorder::CaptureSink,
+    exchange::active_policy::Standard,
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
         recorder::LedgerHandle,

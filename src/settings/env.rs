@@ -116,7 +116,8 @@ fn is_service_link(rest: &str, text: &str) -> bool {
 const PREFIX: &str = "TOOLMARK_";
 
 /// Variables that are read elsewhere.
-const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_ADMIN_READ_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
+const NO_SETTINGS: &[&str] =
+    &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_ADMIN_READ_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
 
 const TOP_LEVEL: &[&str] = &[
     "listen",

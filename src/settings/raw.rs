@@ -7,7 +7,9 @@ use std::{num::NonZeroU32, time::Duration};
 use serde::Deserialize;
 
 use super::cassettes::{TomlFault, TomlRecord, TomlReplay};
-use super::{BodyReaders, LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier};
+use super::{
+    BodyReaders, LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier,
+};
 
 use crate::config::units::{bytes, duration};
 

@@ -141,7 +141,8 @@ mod tests {
     use crate::{cassette::capture::CapturedRequest, ledger::fixtures::RecordGenerator};
 
     fn captured(id: Uuid, bytes: usize) -> CapturedExchange {
-        let message = CapturedRequest { method: "POST".into(), url: "/".into(), headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; bytes]) };
+        let message =
+            CapturedRequest { method: "POST".into(), url: "/".into(), headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; bytes]) };
         let mut captured = CapturedExchange::new(0, Instant::now(), message);
         captured.id = Some(id);
         captured
@@ -163,7 +164,9 @@ mod tests {
         for number in 0..many {
             ring.take(captured(Uuid::from_u128(number as u128), BODY_BYTES_MAX + 1));
         }
-        assert!(ring.state().bytes <= BODIES_BYTES_MAX && ring.captured().len() == many - 10 && ring.captured().iter().all(|one| one.is_cut));
+        assert!(
+            ring.state().bytes <= BODIES_BYTES_MAX && ring.captured().len() == many - 10 && ring.captured().iter().all(|one| one.is_cut)
+        );
         // The same exchange again, as where a cassette is played: counted once.
         (0..3).for_each(|_| ring.take(captured(Uuid::from_u128(many as u128 - 1), 5)));
         let counted: usize = ring.captured().iter().filter_map(|one| one.captured.as_ref()).map(CapturedExchange::body_bytes).sum();

@@ -149,7 +149,11 @@ impl Store for MemoryStore {
         Ok(kept.records.iter().rev().filter(|record| record.ended_ms() >= since_ms).take(limit).cloned().collect())
     }
 
-    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(
+        &self,
+        page: &PageQuery,
+        matches: &dyn Fn(&ExchangeRecord) -> bool,
+    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         let records: Vec<_> = self.kept().records.iter().rev().cloned().collect();
         let rows = records.into_iter().filter(|record| matches(record));
         self::page(rows, page, |record| (record.ended_ms(), record.id.simple().to_string()))

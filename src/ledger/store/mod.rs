@@ -264,7 +264,8 @@ pub trait Store: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError`]
-    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError>;
+    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool)
+    -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError>;
 
     /// Returns the hourly sums of all writers with `since <= hour < until`, in hours since 1970.
     ///

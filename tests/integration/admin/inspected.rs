@@ -38,10 +38,19 @@ fn a_repaired_call_is_told_from_beginning_to_end() {
     assert!(shown["request"]["body"].as_str().unwrap().contains("Weather?") && shown["request"]["line"] == "POST /v1/chat/completions");
     let [first, second] = &shown["attempts"].as_array().unwrap()[..] else { panic!("{shown}") };
     let call = &first["calls"][0];
-    assert_eq!((&call["tool"], &call["outcome"], &call["arguments"]), (&json!("fetch_weather"), &json!("rejected"), &json!("{\"city\":\"Paris\"}")));
+    assert_eq!(
+        (&call["tool"], &call["outcome"], &call["arguments"]),
+        (&json!("fetch_weather"), &json!("rejected"), &json!("{\"city\":\"Paris\"}"))
+    );
     let finding = &call["findings"][0];
-    assert_eq!((&finding["code"], &finding["severity"], &finding["means"]), (&json!("unknown_tool"), &json!("block"), &json!("no tool of this name")));
-    assert!(finding["message"].as_str().unwrap().contains("fetch_weather") && finding["advice"].as_str().unwrap().contains("get_weather"), "{finding}");
+    assert_eq!(
+        (&finding["code"], &finding["severity"], &finding["means"]),
+        (&json!("unknown_tool"), &json!("block"), &json!("no tool of this name"))
+    );
+    assert!(
+        finding["message"].as_str().unwrap().contains("fetch_weather") && finding["advice"].as_str().unwrap().contains("get_weather"),
+        "{finding}"
+    );
     let told = second["told"][0].as_str().unwrap();
     assert!(told.starts_with("Tool call rejected: fetch_weather\n- [unknown_tool]"), "{told}");
     let added = second["changes"].as_array().unwrap().iter().all(|change| change["before"].is_null());
@@ -56,7 +65,10 @@ fn a_repaired_call_is_told_from_beginning_to_end() {
     assert!(execution["tool"] == "get_weather" && answered["answer"]["text"] == "Sunny.", "{answered}");
     // The result was stamped on its way up.
     let change = &answered["attempts"][0]["changes"][0];
-    assert!(change["at"] == "/messages/2/content" && change["after"].as_str().unwrap().contains(execution["id"].as_str().unwrap()), "{change}");
+    assert!(
+        change["at"] == "/messages/2/content" && change["after"].as_str().unwrap().contains(execution["id"].as_str().unwrap()),
+        "{change}"
+    );
 }
 
 #[test]
@@ -115,7 +127,8 @@ fn the_list_is_filtered_and_paged() {
     let first = list("limit=2");
     let rest = list(&format!("limit=2&after={}", first["next"].as_str().unwrap()));
     assert_eq!((ids(&first).len(), ids(&rest), &rest["next"]), (2, vec![repaired.as_str()], &Value::Null));
-    for (query, words) in [("verdict=block", "did you mean `blocked`?"), ("code=x", "is no code"), ("vredict=x", "did you mean `verdict`?")] {
+    for (query, words) in [("verdict=block", "did you mean `blocked`?"), ("code=x", "is no code"), ("vredict=x", "did you mean `verdict`?")]
+    {
         assert!(list(query)["error"]["message"].as_str().unwrap().contains(words), "{query}");
     }
 }
@@ -136,9 +149,17 @@ fn bodies_are_closed_without_a_token() {
         timeline_as(&stage, &answered, headers);
         let shown = timeline_as(&stage, &called, headers);
         let text = shown.to_string();
-        assert_eq!((shown["bodies"].as_bool().unwrap(), text.contains("Paris"), text.contains("Weather?")), (reads, reads, reads), "{settings}: {shown}");
+        assert_eq!(
+            (shown["bodies"].as_bool().unwrap(), text.contains("Paris"), text.contains("Weather?")),
+            (reads, reads, reads),
+            "{settings}: {shown}"
+        );
         // What happened is told all the same.
-        assert_eq!((&shown["attempts"][0]["calls"][0]["outcome"], &shown["attempts"][0]["calls"][0]["findings"][0]["code"]), (&json!("rejected"), &json!("unknown_tool")), "{shown}");
+        assert_eq!(
+            (&shown["attempts"][0]["calls"][0]["outcome"], &shown["attempts"][0]["calls"][0]["findings"][0]["code"]),
+            (&json!("rejected"), &json!("unknown_tool")),
+            "{shown}"
+        );
         let id = called.header("toolmark-exchange");
         let cassette = get_as(&stage.url(&format!("/api/exchanges/{id}/cassette")), headers);
         assert_eq!(cassette.status, if reads { 200 } else { 403 }, "{cassette:?}");
@@ -146,7 +167,13 @@ fn bodies_are_closed_without_a_token() {
             let executions = get_as(&stage.url("/api/executions"), headers).json();
             (!ids(&executions).is_empty()).then_some(())
         });
-        for path in [format!("/api/exchanges/{id}"), "/api/executions".into(), "/api/violations".into(), "/api/refusals".into(), "/api/sessions/abc".into()] {
+        for path in [
+            format!("/api/exchanges/{id}"),
+            "/api/executions".into(),
+            "/api/violations".into(),
+            "/api/refusals".into(),
+            "/api/sessions/abc".into(),
+        ] {
             let found = get_as(&stage.url(&path), headers);
             let quotes = ["Paris", "clear", "does not exist"].iter().any(|words| found.body.contains(words));
             assert_eq!((found.status, quotes), (200, reads), "{path}: {found:?}");
@@ -187,7 +214,10 @@ fn what_if_tells_what_would_change() {
     assert_eq!(laxer["changes"], json!([{"code": "unknown_execution", "before": "block", "after": "warn"}]));
     let (_, stricter) = what_if("[citations]\nrequire = true\n[checks]\nmissing_citation = \"block\"\n");
     let [row] = &stricter["data"].as_array().unwrap()[..] else { panic!("{stricter}") };
-    assert_eq!((&row["id"], &row["before"], &row["new"]), (&json!(passing.header("toolmark-exchange")), &json!("pass"), &json!(["missing_citation"])));
+    assert_eq!(
+        (&row["id"], &row["before"], &row["new"]),
+        (&json!(passing.header("toolmark-exchange")), &json!("pass"), &json!(["missing_citation"]))
+    );
     let (status, wrong) = what_if("mode = \"enforse\"\n");
     assert!(status == 400 && wrong["error"]["message"].as_str().unwrap().contains("enforse"), "{wrong}");
     let (status, foreign) = what_if("[tools]\nfiles = [\"/etc/passwd\"]\n");
@@ -201,7 +231,8 @@ fn the_policy_and_its_last_reload_are_told() {
     let policy = || get(&stage.url("/api/policy")).json()["data"][0].clone();
     let first = policy();
     assert_eq!((&first["judges"], &first["reload"], &first["text"]), (&json!(["settings"]), &Value::Null, &json!("mode = \"enforce\"\n")));
-    let check = |policy: &Value, code: &str| policy["checks"].as_array().unwrap().iter().find(|check| check["code"] == code).unwrap().clone();
+    let check =
+        |policy: &Value, code: &str| policy["checks"].as_array().unwrap().iter().find(|check| check["code"] == code).unwrap().clone();
     assert_eq!(check(&first, "unknown_tool")["severity"], "block");
     stage.write_policy("mode = \"observe\"\n[checks]\nunknown_tool = \"warn\"\n");
     stage.proxy.reload();
@@ -235,7 +266,10 @@ fn sessions_refusals_upstreams_and_the_ledger_are_told() {
         (ledger["verification"]["state"] == "ended").then_some(ledger)
     });
     let outcome = &ended["verification"]["outcome"];
-    assert!(outcome["whole"] == true && outcome["records"] == 2 && ended["verification"]["of"] == 2 && ended["chains"][0]["records"] == 2, "{ended}");
+    assert!(
+        outcome["whole"] == true && outcome["records"] == 2 && ended["verification"]["of"] == 2 && ended["chains"][0]["records"] == 2,
+        "{ended}"
+    );
 }
 
 fn on_disk(directory: &Path) -> String {

@@ -10,7 +10,8 @@ fn check(document: &Value, path: &str, method: &str, status: &str, value: &Value
     assert!(schema.is_object(), "{path} has no schema for {status}");
     let mut whole = schema.clone();
     whole["components"] = document["components"].clone();
-    let errors: Vec<String> = jsonschema::validator_for(&whole).unwrap().iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    let errors: Vec<String> =
+        jsonschema::validator_for(&whole).unwrap().iter_errors(value).map(|error| format!("{}: {error}", error.instance_path())).collect();
     assert!(errors.is_empty(), "{method} {path}: {errors:#?}\n{value}");
 }
 
@@ -32,7 +33,9 @@ fn answers_fit_the_document() {
     for (path, methods) in document["paths"].as_object().unwrap() {
         for method in methods.as_object().unwrap().keys() {
             let ids: Vec<String> = match path.as_str() {
-                path if path.contains("/exchanges/{id}") => [&called, &answered].map(|answer| answer.header("toolmark-exchange").to_owned()).to_vec(),
+                path if path.contains("/exchanges/{id}") => {
+                    [&called, &answered].map(|answer| answer.header("toolmark-exchange").to_owned()).to_vec()
+                }
                 path if path.contains("/executions/{id}") => vec![execution.to_owned()],
                 _ => vec!["abc".to_owned()],
             };
@@ -43,7 +46,11 @@ fn answers_fit_the_document() {
                     ("get", "/api/events") => continue,
                     ("get", "/api/exchanges/{id}/cassette") => {
                         let cassette = get(&url);
-                        assert!(cassette.status == 200 && cassette.header("content-type") == "application/jsonl" && cassette.body.starts_with("{\"cassette\":1,"));
+                        assert!(
+                            cassette.status == 200
+                                && cassette.header("content-type") == "application/jsonl"
+                                && cassette.body.starts_with("{\"cassette\":1,")
+                        );
                     }
                     ("get", _) => {
                         let answer = get(&url);

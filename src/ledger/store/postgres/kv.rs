@@ -1,7 +1,10 @@
 //! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
 
 use super::{PostgresStore, array, get, unavailable, unsigned};
-use crate::ledger::{sealed_kv::cipher::SealedRow, store::{SealedTable, StoreError}};
+use crate::ledger::{
+    sealed_kv::cipher::SealedRow,
+    store::{SealedTable, StoreError},
+};
 
 /// Rows that are removed in one statement.
 const PRUNE_MAX: i64 = 500;

@@ -95,7 +95,11 @@ impl Store for PostgresStore {
         Ok(window.page(rows))
     }
 
-    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(
+        &self,
+        page: &PageQuery,
+        matches: &dyn Fn(&ExchangeRecord) -> bool,
+    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         let window = page::PageWindow::<3>::of(page)?;
         let ([mut ended_ms, mut writer, mut sequence], since_ms) = (window.before, window.since_ms);
         let sql = "SELECT ended_ms, writer::bigint, sequence, body FROM toolmark_records \

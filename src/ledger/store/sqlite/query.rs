@@ -120,7 +120,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(
+        &self,
+        page: &PageQuery,
+        matches: &dyn Fn(&ExchangeRecord) -> bool,
+    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         // Ordered by the chain, which is nearly the order of the exchanges' ends.
         let window = page::PageWindow::<1>::of(&PageQuery { until_ms: None, ..page.clone() })?;
         let (since_ms, until_ms) = (page.since_ms.unwrap_or(0), page.until_ms.unwrap_or(u64::MAX));
