@@ -199,7 +199,7 @@ async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>, peer: Opt
     let query = request.uri().query().unwrap_or_default().to_owned();
     let app = &state.app;
     match found {
-        AdminRoute::Page => Ok(dashboard::page()),
+        AdminRoute::Page(file) => Ok(dashboard::file(file)),
         AdminRoute::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
         AdminRoute::Ready => health::ready(state, caller.role > Role::Nobody).await,
         AdminRoute::Metrics => Ok(health::metrics(app, request.headers())),

@@ -2,14 +2,14 @@
 
 use http::{Method, StatusCode};
 
-use super::access::Role;
+use super::{access::Role, dashboard::PageFile};
 use crate::proxy::http::failure::Failure;
 
 /// Resource that is requested.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum AdminRoute {
-    /// `GET /`
-    Page,
+    /// A file of the page: `GET /`, `/app.js`, `/app.css`
+    Page(PageFile),
     /// `GET /healthz`
     Health,
     /// `GET /readyz`
@@ -63,7 +63,7 @@ impl AdminRoute {
     pub fn needs(&self) -> Role {
         match self {
             // They reveal nothing: the page is empty without data, and the probes of orchestrators send no token.
-            Self::Page | Self::Health | Self::Ready | Self::WhoAmI | Self::OpenApi => Role::Nobody,
+            Self::Page(_) | Self::Health | Self::Ready | Self::WhoAmI | Self::OpenApi => Role::Nobody,
             Self::Metrics
             | Self::Executions
             | Self::Execution(_)
@@ -97,7 +97,9 @@ impl AdminRoute {
 pub fn route(method: &Method, path: &str) -> Result<AdminRoute, Failure> {
     let trimmed = if path.len() > 1 { path.trim_end_matches('/') } else { path };
     let found = match trimmed.split('/').skip(1).collect::<Vec<_>>()[..] {
-        [""] => AdminRoute::Page,
+        [""] => AdminRoute::Page(PageFile::Document),
+        ["app.js"] => AdminRoute::Page(PageFile::Script),
+        ["app.css"] => AdminRoute::Page(PageFile::Style),
         ["healthz"] => AdminRoute::Health,
         ["readyz"] => AdminRoute::Ready,
         ["metrics"] => AdminRoute::Metrics,
@@ -149,7 +151,8 @@ mod tests {
     #[test]
     fn routes() {
         for (method, path, found) in [
-            (Method::GET, "/", Ok(AdminRoute::Page)),
+            (Method::GET, "/", Ok(AdminRoute::Page(PageFile::Document))),
+            (Method::GET, "/app.js", Ok(AdminRoute::Page(PageFile::Script))),
             (Method::HEAD, "/healthz", Ok(AdminRoute::Health)),
             (Method::GET, "/metrics/", Ok(AdminRoute::Metrics)),
             (Method::GET, "/api/executions", Ok(AdminRoute::Executions)),

@@ -1,6 +1,7 @@
 //! The admin listener, as operators and Prometheus meet it.
 
 mod alerts;
+mod browser;
 mod dashboard;
 mod feed;
 mod inspected;

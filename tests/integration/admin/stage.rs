@@ -166,6 +166,13 @@ fn script(received: &Received) -> Scripted {
         return completion(&json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "call_0", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]}));
     }
+    let starting = |start: &str| messages.iter().find_map(|message| message["content"].as_str()?.strip_prefix(start));
+    if let Some(text) = starting("Say ") {
+        return completion(&json!({"role": "assistant", "content": text}));
+    }
+    if let Some(name) = starting("Invent ") {
+        return completion(&call(name));
+    }
     if said("Stream!") {
         let chunk = |delta: Value, finish: Value| {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
