@@ -30,7 +30,8 @@ const STATEMENT_MS: u32 = 30_000;
 const LOCKS: i32 = 0x544c_4d4b;
 
 /// Migrations that bring an older database up to date: each is applied once, in order. A released migration never changes.
-const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql"), include_str!("schema_4.sql")];
 
 /// Store of records in PostgreSQL.
 pub struct PostgresStore {
