@@ -139,6 +139,8 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || stands(scene, number, precision)
         || reckon::was_told(scene, number, precision)
         || reckon::is_of_another_kind(scene, number)
+        || reckon::is_scaled(scene, number, precision)
+        || reckon::is_price(scene, number, precision)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
