@@ -1098,7 +1098,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let mut days: Vec<i64> = full.collect();
         if days.is_empty() {
             let known =
-                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.agrees(other));
+                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.is(other));
             days.extend(known.flat_map(|other| other.days()));
         }
         // 1970-01-01 was a Thursday.
@@ -1109,7 +1109,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 span: word.start..date.span.end.max(word.end),
                 found: scene.text().get(word.start..date.span.end.max(word.end)).unwrap_or_default().to_owned(),
                 expected: "another day of the week".to_owned(),
-                certainty: Certainty::Certain,
+                certainty: Certainty::Likely,
             });
         }
     }

@@ -501,7 +501,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) || abilities.has_acted() {
         return None;
     }
-    let strong = said.is_strong();
+    if plays(&abilities.asked) {
+        return None;
+    }
+    let informs = said.form == ActForm::Passive && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
+    let strong = said.is_strong() || informs;
     let wanted = request::asks_for_act(&abilities.asked);
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == ActForm::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
@@ -571,6 +575,16 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.
+fn plays(asked: &str) -> bool {
+    const PLAYS: &[&str] = &[
+        "roleplay", "role-play", "pretend", "quiz", "game", "story", "imagine", "rehearse", "practise", "practice", "joke", "improvise", "scene",
+        "dialogue", "rollenspiel", "spiel", "spielen", "geschichte", "üben", "stell", "jeu", "jouer", "histoire", "imagine", "juego", "jugar", "cuento",
+        "imagina", "gioco", "giochiamo", "storia", "immagina", "jogo", "história", "spel", "verhaal", "opowiadanie", "oyun", "hikaye",
+    ];
+    words(asked).iter().any(|word| PLAYS.contains(&word.lower.as_str()))
 }
 
 /// Words by which something is told as so before the request.
@@ -761,6 +775,9 @@ const STORES: &[&str] = &[
 /// "I checked the database" where nothing was ever looked up.
 fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let ActSentence { text, words, abilities, .. } = *case;
+    if plays(&abilities.asked) {
+        return None;
+    }
     let own = [
         "message",
         "question",

@@ -369,8 +369,17 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let parts: Vec<&str> = cell.split(' ').collect();
             (words.len() >= parts.len() && words.iter().zip(&parts).all(|(one, other)| one == other)).then_some(parts.len())
         };
-        let kinds = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3);
+        // A column that tells kinds of records apart has a value that stands more than once.
+        let repeats = |column: &str| {
+            let values: Vec<&str> = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column).map(|cell| cell.folded.as_str()).collect();
+            let distinct: std::collections::BTreeSet<&&str> = values.iter().collect();
+            distinct.len() < values.len()
+        };
+        let kinds = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty());
         let Some(folded) = kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len()) else { continue };
+        if !rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded == folded && repeats(&cell.column)) {
+            continue;
+        }
         let real = rows.iter().filter(|row| row.cells.iter().any(|cell| cell.folded == folded)).count() as u64;
         let taken = length(folded).unwrap_or(1);
         let at = scene.plain.words.iter().position(|word| word.start == kind.start).unwrap_or(0);

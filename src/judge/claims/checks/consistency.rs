@@ -94,6 +94,11 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let mut said = scene.plain.words.iter().filter_map(|word| Some((word, data().superlative.iter().find(|known| known.words.contains(&word.lower))?)));
     let (Some((word, kind)), None) = (said.next(), said.next()) else { return None };
+    // `12.50 more than the cheapest`: said of another one.
+    let compared = |word: &Word| ["than", "als", "que", "che", "dan", "niż", "to", "with", "from"].contains(&word.lower.as_str());
+    if scene.words_before(word.start).iter().rev().take(3).any(compared) {
+        return None;
+    }
     let before = scene.words_before(word.start).last().map_or("", |word| word.lower.as_str());
     if ["second", "third", "next", "zweit", "two", "three", "zwei", "drei", "deux", "dos", "due", "among", "one"].contains(&before) {
         return None;
@@ -216,6 +221,41 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let expected = made.first().map(|value| format!("{value}")).unwrap_or_default();
         Some(finding(scene, if total { "total" } else { "average" }, Code::UngroundedValue, span, expected, Certainty::Likely))
+    })
+}
+
+/// Does a number follow from the rows: a sum or an average of a column, over all rows or over those that a value or a word chooses, or the
+/// sum of some of its values, where few sums lie so near that it could be chance?
+pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
+    let rows: Vec<&Row> = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| &source.rows().rows).collect();
+    if rows.len() < 2 || number.percent {
+        return false;
+    }
+    let sums = Sums::of(scene, &rows);
+    let plain = sums.columns.iter().flat_map(|column| {
+        let sum: f64 = column.iter().sum();
+        let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+        [sum, sum / column.len() as f64, most - least]
+    });
+    let mut made: Vec<f64> = plain.chain(sums.products.iter().copied()).map(f64::abs).collect();
+    made.sort_by(f64::total_cmp);
+    evidence::fits(number, precision, &made) || sums.columns.iter().any(|column| is_some_sum(column, number))
+}
+
+/// Values of a column of which some are added up.
+const SUBSET_MAX: usize = 12;
+
+fn is_some_sum(column: &[f64], number: &Number) -> bool {
+    let Some(reading) = number.readings().next().filter(|_| (2..=SUBSET_MAX).contains(&column.len())) else { return false };
+    let whole: f64 = column.iter().map(|value| value.abs()).sum();
+    let count = 1_u32 << column.len();
+    // The share of all numbers that some sum would fit by chance.
+    if whole <= 0.0 || f64::from(count) * reading.step / whole > 0.05 {
+        return false;
+    }
+    (1..count).any(|chosen| {
+        let sum: f64 = column.iter().enumerate().filter(|(at, _)| chosen & (1 << at) != 0).map(|(_, value)| value).sum();
+        reading.rounds(sum.abs())
     })
 }
 
@@ -394,12 +434,14 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let gap = scene.text().get(one.end..other.start)?.to_lowercase();
         let gap = gap.trim().trim_start_matches([',', '(']).trim();
         let equates = gap == "=" || data().equates.iter().any(|words| gap == words);
-        let money = one.dimension == "money";
-        // A hedge in between is part of it.
+        let measured = ["time", "length", "mass", "data", "volume", "area", "speed", "distance", "weight"].contains(&one.dimension);
+        // `50 km, das sind 3 h pro Tag`: a rate is another thing.
+        let after = scene.text().get(other.end..).unwrap_or_default().trim_start().to_lowercase();
+        let rate = ["per", "pro", "par", "por", "al ", "a ", "an ", "each", "je", "/", "more", "less", "mehr", "weniger"].iter().any(|word| after.starts_with(word));
         let slack = one.step.max(other.step) * 1.01 + one.value.abs().max(other.value.abs()) * 0.06;
-        let wrong = one.dimension == other.dimension && equates && !money && (one.value - other.value).abs() > slack;
+        let wrong = one.dimension == other.dimension && equates && measured && !rate && (one.value - other.value).abs() > slack;
         wrong.then(|| {
-            finding(scene, "equated", Code::ClaimMismatch, one.start..other.end, "two figures that equal each other".to_owned(), Certainty::Certain)
+            finding(scene, "equated", Code::ClaimMismatch, one.start..other.end, "two figures that equal each other".to_owned(), Certainty::Likely)
         })
     })
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::compound_numbers::stands,
+        checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
@@ -141,6 +141,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || reckon::is_of_another_kind(scene, number)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
+        || consistency::follows_from_rows(scene, number, precision)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

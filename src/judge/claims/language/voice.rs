@@ -49,6 +49,10 @@ pub struct Voice {
     quoted_line: bool,
     inside_line: bool,
     letter: Letter,
+    /// A quotation that an earlier passage of the paragraph opened isn't closed yet.
+    quotation: bool,
+    /// This passage begins inside such a quotation.
+    inside: bool,
     /// Something stands before: an answer may itself begin like a letter.
     begun: bool,
 }
@@ -61,7 +65,17 @@ impl Voice {
         if first {
             self.quoted_line = text.starts_with('>');
         }
+        self.inside = self.quotation && passage.kind != Kind::Blank;
+        for c in passage.text.chars() {
+            match c {
+                '"' => self.quotation = !self.quotation,
+                '“' | '„' | '«' | '「' => self.quotation = true,
+                '”' | '»' | '」' => self.quotation = false,
+                _ => {}
+            }
+        }
         if passage.kind == Kind::Blank {
+            self.quotation = false;
             if self.letter == Letter::Signed {
                 self.letter = Letter::None;
             }
@@ -92,7 +106,7 @@ impl Voice {
 
     /// Are these words of a letter or a quotation?
     pub fn is_quoted(&self) -> bool {
-        self.quoted_line || self.letter != Letter::None
+        self.quoted_line || self.inside || self.letter != Letter::None
     }
 }
 
@@ -132,6 +146,7 @@ mod tests {
             ),
             ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "---", "So far."]),
             ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
+            ("\"Good evening! I've found it. May I?\"\n\nThat was the game.", &["\"Good evening!", "That was the game."]),
             (
                 "Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.",
                 &["Entwurf:", "Passt das so."],
