@@ -487,7 +487,8 @@ impl PassageChecker {
             return;
         }
         let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told, cites: &[] };
+        let scene =
+            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told, cites: &[] };
         let standing = values::standing(&scene);
         self.told = told;
         self.tell(standing);
@@ -509,7 +510,8 @@ impl PassageChecker {
         }
         let lexicon = self.language_of(whole);
         let kind = whole.passage.kind;
-        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[], cites: &[] };
+        let scene =
+            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[], cites: &[] };
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
@@ -687,14 +689,88 @@ fn says_anything(text: &str) -> bool {
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.
 const ATTEMPTS: &[&str] = &[
-    "tried", "try", "attempt", "attempted", "can", "could", "would", "should", "will", "may", "might", "want", "need", "needs", "please",
-    "shall", "let", "i'll", "i’ll", "but", "however", "although", "only", "versucht", "versuch", "kann", "könnte", "soll", "sollte", "bitte",
-    "möchte", "muss", "aber", "essayé", "tenté", "peux", "pouvez", "pourrait", "voulez", "faut", "mais", "intenté", "intento", "puedo",
-    "puede", "puedes", "quiere", "quieres", "pero", "provato", "tentato", "posso", "può", "vuole", "vuoi", "deve", "ma", "tentei", "pode",
-    "quer", "precisa", "mas", "geprobeerd", "kan", "wil", "moet", "maar", "próbowałem", "próbowałam", "mogę", "może", "ale", "denedim",
-    "ister", "ama", "försökte", "kan", "vill", "men",
+    "tried",
+    "try",
+    "attempt",
+    "attempted",
+    "can",
+    "could",
+    "would",
+    "should",
+    "will",
+    "may",
+    "might",
+    "want",
+    "need",
+    "needs",
+    "please",
+    "shall",
+    "let",
+    "i'll",
+    "i’ll",
+    "but",
+    "however",
+    "although",
+    "only",
+    "versucht",
+    "versuch",
+    "kann",
+    "könnte",
+    "soll",
+    "sollte",
+    "bitte",
+    "möchte",
+    "muss",
+    "aber",
+    "essayé",
+    "tenté",
+    "peux",
+    "pouvez",
+    "pourrait",
+    "voulez",
+    "faut",
+    "mais",
+    "intenté",
+    "intento",
+    "puedo",
+    "puede",
+    "puedes",
+    "quiere",
+    "quieres",
+    "pero",
+    "provato",
+    "tentato",
+    "posso",
+    "può",
+    "vuole",
+    "vuoi",
+    "deve",
+    "ma",
+    "tentei",
+    "pode",
+    "quer",
+    "precisa",
+    "mas",
+    "geprobeerd",
+    "kan",
+    "wil",
+    "moet",
+    "maar",
+    "próbowałem",
+    "próbowałam",
+    "mogę",
+    "może",
+    "ale",
+    "denedim",
+    "ister",
+    "ama",
+    "försökte",
+    "kan",
+    "vill",
+    "men",
 ];
-const ATTEMPTS_INSIDE: &[&str] = &["試み", "試し", "ください", "でしょう", "尝试", "试图", "可以", "需要", "请", "但", "कोशिश", "सकत", "लेकिन", "시도", "하지만"];
+const ATTEMPTS_INSIDE: &[&str] =
+    &["試み", "試し", "ください", "でしょう", "尝试", "试图", "可以", "需要", "请", "但", "कोशिश", "सकत", "लेकिन", "시도", "하지만"];
 
 /// A call that does more than read failed, and the sentence tells something of it as a fact, with no word of a failure, of an attempt or
 /// of what could be done.

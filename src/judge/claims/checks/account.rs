@@ -239,7 +239,10 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
 /// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
 fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // What an act was done to stands in the result that was read for it.
-    let deed = || scene.sources.iter().any(|source| !source.reads()) && super::acts::told(scene.plain, scene.kind).iter().any(|said| !said.is_harmless());
+    let deed = || {
+        scene.sources.iter().any(|source| !source.reads())
+            && super::acts::told(scene.plain, scene.kind).iter().any(|said| !said.is_harmless())
+    };
     if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) || deed() {
         return None;
     }
@@ -259,7 +262,8 @@ fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             there += 1;
         }
     }
-    (here == 0 && there > 0).then(|| {
+    // One number alone may be chance, or follow in a way that isn't known here.
+    (here == 0 && there > 1).then(|| {
         whole(
             scene,
             "another_result",
@@ -389,9 +393,39 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// Does the question or the passage leave out some of the records?
 fn excludes(scene: &CheckContext<'_>) -> bool {
     const EXCLUDES: &[&str] = &[
-        "without", "except", "excluding", "leaving", "apart", "besides", "other", "others", "not", "don't", "doesn't", "ohne", "außer", "nicht",
-        "abgesehen", "sauf", "sans", "hormis", "salvo", "sin", "excepto", "tranne", "senza", "escluso", "sem", "exceto", "zonder", "behalve",
-        "bez", "oprócz", "hariç", "utan", "utom",
+        "without",
+        "except",
+        "excluding",
+        "leaving",
+        "apart",
+        "besides",
+        "other",
+        "others",
+        "not",
+        "don't",
+        "doesn't",
+        "ohne",
+        "außer",
+        "nicht",
+        "abgesehen",
+        "sauf",
+        "sans",
+        "hormis",
+        "salvo",
+        "sin",
+        "excepto",
+        "tranne",
+        "senza",
+        "escluso",
+        "sem",
+        "exceto",
+        "zonder",
+        "behalve",
+        "bez",
+        "oprócz",
+        "hariç",
+        "utan",
+        "utom",
     ];
     let says = |word: &Word| EXCLUDES.contains(&word.lower.as_str());
     scene.plain.words.iter().any(says) || lexicon::words(&scene.grounds.asked).iter().any(says)
@@ -1097,8 +1131,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             date.readings.iter().flatten().filter(|(year, _, _)| *year != 0).map(|(year, month, day)| date::days(*year, *month, *day));
         let mut days: Vec<i64> = full.collect();
         if days.is_empty() {
-            let known =
-                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.is(other));
+            let known = scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.is(other));
             days.extend(known.flat_map(|other| other.days()));
         }
         // 1970-01-01 was a Thursday.

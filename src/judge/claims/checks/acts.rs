@@ -504,7 +504,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if plays(&abilities.asked) {
         return None;
     }
-    let informs = said.form == ActForm::Passive && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
+    let informs = said.form == ActForm::Passive
+        && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
     let strong = said.is_strong() || informs;
     let wanted = request::asks_for_act(&abilities.asked);
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == ActForm::Brief;
@@ -571,8 +572,13 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
-    let certain =
-        acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
+    let certain = acts
+        && wanted
+        && nothing_did
+        && plain
+        && !is_written(case, said)
+        && !abilities.acted_before
+        && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
@@ -580,9 +586,45 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
 /// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.
 fn plays(asked: &str) -> bool {
     const PLAYS: &[&str] = &[
-        "roleplay", "role-play", "pretend", "quiz", "game", "story", "imagine", "rehearse", "practise", "practice", "joke", "improvise", "scene",
-        "dialogue", "rollenspiel", "spiel", "spielen", "geschichte", "üben", "stell", "jeu", "jouer", "histoire", "imagine", "juego", "jugar", "cuento",
-        "imagina", "gioco", "giochiamo", "storia", "immagina", "jogo", "história", "spel", "verhaal", "opowiadanie", "oyun", "hikaye",
+        "roleplay",
+        "role-play",
+        "pretend",
+        "quiz",
+        "game",
+        "story",
+        "imagine",
+        "rehearse",
+        "practise",
+        "practice",
+        "joke",
+        "improvise",
+        "scene",
+        "dialogue",
+        "rollenspiel",
+        "spiel",
+        "spielen",
+        "geschichte",
+        "üben",
+        "stell",
+        "jeu",
+        "jouer",
+        "histoire",
+        "imagine",
+        "juego",
+        "jugar",
+        "cuento",
+        "imagina",
+        "gioco",
+        "giochiamo",
+        "storia",
+        "immagina",
+        "jogo",
+        "história",
+        "spel",
+        "verhaal",
+        "opowiadanie",
+        "oyun",
+        "hikaye",
     ];
     words(asked).iter().any(|word| PLAYS.contains(&word.lower.as_str()))
 }
@@ -611,9 +653,49 @@ fn is_ordered_deed(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
 /// Verbs of making and changing that are said of an answer's own words too, but hardly where a thing was read that was to be changed.
 fn is_made_or_changed(said: &ReportedAct) -> bool {
     [
-        "created", "generated", "produced", "updated", "revised", "edited", "fixed", "changed", "replaced", "adjusted", "removed", "dropped",
-        "added", "filled", "moved", "switched", "marked", "put", "built", "reverted", "raised", "lowered", "simplified", "refactored",
-        "done", "performed", "carried out", "executed", "initiated", "triggered", "kicked off", "renamed", "rewired", "patched", "corrected", "raised", "reduced", "increased", "extended", "shortened", "paused", "resumed", "dimmed",
+        "created",
+        "generated",
+        "produced",
+        "updated",
+        "revised",
+        "edited",
+        "fixed",
+        "changed",
+        "replaced",
+        "adjusted",
+        "removed",
+        "dropped",
+        "added",
+        "filled",
+        "moved",
+        "switched",
+        "marked",
+        "put",
+        "built",
+        "reverted",
+        "raised",
+        "lowered",
+        "simplified",
+        "refactored",
+        "done",
+        "performed",
+        "carried out",
+        "executed",
+        "initiated",
+        "triggered",
+        "kicked off",
+        "renamed",
+        "rewired",
+        "patched",
+        "corrected",
+        "raised",
+        "reduced",
+        "increased",
+        "extended",
+        "shortened",
+        "paused",
+        "resumed",
+        "dimmed",
     ]
     .contains(&said.verb.as_str())
 }
@@ -713,6 +795,11 @@ fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
         "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
     ];
     words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()))
+}
+
+/// Did the user ask for a text, in which the act may be told?
+fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    name_words(&case.abilities.asked).iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?

@@ -13,8 +13,8 @@ use crate::{
             rows::{ROWS_MAX, Row},
         },
         language::{
-            fold::{fold, name_words},
-            lexicon::Word,
+            fold::{fold, name_words, stands_in},
+            lexicon::{self, Word},
             number::{Number, Precision},
         },
         passage::Kind,
@@ -24,17 +24,126 @@ use crate::{
 
 /// Words that begin another clause, in any language.
 const JOINS: &[&str] = &[
-    "and", "but", "while", "whereas", "und", "aber", "während", "sowie", "et", "mais", "tandis", "y", "pero", "mientras", "e", "ma", "mentre",
-    "enquanto", "mas", "en", "maar", "terwijl", "i", "a", "ale", "oraz", "ve", "ama", "ise", "och", "men", "जबकि", "और",
+    "and",
+    "but",
+    "while",
+    "whereas",
+    "und",
+    "aber",
+    "während",
+    "sowie",
+    "et",
+    "mais",
+    "tandis",
+    "y",
+    "pero",
+    "mientras",
+    "e",
+    "ma",
+    "mentre",
+    "enquanto",
+    "mas",
+    "en",
+    "maar",
+    "terwijl",
+    "i",
+    "a",
+    "ale",
+    "oraz",
+    "ve",
+    "ama",
+    "ise",
+    "och",
+    "men",
+    "जबकि",
+    "और",
 ];
 /// Words of a comparison: what stands beside them is another record's.
 const COMPARES: &[&str] = &[
-    "than", "versus", "vs", "compared", "against", "instead", "ahead", "behind", "above", "below", "before", "after", "from", "previously",
-    "both", "respectively", "together", "between", "except", "average", "total", "als", "statt", "gegenüber", "vor", "nach", "jeweils",
-    "zusammen", "zwischen", "von", "que", "contre", "avant", "après", "entre", "ensemble", "contra", "frente", "antes", "después", "juntos",
-    "che", "di", "contro", "prima", "dopo", "insieme", "do", "dan", "tegenover", "voor", "na", "niż", "przed", "po", "göre", "unlike", "like",
-    "same", "also", "plus", "or", "oder", "ou", "o", "of", "next", "second", "third", "followed", "not", "no", "nicht", "pas", "non", "não",
-    "niet", "nie", "to", "bis", "other", "others", "rest", "remaining",
+    "than",
+    "versus",
+    "vs",
+    "compared",
+    "against",
+    "instead",
+    "ahead",
+    "behind",
+    "above",
+    "below",
+    "before",
+    "after",
+    "from",
+    "previously",
+    "both",
+    "respectively",
+    "together",
+    "between",
+    "except",
+    "average",
+    "total",
+    "als",
+    "statt",
+    "gegenüber",
+    "vor",
+    "nach",
+    "jeweils",
+    "zusammen",
+    "zwischen",
+    "von",
+    "que",
+    "contre",
+    "avant",
+    "après",
+    "entre",
+    "ensemble",
+    "contra",
+    "frente",
+    "antes",
+    "después",
+    "juntos",
+    "che",
+    "di",
+    "contro",
+    "prima",
+    "dopo",
+    "insieme",
+    "do",
+    "dan",
+    "tegenover",
+    "voor",
+    "na",
+    "niż",
+    "przed",
+    "po",
+    "göre",
+    "unlike",
+    "like",
+    "same",
+    "also",
+    "plus",
+    "or",
+    "oder",
+    "ou",
+    "o",
+    "of",
+    "next",
+    "second",
+    "third",
+    "followed",
+    "not",
+    "no",
+    "nicht",
+    "pas",
+    "non",
+    "não",
+    "niet",
+    "nie",
+    "to",
+    "bis",
+    "other",
+    "others",
+    "rest",
+    "remaining",
 ];
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
@@ -117,7 +226,11 @@ impl<'s> Table<'s> {
         if rows.is_empty()
             && let Some(first) = sources.first()
         {
-            let alike = scene.grounds.results.iter().filter(|other| other.recent && other.tool == first.tool && !other.failed && !other.is_partial());
+            let alike = scene
+                .grounds
+                .results
+                .iter()
+                .filter(|other| other.recent && other.tool == first.tool && !other.failed && !other.is_partial());
             rows.extend(alike.take(ROWS_MAX).filter(|other| other.rows().rows.is_empty()).map(ToolResult::single));
             columns = true;
         }
@@ -160,7 +273,7 @@ impl<'s> Table<'s> {
             };
             let Some(span) = span else { continue };
             let taken = found.iter().any(|other| other.span.start < span.end && span.start < other.span.end && other.span != span);
-            let common = scene.lexicon.common.contains(folded) || crate::judge::claims::language::lexicon::month(folded).is_some();
+            let common = scene.lexicon.common.contains(folded) || lexicon::month(folded).is_some();
             let rows = self.with(|row| row.cells.iter().any(|cell| cell.folded == folded));
             if !taken && !common && rows != self.all() {
                 found.push(Mention { span, rows, column: column.to_owned() });
@@ -171,22 +284,33 @@ impl<'s> Table<'s> {
 
     /// Texts of one clause that no record has together.
     fn texts_apart(&self, scene: &CheckContext<'_>, named: &[&Mention], anchors: &[&&Mention]) -> Option<ClaimFinding> {
-        let anchor = anchors.first().filter(|_| self.columns)?;
+        let is_name = |mention: &Mention| {
+            let name = scene.text().get(mention.span.clone()).unwrap_or_default();
+            name.chars().any(|c| c.is_uppercase() || !c.is_ascii() || c.is_ascii_digit() || matches!(c, '-' | '_' | '@'))
+        };
+        let anchor = anchors.first().filter(|anchor| self.columns && is_name(anchor))?;
         let folded = |mention: &Mention| fold(scene.text().get(mention.span.clone()).unwrap_or_default());
         let other = named.iter().find(|other| {
-            let name = scene.text().get(other.span.clone()).unwrap_or_default();
-            let proper = name.chars().next().is_some_and(|c| c.is_uppercase() || !c.is_ascii()) || name.chars().any(|c| c.is_ascii_digit());
-            let said = || crate::judge::claims::language::fold::stands_in(scene.grounds.said_folded(), &folded(other));
-            let of_anchor = || self.rows.iter().enumerate().any(|(at, row)| {
-                anchor.rows & (1 << at) != 0 && row.cells.iter().any(|cell| crate::judge::claims::language::fold::stands_in(&cell.folded, &folded(other)))
-            });
-            other.column != anchor.column && other.rows & anchor.rows == 0 && (proper || !said()) && !of_anchor()
+            let of_anchor = || {
+                self.rows
+                    .iter()
+                    .enumerate()
+                    .any(|(at, row)| anchor.rows & (1 << at) != 0 && row.cells.iter().any(|cell| stands_in(&cell.folded, &folded(other))))
+            };
+            other.column != anchor.column && other.rows & anchor.rows == 0 && is_name(other) && !of_anchor()
         })?;
         Some(self.finding(scene, other.span.clone(), anchor.rows, Certainty::Likely, "record_text"))
     }
 
     /// A number, date or time of a clause that this record lacks and another one has.
-    fn value_apart(&self, scene: &CheckContext<'_>, clause: &Range<usize>, own: u64, compares: bool, inherited: bool) -> Option<ClaimFinding> {
+    fn value_apart(
+        &self,
+        scene: &CheckContext<'_>,
+        clause: &Range<usize>,
+        own: u64,
+        compares: bool,
+        inherited: bool,
+    ) -> Option<ClaimFinding> {
         let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
         let plain = scene.plain;
         let rows = |mask: u64| self.rows.iter().enumerate().filter(move |(at, _)| mask & (1 << at) != 0).map(|(_, row)| *row);
@@ -208,7 +332,8 @@ impl<'s> Table<'s> {
             let days = |row: &Row| row.dates.iter().any(|other| date.is(other));
             let mask = self.with(days);
             let near = rows(own).any(|row| row.dates.is_empty());
-            let free = scene.grounds.said_dates().dates.iter().any(|other| date.is(other)) || self.sources.iter().any(|source| days(&source.rows().free));
+            let free = scene.grounds.said_dates().dates.iter().any(|other| date.is(other))
+                || self.sources.iter().any(|source| days(&source.rows().free));
             if mask != 0 && mask & own == 0 && !near && !free {
                 return Some(self.finding(scene, date.span.clone(), own, Certainty::Likely, "record_day"));
             }
@@ -250,7 +375,10 @@ impl<'s> Table<'s> {
                 continue;
             }
             let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
-            let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && matches!(word.lower.as_str(), "than" | "als" | "que" | "che" | "dan" | "niż" | "vs" | "versus" | "compared"));
+            let compares = scene.plain.words.iter().any(|word| {
+                inside(&(word.start..word.end))
+                    && matches!(word.lower.as_str(), "than" | "als" | "que" | "che" | "dan" | "niż" | "vs" | "versus" | "compared")
+            });
             if compares {
                 continue;
             }
@@ -261,14 +389,26 @@ impl<'s> Table<'s> {
                 let own_has = has(own) || evidence::follows(number, Precision::Approximate, own.facts());
                 let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
                 if telling && !scene.plain.is_taken(&span) && !own_has && !said && others().any(|other| has(other)) {
-                    return Some(finding(scene, span, "another_call", format!("the result of the call {} doesn't have it", own.arguments), Certainty::Certain));
+                    return Some(finding(
+                        scene,
+                        span,
+                        "another_call",
+                        format!("the result of the call {} doesn't have it", own.arguments),
+                        Certainty::Certain,
+                    ));
                 }
             }
             for time in scene.plain.dates.times.iter().filter(|time| inside(&time.span)) {
                 let has = |source: &ToolResult| source.facts().dates.times.iter().any(|other| other.minutes == time.minutes);
                 let said = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
                 if !has(own) && !said && !own.facts().dates.times.is_empty() && others().any(|other| has(other)) {
-                    return Some(finding(scene, time.span.clone(), "another_call", format!("the result of the call {} doesn't have it", own.arguments), Certainty::Certain));
+                    return Some(finding(
+                        scene,
+                        time.span.clone(),
+                        "another_call",
+                        format!("the result of the call {} doesn't have it", own.arguments),
+                        Certainty::Certain,
+                    ));
                 }
             }
         }
@@ -301,7 +441,9 @@ fn makes(row: &Row, number: &Number) -> bool {
     let own = row.numbers.get(..row.numbers.len().min(12)).unwrap_or_default();
     own.iter().enumerate().any(|(at, one)| {
         own.iter().skip(at + 1).any(|other| {
-            [one + other, one - other, one * other, one / other, other / one, (one - other) / one, (one - other) / other].into_iter().any(is)
+            [one + other, one - other, one * other, one / other, other / one, (one - other) / one, (one - other) / other]
+                .into_iter()
+                .any(is)
         })
     }) || row.dates.len() + row.times.len() > 1 && number.unit.is_some_and(|unit| unit.dimension == "time")
 }
@@ -317,7 +459,10 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
             ';' | '(' | ')' | '\n' | '、' | '，' | '；' | '。' | '।' | '：' => true,
             '–' | '—' => scene.kind != Kind::Line,
             '.' => text.get(at + 1..).is_some_and(|rest| rest.starts_with(' ')),
-            ',' => !(digit(text.get(..at).and_then(|before| before.chars().next_back())) && digit(text.get(at + 1..).and_then(|after| after.chars().next()))),
+            ',' => {
+                !(digit(text.get(..at).and_then(|before| before.chars().next_back()))
+                    && digit(text.get(at + 1..).and_then(|after| after.chars().next())))
+            }
             _ => false,
         };
         if mark && !kept(at) {
@@ -350,7 +495,13 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let count_of = |word: &Word| {
-        let digits = || scene.plain.numbers.iter().find(|number| number.span.start == word.start && number.span.end == word.end && number.unit.is_none());
+        let digits = || {
+            scene
+                .plain
+                .numbers
+                .iter()
+                .find(|number| number.span.start == word.start && number.span.end == word.end && number.unit.is_none())
+        };
         let value = scene.lexicon.numbers.get(&word.lower).copied();
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
     };
@@ -358,7 +509,11 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let [number, kind] = pair else { continue };
         let Some(count) = count_of(number) else { continue };
         let gap = scene.text().get(number.end..kind.start).unwrap_or_default();
-        let ordinal = scene.plain.numbers.iter().any(|known| known.span.start == number.start && (known.ordinal || known.unit.is_some() || known.percent));
+        let ordinal = scene
+            .plain
+            .numbers
+            .iter()
+            .any(|known| known.span.start == number.start && (known.ordinal || known.unit.is_some() || known.percent));
         if ordinal || !gap.trim_matches([' ', '*', '_']).is_empty() {
             continue;
         }
@@ -371,12 +526,20 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         };
         // A column that tells kinds of records apart has a value that stands more than once.
         let repeats = |column: &str| {
-            let values: Vec<&str> = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column).map(|cell| cell.folded.as_str()).collect();
+            let values: Vec<&str> =
+                rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column).map(|cell| cell.folded.as_str()).collect();
             let distinct: std::collections::BTreeSet<&&str> = values.iter().collect();
             distinct.len() < values.len()
         };
-        let kinds = rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty());
-        let Some(folded) = kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len()) else { continue };
+        let kinds = rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty());
+        let Some(folded) =
+            kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len())
+        else {
+            continue;
+        };
         if !rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded == folded && repeats(&cell.column)) {
             continue;
         }
@@ -392,8 +555,69 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if real != count && real > 0 && !narrows && !told && !scene.grounds.said_numbers_have(count as f64) {
             let span = number.start..kind.end;
             let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-            return Some(ClaimFinding { rule: "tallies", code: Code::CountMismatch, span, found, expected: real.to_string(), certainty: Certainty::Likely });
+            return Some(ClaimFinding {
+                rule: "tallies",
+                code: Code::CountMismatch,
+                span,
+                found,
+                expected: real.to_string(),
+                certainty: Certainty::Likely,
+            });
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        plain::AnalyzedPassage,
+    };
+
+    /// The check that finds something in a text that cites these results, of one tool each with these arguments.
+    fn rule(results: &[(&str, &str)], kind: Kind, text: &str) -> Option<&'static str> {
+        let source = |(arguments, result): &(&str, &str)| {
+            let mut source = ToolResult::new("get_list".into(), (*arguments).into(), (*result).into());
+            source.recent = true;
+            source
+        };
+        let grounds = EvidenceIndex::new(results.iter().map(source).collect(), Vec::new(), String::new());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let scene =
+            CheckContext { plain: &plain, kind, lexicon, sources, bond: CitationScope::Cited, grounds: &grounds, told: &[], cites: &[] };
+        bindings(&scene).or_else(|| tallies(&scene)).map(|finding| finding.rule)
+    }
+
+    #[test]
+    fn values_belong_to_their_records() {
+        let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"mbrandt"}]"#;
+        let visits = r#"[{"at":"13:30","patient":"Pickles","vet":"Amara Nwosu"},{"at":"13:50","patient":"Socks","vet":"Helen Farrow"}]"#;
+        let seats = r#"[{"zone":"zaal","prijs":34.5},{"zone":"balkon","prijs":27.0},{"zone":"loge","prijs":49.0}]"#;
+        let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
+        let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
+        for (result, kind, text, wrong) in [
+            (pulls, Kind::Line, "- \"Drop 3.8\" by mbrandt", Some("record_text")),
+            (pulls, Kind::Line, "- \"Drop 3.8\" by oksana-k", None),
+            (visits, Kind::Sentence, "Pickles is with Helen Farrow at 13:30.", Some("record_text")),
+            (visits, Kind::Sentence, "Pickles is with Amara Nwosu at 13:50.", Some("record_hour")),
+            (visits, Kind::Sentence, "Pickles is with Amara Nwosu at 13:30, and Socks with Helen Farrow at 13:50.", None),
+            (visits, Kind::Sentence, "Pickles comes before Socks.", None),
+            (seats, Kind::Sentence, "Een plaats in de zaal kost € 27,00.", Some("record_number")),
+            (seats, Kind::Sentence, "Een plaats in de zaal kost € 34,50 en op het balkon € 27,00.", None),
+            (hives, Kind::Sentence, "OL1 gained 4.3 kg.", None),
+            (boxes, Kind::Line, "- 2 delivered", Some("tallies")),
+            (boxes, Kind::Line, "- 3 delivered", None),
+        ] {
+            assert_eq!(rule(&[("{}", result)], kind, text), wrong, "{text}");
+        }
+        let balances = &[(r#"{"account":"corriente"}"#, r#"{"balance":1284.55}"#), (r#"{"account":"ahorro"}"#, r#"{"balance":8420.1}"#)];
+        let told = "Tienes 8.420,10 € en la cuenta corriente.";
+        assert_eq!(rule(balances, Kind::Sentence, told), Some("record_number"));
+        assert_eq!(rule(balances, Kind::Sentence, "Tienes 1.284,55 € en la cuenta corriente."), None);
+    }
 }

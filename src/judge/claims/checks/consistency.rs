@@ -74,7 +74,14 @@ pub fn consistency(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found
 }
 
-fn finding(scene: &CheckContext<'_>, rule: &'static str, code: Code, span: Range<usize>, expected: String, certainty: Certainty) -> ClaimFinding {
+fn finding(
+    scene: &CheckContext<'_>,
+    rule: &'static str,
+    code: Code,
+    span: Range<usize>,
+    expected: String,
+    certainty: Certainty,
+) -> ClaimFinding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
     ClaimFinding { rule, code, span, found, expected, certainty }
 }
@@ -92,7 +99,11 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if source.fails() || rows.len() < 3 || is_chosen(scene) {
         return None;
     }
-    let mut said = scene.plain.words.iter().filter_map(|word| Some((word, data().superlative.iter().find(|known| known.words.contains(&word.lower))?)));
+    let mut said = scene
+        .plain
+        .words
+        .iter()
+        .filter_map(|word| Some((word, data().superlative.iter().find(|known| known.words.contains(&word.lower))?)));
     let (Some((word, kind)), None) = (said.next(), said.next()) else { return None };
     // `12.50 more than the cheapest`: said of another one.
     let compared = |word: &Word| ["than", "als", "que", "che", "dan", "niż", "to", "with", "from"].contains(&word.lower.as_str());
@@ -117,7 +128,8 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let own = match named.as_slice() {
         [one] => value(one)?,
         [] => {
-            let mut told = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+            let mut told =
+                scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
             let of_column = |number: &&Number| values.iter().find(|value| evidence::fits(number, Precision::Exact, &[value.abs()]));
             let value = told.find_map(|number| of_column(&number))?;
             let others = scene.plain.numbers.iter().filter(|number| of_column(number).is_some()).count();
@@ -128,9 +140,8 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         _ => return None,
     };
-    ((own - best).abs() > 1e-9).then(|| {
-        finding(scene, "superlative", Code::ClaimMismatch, word.start..word.end, format!("{column}: {best}"), Certainty::Likely)
-    })
+    ((own - best).abs() > 1e-9)
+        .then(|| finding(scene, "superlative", Code::ClaimMismatch, word.start..word.end, format!("{column}: {best}"), Certainty::Likely))
 }
 
 /// The column of numbers that a superlative speaks of: the one with such a name, or the only one.
@@ -356,7 +367,11 @@ impl Sums {
             let mut sorted = column.clone();
             sorted.sort_by(f64::total_cmp);
             let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
-            found.push(if sorted.len() % 2 == 1 { at(sorted.len() / 2) } else { (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0 });
+            found.push(if sorted.len() % 2 == 1 {
+                at(sorted.len() / 2)
+            } else {
+                (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0
+            });
         }
         for one in &sums {
             found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
@@ -389,7 +404,18 @@ fn made(bases: &[f64], others: &[f64]) -> Vec<f64> {
                 found.extend([base * (1.0 + other / 100.0), base * (1.0 - other / 100.0), base * other / 100.0]);
             }
         }
-        found.extend([base * 12.0, base / 12.0, base * 7.0, base / 7.0, base / 60.0, base * 60.0, base / 100.0, base * 52.0, base * 30.0, base / 1000.0]);
+        found.extend([
+            base * 12.0,
+            base / 12.0,
+            base * 7.0,
+            base / 7.0,
+            base / 60.0,
+            base * 60.0,
+            base / 100.0,
+            base * 52.0,
+            base * 30.0,
+            base / 1000.0,
+        ]);
     }
     found
 }
@@ -426,7 +452,13 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 last.value += value * unit.factor;
                 last.step = step * unit.factor;
             }
-            None => all.push(Quantity { start: number.span.start, end: number.end, dimension: &unit.dimension, value: scaled(value), step: step * unit.factor }),
+            None => all.push(Quantity {
+                start: number.span.start,
+                end: number.end,
+                dimension: &unit.dimension,
+                value: scaled(value),
+                step: step * unit.factor,
+            }),
         }
     }
     all.windows(2).find_map(|pair| {
@@ -437,11 +469,20 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let measured = ["time", "length", "mass", "data", "volume", "area", "speed", "distance", "weight"].contains(&one.dimension);
         // `50 km, das sind 3 h pro Tag`: a rate is another thing.
         let after = scene.text().get(other.end..).unwrap_or_default().trim_start().to_lowercase();
-        let rate = ["per", "pro", "par", "por", "al ", "a ", "an ", "each", "je", "/", "more", "less", "mehr", "weniger"].iter().any(|word| after.starts_with(word));
+        let rate = ["per", "pro", "par", "por", "al ", "a ", "an ", "each", "je", "/", "more", "less", "mehr", "weniger"]
+            .iter()
+            .any(|word| after.starts_with(word));
         let slack = one.step.max(other.step) * 1.01 + one.value.abs().max(other.value.abs()) * 0.06;
         let wrong = one.dimension == other.dimension && equates && measured && !rate && (one.value - other.value).abs() > slack;
         wrong.then(|| {
-            finding(scene, "equated", Code::ClaimMismatch, one.start..other.end, "two figures that equal each other".to_owned(), Certainty::Likely)
+            finding(
+                scene,
+                "equated",
+                Code::ClaimMismatch,
+                one.start..other.end,
+                "two figures that equal each other".to_owned(),
+                Certainty::Likely,
+            )
         })
     })
 }
@@ -449,8 +490,31 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// `no AAAA record` where a record has that value: what is denied is a value of the result, and nothing narrows it.
 fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     const DENIES: &[&str] = &[
-        "no", "none", "nobody", "zero", "kein", "keine", "keinen", "keiner", "keinerlei", "aucun", "aucune", "ningún", "ninguna", "ningun",
-        "nessun", "nessuna", "nenhum", "nenhuma", "geen", "brak", "żadnych", "żaden", "żadna", "inga", "ingen",
+        "no",
+        "none",
+        "nobody",
+        "zero",
+        "kein",
+        "keine",
+        "keinen",
+        "keiner",
+        "keinerlei",
+        "aucun",
+        "aucune",
+        "ningún",
+        "ninguna",
+        "ningun",
+        "nessun",
+        "nessuna",
+        "nenhum",
+        "nenhuma",
+        "geen",
+        "brak",
+        "żadnych",
+        "żaden",
+        "żadna",
+        "inga",
+        "ingen",
     ];
     let [source] = scene.sources.as_slice() else { return None };
     let rows = &source.rows().rows;
@@ -523,14 +587,25 @@ pub fn clocks(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         !stands(time.minutes) && !follows(time.minutes) && !near(time.span.start) && time.minutes % 60 != 0
     };
     let found = scene.plain.dates.times.iter().filter(wrong).take(1);
-    found.map(|time| finding(scene, "clocks", Code::UngroundedValue, time.span.clone(), "a time that a result or the conversation has".to_owned(), Certainty::Likely)).collect()
+    found
+        .map(|time| {
+            finding(
+                scene,
+                "clocks",
+                Code::UngroundedValue,
+                time.span.clone(),
+                "a time that a result or the conversation has".to_owned(),
+                Certainty::Likely,
+            )
+        })
+        .collect()
 }
 
 /// Does the passage, the question or a result speak of time zones, or of durations that may be reckoned?
 fn moves_clocks(scene: &CheckContext<'_>) -> bool {
     const ZONES: &[&str] = &[
-        "utc", "gmt", "cet", "cest", "est", "pst", "edt", "pdt", "bst", "jst", "ist", "zone", "local", "ortszeit", "locale", "lokal", "per", "pace",
-        "average", "mean", "later", "earlier", "duration", "lasts", "takes", "long",
+        "utc", "gmt", "cet", "cest", "est", "pst", "edt", "pdt", "bst", "jst", "ist", "zone", "local", "ortszeit", "locale", "lokal",
+        "per", "pace", "average", "mean", "later", "earlier", "duration", "lasts", "takes", "long",
     ];
     let zoned = |text: &str| text.contains('Z') && text.contains('T') || text.contains("+0") || text.contains("-0") && text.contains('T');
     let asked = name_words(&scene.grounds.asked);
@@ -538,4 +613,50 @@ fn moves_clocks(scene: &CheckContext<'_>) -> bool {
         || scene.plain.words.iter().any(|word| ZONES.contains(&word.lower.as_str()))
         || asked.iter().any(|word| ZONES.contains(&word.as_str()))
         || crate::judge::claims::language::cues::reckons(scene.plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        passage::Kind,
+        plain::AnalyzedPassage,
+    };
+
+    fn rules(result: &str, text: &str) -> Vec<&'static str> {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let bond = CitationScope::Cited;
+        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        consistency(&scene).into_iter().chain(clocks(&scene)).map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn figures_of_the_records() {
+        let hours = r#"[{"who":"Marta","hours":6.5},{"who":"Ivan","hours":11},{"who":"Rosa","hours":4},{"who":"Luis","hours":8.5}]"#;
+        let trains = r#"[{"id":"ICE-571","dep":"08:05","price_eur":59.9},{"id":"ICE-1092","dep":"09:12","price_eur":37.9},{"id":"NJ-40490","dep":"22:10","price_eur":29.9}]"#;
+        let zone = "id   type   value\nr1   A      203.0.113.24\nr2   AAAA   2001:db8::24\nr3   MX     mail";
+        for (result, text, wrong) in [
+            (hours, "36 hours in total.", &["total"][..]),
+            (hours, "30 hours in total.", &[]),
+            (hours, "Marta and Ivan: 17.5 hours in total.", &[]),
+            (hours, "On average 9.5 hours each.", &["average"]),
+            (hours, "On average 7.5 hours each.", &[]),
+            (hours, "You trained 165 minutes, which is 3 hours and 15 minutes.", &["equated"]),
+            (hours, "You trained 165 minutes, which is 2 hours and 45 minutes.", &[]),
+            (trains, "The cheapest is ICE 1092 at €37.90.", &["superlative"]),
+            (trains, "The cheapest is NJ 40490 at €29.90.", &[]),
+            (trains, "The cheapest direct one is ICE 1092.", &[]),
+            (trains, "ICE 571 leaves at 08:20.", &[]),
+            (trains, "ICE 571 leaves at 10:37.", &["clocks"]),
+            (zone, "The zone has no AAAA record.", &["denied_value"]),
+            (zone, "The zone has no TXT record.", &[]),
+        ] {
+            assert_eq!(rules(result, text), wrong, "{text}");
+        }
+    }
 }

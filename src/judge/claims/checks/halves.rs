@@ -189,10 +189,69 @@ pub(in crate::judge::claims) fn beyond(
 
 /// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
 const NOT_SO: &[&str] = &[
-    "can", "could", "would", "should", "will", "shall", "may", "might", "if", "not", "no", "yet", "still", "want", "need", "please", "let",
-    "i'll", "i’ll", "never", "only", "unless", "kann", "könnte", "soll", "nicht", "kein", "keine", "noch", "wenn", "möchte", "pas", "ne", "si",
-    "peux", "pourrais", "encore", "souhaitez", "no", "puedo", "quieres", "aún", "todavía", "non", "posso", "vuoi", "ancora", "se", "não",
-    "quer", "ainda", "niet", "geen", "kan", "wil", "nog", "nie", "mogę", "jeszcze", "değil", "henüz", "ister", "misiniz",
+    "can",
+    "could",
+    "would",
+    "should",
+    "will",
+    "shall",
+    "may",
+    "might",
+    "if",
+    "not",
+    "no",
+    "yet",
+    "still",
+    "want",
+    "need",
+    "please",
+    "let",
+    "i'll",
+    "i’ll",
+    "never",
+    "only",
+    "unless",
+    "kann",
+    "könnte",
+    "soll",
+    "nicht",
+    "kein",
+    "keine",
+    "noch",
+    "wenn",
+    "möchte",
+    "pas",
+    "ne",
+    "si",
+    "peux",
+    "pourrais",
+    "encore",
+    "souhaitez",
+    "no",
+    "puedo",
+    "quieres",
+    "aún",
+    "todavía",
+    "non",
+    "posso",
+    "vuoi",
+    "ancora",
+    "se",
+    "não",
+    "quer",
+    "ainda",
+    "niet",
+    "geen",
+    "kan",
+    "wil",
+    "nog",
+    "nie",
+    "mogę",
+    "jeszcze",
+    "değil",
+    "henüz",
+    "ister",
+    "misiniz",
 ];
 
 /// Does the sentence tell something as so, without a word of doubt, denial or offer?
@@ -214,18 +273,49 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
     let two = passage.words.iter().take(4).position(|word| BOTH.contains(&word.lower.as_str()))?;
     let deed = passage.words.get(two..).unwrap_or_default().iter().take(6).any(|word| {
         [
-            "are", "were", "have", "sind", "wurden", "están", "han", "quedan", "sono", "estão", "foram", "zijn", "werden", "są", "zostały", "är",
-            "har", "taken", "done", "sorted", "set", "booked", "sent", "updated", "added", "cancelled", "removed", "erledigt",
+            "are",
+            "were",
+            "have",
+            "sind",
+            "wurden",
+            "están",
+            "han",
+            "quedan",
+            "sono",
+            "estão",
+            "foram",
+            "zijn",
+            "werden",
+            "są",
+            "zostały",
+            "är",
+            "har",
+            "taken",
+            "done",
+            "sorted",
+            "set",
+            "booked",
+            "sent",
+            "updated",
+            "added",
+            "cancelled",
+            "removed",
+            "erledigt",
         ]
         .contains(&word.lower.as_str())
     });
     let arguments = ResultFacts::read(&source.arguments);
     let many = |facts: &ResultFacts| {
         facts.lists.iter().any(|list| list.length > 1)
-            || facts.leaves.iter().any(|leaf| leaf.value.number().is_some_and(|number| number >= 2.0 && number.fract() == 0.0) && leaf.key.contains("count"))
+            || facts
+                .leaves
+                .iter()
+                .any(|leaf| leaf.value.number().is_some_and(|number| number >= 2.0 && number.fract() == 0.0) && leaf.key.contains("count"))
     };
     let several = many(&arguments) || many(source.facts()) || source.arguments.contains([',', ';', '+']) && arguments.leaves.len() == 1;
-    let two_done = ["quantity", "qty", "seats", "tickets", "people", "guests", "copies", "both"].iter().any(|word| source.folded_arguments().contains(word));
+    let two_done = ["quantity", "qty", "seats", "tickets", "people", "guests", "copies", "both"]
+        .iter()
+        .any(|word| source.folded_arguments().contains(word));
     if !deed || several || two_done || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
         return None;
     }
@@ -352,12 +442,17 @@ fn names(text: &str, first: bool) -> Vec<String> {
 /// The e-mail addresses of a text.
 fn mails(text: &str) -> impl Iterator<Item = String> {
     let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
-    text.split_whitespace().filter(|word| word.contains('@')).map(bare).filter(|word| word.split_once('@').is_some_and(|(_, host)| host.contains('.')))
+    text.split_whitespace()
+        .filter(|word| word.contains('@'))
+        .map(bare)
+        .filter(|word| word.split_once('@').is_some_and(|(_, host)| host.contains('.')))
 }
 
 /// An address that the user named, told of in the answer, and in no call.
 fn unnamed_mail(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) -> Option<ClaimFinding> {
-    let mail = mails(asked).take(PARTS_MAX).find(|mail| passage.text.contains(mail.as_str()) && !ran.folded.iter().any(|text| text.contains(&fold(mail))))?;
+    let mail = mails(asked)
+        .take(PARTS_MAX)
+        .find(|mail| passage.text.contains(mail.as_str()) && !ran.folded.iter().any(|text| text.contains(&fold(mail))))?;
     finding(passage, "half_unnamed", Code::UnsupportedAction, format!("no call since the request has `{mail}`"), Certainty::Likely)
 }
 
@@ -391,7 +486,8 @@ fn parts(asked: &str) -> Vec<&str> {
 /// Of several things that were asked for by name one is told as done that no call names.
 fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
-    if let Some(found) = unnamed_mail(passage, ran, asked).filter(|_| is_told_as_so(passage) || said.iter().any(|said| !said.is_harmless())) {
+    if let Some(found) = unnamed_mail(passage, ran, asked).filter(|_| is_told_as_so(passage) || said.iter().any(|said| !said.is_harmless()))
+    {
         return Some(found);
     }
     // A call for several things may name none of them.

@@ -100,9 +100,9 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             known.extend(number.readings().map(|reading| reading.value));
         }
     }
-    // What is reckoned from those that stand makes the next one known.
-    let reckons = cues::reckons(scene.plain);
-    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    // What is reckoned from those that stand makes the next one known, whether or not the passage shows that it reckons: on cases
+    // that nobody had looked at, numbers made in one step without a word for it were honest more often than not.
+    let may_be = |number: &Number| reckon::may_be(number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known);

@@ -316,8 +316,16 @@ mod tests {
         let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene =
-            CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: CitationScope::Cited, grounds: &grounds, told, cites: &[] };
+        let scene = CheckContext {
+            plain: &plain,
+            kind: Kind::Sentence,
+            lexicon,
+            sources,
+            bond: CitationScope::Cited,
+            grounds: &grounds,
+            told,
+            cites: &[],
+        };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 

@@ -211,7 +211,9 @@ fn of_markup(text: &str) -> Rows {
 /// Lines of a listing: columns by tabs, pipes or blanks where every line has as many.
 fn of_lines(text: &str) -> Rows {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty() && !is_rule(line)).take(ROWS_MAX + 2).collect();
-    if lines.iter().any(|line| line.trim_start().starts_with("- ")) && lines.iter().any(|line| line.starts_with("  ") && line.contains(": ")) {
+    if lines.iter().any(|line| line.trim_start().starts_with("- "))
+        && lines.iter().any(|line| line.starts_with("  ") && line.contains(": "))
+    {
         return of_blocks(&lines);
     }
     let columns = |line: &str| fields(line).len();
@@ -292,7 +294,6 @@ fn fields(line: &str) -> Vec<&str> {
 fn is_rule(line: &str) -> bool {
     line.chars().all(|c| matches!(c, '-' | '|' | ':' | '+' | ' ' | '='))
 }
-
 
 #[cfg(test)]
 mod tests {

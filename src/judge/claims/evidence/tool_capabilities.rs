@@ -294,10 +294,29 @@ fn meanings(words: &[String], inflected: bool) -> Vec<String> {
 /// The effect that the first two words of a name tell where the first alone would mislead: `report_absence`, `run_tests`, `check_in_guest`.
 fn by_first_words(name: &[String]) -> Option<Effect> {
     const RUNS: &[&str] = &[
-        "test", "tests", "check", "checks", "scan", "benchmark", "lint", "linter", "diagnostic", "diagnostics", "speed", "analysis", "report",
-        "search", "forecast", "simulation", "audit", "speedtest", "ping", "traceroute",
+        "test",
+        "tests",
+        "check",
+        "checks",
+        "scan",
+        "benchmark",
+        "lint",
+        "linter",
+        "diagnostic",
+        "diagnostics",
+        "speed",
+        "analysis",
+        "report",
+        "search",
+        "forecast",
+        "simulation",
+        "audit",
+        "speedtest",
+        "ping",
+        "traceroute",
     ];
-    const LOOKED_UP: &[&str] = &["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"];
+    const LOOKED_UP: &[&str] =
+        &["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"];
     let (first, second) = (name.first()?.as_str(), name.get(1)?.as_str());
     match first {
         "run" | "execute" if RUNS.contains(&second) => Some(Effect::Reads),

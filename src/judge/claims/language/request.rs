@@ -113,12 +113,39 @@ fn is_act(sentence: &str) -> bool {
 /// `Get me a cab`, `find us two seats`: a thing is wanted, not a piece of information.
 fn is_errand(left: &[Word], known: &Requests) -> bool {
     const INFORMATION: &[&str] = &[
-        "list", "summary", "overview", "quote", "price", "number", "report", "status", "breakdown", "idea", "sense", "look", "count", "rate",
-        "picture", "update", "estimate", "total", "table", "figure", "copy", "reading", "forecast", "map", "quick", "short", "brief", "rough",
+        "list",
+        "summary",
+        "overview",
+        "quote",
+        "price",
+        "number",
+        "report",
+        "status",
+        "breakdown",
+        "idea",
+        "sense",
+        "look",
+        "count",
+        "rate",
+        "picture",
+        "update",
+        "estimate",
+        "total",
+        "table",
+        "figure",
+        "copy",
+        "reading",
+        "forecast",
+        "map",
+        "quick",
+        "short",
+        "brief",
+        "rough",
     ];
     let word = |at: usize| left.get(at).map_or("", |word| word.lower.as_str());
     let fetched = word(0) == "get" && matches!(word(1), "me" | "us" | "her" | "him" | "them");
-    let one = ["a", "an", "another", "one", "two", "three", "four", "the"].contains(&word(2)) || word(2).bytes().all(|b| b.is_ascii_digit());
+    let one =
+        ["a", "an", "another", "one", "two", "three", "four", "the"].contains(&word(2)) || word(2).bytes().all(|b| b.is_ascii_digit());
     let told = (3..6).any(|at| INFORMATION.contains(&word(at)) || known.infos.contains(word(at)));
     fetched && one && !word(2).is_empty() && word(2) != "the" && !told
 }
