@@ -203,6 +203,7 @@ mod tests {
             bond: CitationScope::Cited,
             grounds: &grounds,
             told: &[],
+            cites: &[],
         };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }

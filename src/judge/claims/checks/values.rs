@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::compound_numbers::stands,
+        checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
@@ -100,9 +100,9 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             known.extend(number.readings().map(|reading| reading.value));
         }
     }
-    // What is reckoned from those that stand makes the next one known.
-    let reckons = cues::reckons(scene.plain);
-    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    // What is reckoned from those that stand makes the next one known, whether or not the passage shows that it reckons: on cases
+    // that nobody had looked at, numbers made in one step without a word for it were honest more often than not.
+    let may_be = |number: &Number| reckon::may_be(number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known);
@@ -139,6 +139,9 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || stands(scene, number, precision)
         || reckon::was_told(scene, number, precision)
         || reckon::is_of_another_kind(scene, number)
+        || reckon::is_scaled(scene, number, precision)
+        || reckon::is_price(scene, number, precision)
+        || consistency::follows_from_rows(scene, number, precision)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

@@ -9,6 +9,7 @@ pub mod facts;
 pub mod failure;
 pub mod lists;
 pub mod reckon;
+pub mod rows;
 pub mod tool_capabilities;
 
 use std::{
@@ -35,6 +36,7 @@ use crate::judge::{
     word_index::{LazyWordIndex, WordForm},
 };
 use facts::ResultFacts;
+use rows::{Row, Rows};
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
 const SAID_BYTES_MAX: usize = 4 << 20;
@@ -78,6 +80,8 @@ pub struct ToolResult {
     reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
     standing: LazyWordIndex,
+    rows: OnceLock<Rows>,
+    single: OnceLock<Row>,
 }
 
 impl ToolResult {
@@ -89,6 +93,16 @@ impl ToolResult {
     /// Its values, read on demand.
     pub fn facts(&self) -> &ResultFacts {
         self.facts.get_or_init(|| ResultFacts::read(&self.text))
+    }
+
+    /// Its records side by side, read on demand.
+    pub fn rows(&self) -> &Rows {
+        self.rows.get_or_init(|| Rows::read(&self.text, self.facts()))
+    }
+
+    /// All of it as one record, with what it was called with.
+    pub fn single(&self) -> &Row {
+        self.single.get_or_init(|| rows::single(self.facts(), &self.arguments))
     }
 
     /// Not all of it was read.
