@@ -34,6 +34,10 @@ impl Api for Messages {
             if said.iter().any(custom) {
                 return Err("calls of two kinds");
             }
+            let empty = |said: &Said| matches!(said, Said::Call { arguments: Arguments::Text(text), .. } if text == "{}");
+            if *ending != Ending::Itself && said.last().is_some_and(empty) {
+                return Err("whether an empty input was cut off");
+            }
             let refuses = said.iter().any(|said| matches!(said, Said::Refusal(_)));
             if refuses && (said.len() > 1 || *ending != Ending::Itself) {
                 return Err("a refusal beside an answer");
@@ -214,7 +218,8 @@ impl Content {
 fn parts(turn: &Turn) -> (Vec<(Value, Content)>, &'static str, Value) {
     let (mut blocks, mut details, mut called) = (Vec::new(), Value::Null, false);
     let Turn::Says(said, ending) = turn else { return (blocks, "end_turn", details) };
-    for said in said {
+    let last = said.len().saturating_sub(1);
+    for (at, said) in said.iter().enumerate() {
         match said {
             Said::Text(text) => blocks.push((json!({"type": "text", "text": ""}), Content::Text(text.clone()))),
             Said::Refusal(text) => details = json!({"type": "refusal", "category": null, "explanation": text}),
@@ -226,7 +231,7 @@ fn parts(turn: &Turn) -> (Vec<(Value, Content)>, &'static str, Value) {
                     Arguments::Null => None,
                     Arguments::Bare(value) => Some(value.to_string()),
                 };
-                if *custom && *ending != Ending::Itself {
+                if *custom && *ending != Ending::Itself && at == last {
                     text = text.map(|text| text[..text.len() - 2].to_owned());
                 }
                 blocks.push((json!({"type": "tool_use", "id": id, "name": tool, "input": {}}), Content::Input(text)));
