@@ -46,10 +46,12 @@ pub fn is_programmatic(call: Value<'_>) -> bool {
     kind.is_some_and(|kind| !kind.is_text("direct"))
 }
 
-/// Reason why an answer ended, by its `stop_reason`.
-pub fn finish_of(stop_reason: Option<&str>) -> FinishReason {
+/// Reason why an answer ended, by its `stop_reason`. A refusal behind the beginning of an answer cuts it off; `begun`: there
+/// is text or a call.
+pub fn finish_of(stop_reason: Option<&str>, begun: bool) -> FinishReason {
     match stop_reason {
         Some("max_tokens" | "model_context_window_exceeded") => FinishReason::Length,
+        Some("refusal") if begun => FinishReason::ContentFilter,
         Some("refusal" | "compaction" | "pause_turn") => FinishReason::Refusal,
         Some(_) | None => FinishReason::Complete,
     }

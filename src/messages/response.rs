@@ -69,7 +69,7 @@ impl WholeAnswer for MessagesAnswer {
         let root = document.root();
         let content = root.get("content").filter(|content| content.is_array()).ok_or(Fault::Unknown("no `content`"))?;
         let stop_reason = root.get_some("stop_reason").and_then(Value::text).map(|reason| reason.into_owned());
-        let ending = finish_of(stop_reason.as_deref());
+        let ending = finish_of(stop_reason.as_deref(), true);
         let count = content.items().count();
         let (mut kinds, mut calls, mut texts, mut run) = (Vec::with_capacity(count), Vec::new(), Vec::new(), Vec::new());
         for (at, block) in content.items().enumerate() {
@@ -84,7 +84,7 @@ impl WholeAnswer for MessagesAnswer {
             }
             texts.extend(TextPlace::read(std::mem::take(&mut run), context));
             if kind == BlockKind::Call {
-                calls.push(read_call(block, ending == FinishReason::Length && at + 1 == count));
+                calls.push(read_call(block, ending != FinishReason::Complete && at + 1 == count));
             }
         }
         texts.extend(TextPlace::read(run, context));
@@ -92,6 +92,7 @@ impl WholeAnswer for MessagesAnswer {
             return Err(ShapeError::TooMany.into());
         }
         let nature = nature_of(&kinds, !texts.is_empty(), stop_reason.as_deref(), context);
+        texts.extend(TextPlace::read(explanation_of(root.get("stop_details")), context));
         Ok(Self { came, document, kinds, calls, texts, nature, stop_reason, promoted, stray })
     }
 
@@ -167,7 +168,12 @@ impl MessagesAnswer {
         let drops_thinking = drops_thinking(context);
         let last_thinking = self.kinds.iter().rposition(|kind| *kind == BlockKind::Thinking).filter(|_| !drops_thinking);
         let mut gone = vec![false; self.kinds.len()];
-        let (mut accepted, mut left) = (calls.iter().zip(&self.calls), 0);
+        if let Some(explanation) = explanation_of(self.document.root().get("stop_details"))
+            && let Some(text) = self.changed(&explanation.span())
+        {
+            edits.replace(explanation.span(), quote(&text));
+        }
+        let (mut accepted, mut left) = (calls.iter(), 0);
         for (at, (block, kind)) in content.items().zip(&self.kinds).enumerate() {
             match kind {
                 BlockKind::Text => {
@@ -182,13 +188,13 @@ impl MessagesAnswer {
                 }
                 BlockKind::Thinking => gone[at] = drops_thinking,
                 BlockKind::Call => {
-                    let Some(((call, moment), came)) = accepted.next() else { continue };
+                    let Some((call, moment)) = accepted.next() else { continue };
                     // What toolmark runs never leaves.
                     gone[at] = context.tools.runs(call.name()).is_some();
                     if !gone[at] {
                         left += 1;
                         let mark = context.mint(call.name(), call.arguments(), *moment);
-                        let unchanged = matches!(&came.arguments, Arguments::Text(text) if text == call.arguments());
+                        let unchanged = block.get("input").is_some_and(|input| input.raw_str() == call.arguments());
                         set_call(edits, block, &mark, call.renamed().then(|| call.name()), (!unchanged).then(|| call.arguments()));
                     }
                 }
@@ -228,13 +234,19 @@ pub(super) fn drops_thinking(context: &Context) -> bool {
     context.repaired.load(Ordering::Relaxed) && !thinking.is_some_and(|kind| kind.is_text("enabled"))
 }
 
-/// Reads a call. `cut`: the answer reached its length limit in this block.
+/// What a refusal says: it is judged like a text.
+pub(super) fn explanation_of(stop_details: Option<Value<'_>>) -> Option<Value<'_>> {
+    stop_details?.get("explanation").filter(|text| text.is_string())
+}
+
+/// Reads a call. `cut`: the answer was cut off in this block.
 fn read_call(block: Value<'_>, cut: bool) -> Call {
     let text = |name: &str| block.get(name).and_then(Value::text).map(|text| text.into_owned());
     let arguments = match block.get_some("input") {
         // The input of a call that was cut off is left out.
         Some(input) if cut && input.is_object() && input.members().next().is_none() => Arguments::Absent,
-        Some(input) => Arguments::Text(input.raw_str().to_owned()),
+        // Some servers send it as a string.
+        Some(input) => Arguments::Text(input.text().map_or_else(|| input.raw_str().to_owned(), Into::into)),
         None => Arguments::Absent,
     };
     Call { name: text("name").unwrap_or_default(), kind: CallKind::Function, arguments, id: text("id") }
@@ -249,7 +261,7 @@ pub(super) fn nature_of(kinds: &[BlockKind], has_text: bool, stop_reason: Option
         has_audio: has(BlockKind::Other),
         hosted_calls: has(BlockKind::Hosted) || has(BlockKind::ToolsetCall),
         unoffered_calls: has(BlockKind::ToolsetCall) && !toolsets(),
-        ending: finish_of(stop_reason),
+        ending: finish_of(stop_reason, has_text || has(BlockKind::Call)),
     }
 }
 
