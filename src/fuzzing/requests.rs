@@ -23,7 +23,8 @@ pub(super) fn request(data: &[u8]) {
             assert_eq!(begun.body, document.bytes(), "a policy that changes nothing changes the request");
         }
         if api == Api::Responses
-            && let Ok(chat) = bounded("the translation of a request", || translate::request::request(&sent))
+            && let Ok(chat) =
+                bounded("the translation of a request", || translate::request::request(&sent, translate::Translation::RESPONSES_TO_CHAT))
         {
             let chat = Document::parse(chat);
             assert!(chat.is_ok_and(|chat| chat.root().get("messages").is_some()), "a translated request is no chat request");

@@ -26,7 +26,7 @@ use crate::{
     marks::Scope,
     openai::{Api, error::Reported, path::path_of},
     responses::request::Recalled,
-    translate::answer::Origin,
+    translate::{Translation, answer::Origin},
     violation::{Code, Severity, Violation},
     wire::{json::Document, sse::is_event_stream},
 };
@@ -182,7 +182,7 @@ impl Judging<'_> {
         let url = &attempt.request.as_ref()?.url;
         let translated = self.api == Api::Responses && path_of(url) == Api::Chat.path();
         let id = self.context.id.simple().to_string();
-        translated.then(|| Origin::new(&self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
+        translated.then(|| Origin::new(Translation::RESPONSES_TO_CHAT, &self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
     }
 
     /// Ends the exchange without an answer, unless the proxy tried again.

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{
+    Translation,
     answer::{self, TranslateFault, tests::origin},
     request,
 };
@@ -168,7 +169,7 @@ fn recorded_requests_become_legal_chat() {
     let (mut translated, mut refused) = (0, std::collections::BTreeMap::<String, usize>::new());
     for exchange in exchanges("responses") {
         let document = Document::parse(Bytes::from(exchange["request_body"].to_string())).unwrap();
-        match request::request(&document) {
+        match request::request(&document, Translation::RESPONSES_TO_CHAT) {
             Ok(chat) => {
                 let chat: Value = serde_json::from_slice(&chat).unwrap();
                 assert!(is_legal(&chat["messages"]), "{} {}: {chat}", exchange["sha"], exchange["file"]);

@@ -42,7 +42,7 @@ use crate::{
         worker::Worker,
     },
     sys::clock::Began,
-    translate::answer::Origin,
+    translate::{Translation, answer::Origin},
     violation::{Code, Violation},
 };
 
@@ -183,7 +183,9 @@ impl ExchangeDriver {
     /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
     pub(super) fn origin(&self) -> Option<Origin> {
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts.started() % 100);
-        self.selection.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
+        self.selection
+            .translates(&self.endpoint().settings)
+            .then(|| Origin::new(Translation::RESPONSES_TO_CHAT, self.context.request(), id, self.now_ms() / 1000))
     }
 
     /// Inputs for judging the current attempt's answer.

@@ -355,7 +355,7 @@ impl UpstreamSelection {
             return self.fitted(request.body, request).map_err(misfit);
         }
         let document = Document::parse(request.body.clone()).map_err(|error| Failure::protocol(&settings.name, error))?;
-        let translated = translate::request::request(&document).map_err(|why| {
+        let translated = translate::request::request(&document, translate::Translation::RESPONSES_TO_CHAT).map_err(|why| {
             let message = format!("the upstream `{}` has no Responses API, and this can't be translated: {}", settings.name, why.message);
             refused(&why.param, message)
         })?;
