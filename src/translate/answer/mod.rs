@@ -189,4 +189,6 @@ pub fn watched(body: &Bytes, origin: &Origin, context: &Context) -> Result<(Byte
 }
 
 #[cfg(test)]
+pub(super) mod messages_tests;
+#[cfg(test)]
 pub(super) mod tests;

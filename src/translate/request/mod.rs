@@ -144,4 +144,6 @@ pub(super) fn kind_of<'d>(value: Value<'d>, param: &str) -> Result<Cow<'d, str>,
 }
 
 #[cfg(test)]
+mod messages_tests;
+#[cfg(test)]
 mod tests;
