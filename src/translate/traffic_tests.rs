@@ -224,7 +224,10 @@ fn lines(request: &Value) -> Vec<Line> {
                 }
                 "tool_result" => {
                     let parts = block["content"].as_array().map(|parts| parts.iter().map(|part| part["text"].as_str().unwrap_or_default()));
-                    let content = parts.map_or_else(|| block["content"].as_str().unwrap_or_default().to_owned(), |parts| parts.collect::<Vec<_>>().join("\n"));
+                    let content = parts.map_or_else(
+                        || block["content"].as_str().unwrap_or_default().to_owned(),
+                        |parts| parts.collect::<Vec<_>>().join("\n"),
+                    );
                     lines.push(Line::Returned { id: text("tool_use_id"), content });
                 }
                 "thinking" | "redacted_thinking" => {}
@@ -245,7 +248,8 @@ fn chat_has_it(request: &Value) -> bool {
         let plain = |block: &Value| {
             let inside = block["content"].as_array().is_none_or(|parts| parts.iter().all(|part| part["type"] == "text"));
             let kind = block["type"].as_str().unwrap();
-            matches!(kind, "text" | "tool_use" | "thinking" | "redacted_thinking") || (kind == "tool_result" && block["is_error"] != true && inside)
+            matches!(kind, "text" | "tool_use" | "thinking" | "redacted_thinking")
+                || (kind == "tool_result" && block["is_error"] != true && inside)
         };
         message["role"] != "system" && blocks.into_iter().all(plain)
     })
@@ -298,9 +302,12 @@ fn recorded_messages_make_the_round_trip() {
             let found = answer::answer(&Bytes::copy_from_slice(body), &forth).and_then(|chat| answer::answer(&chat, &home));
             (serde_json::from_slice(body).unwrap(), found.map(|bytes| serde_json::from_slice(&bytes).unwrap()))
         };
-        let sayable = original["content"].as_array().unwrap().iter().all(|block| {
-            matches!(block["type"].as_str(), Some("text" | "tool_use" | "thinking" | "redacted_thinking"))
-        }) && matches!(original["stop_reason"].as_str(), Some("end_turn" | "tool_use" | "max_tokens" | "refusal"));
+        let sayable = original["content"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|block| matches!(block["type"].as_str(), Some("text" | "tool_use" | "thinking" | "redacted_thinking")))
+            && matches!(original["stop_reason"].as_str(), Some("end_turn" | "tool_use" | "max_tokens" | "refusal"));
         match found {
             Ok(found) if essence(&original) == essence(&found) => same[if stream { 2 } else { 1 }] += 1,
             Ok(found) if sayable => wrong.push(format!("{name}: answer\n{:?}\n{:?}", essence(&original), essence(&found))),

@@ -328,7 +328,8 @@ fn streams_that_break_the_grammar_are_refused() {
         let found = streamed(format!("{stream}{end}").as_bytes(), origin(Translation::CHAT_TO_MESSAGES), 64);
         assert!(matches!(found, Err(TranslateFault::Unknown(_) | TranslateFault::Shape(_))), "{stream}: {found:?}");
     }
-    let error = format!("{start}event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"overloaded_error\",\"message\":\"m\"}}}}\n\n");
+    let error =
+        format!("{start}event: error\ndata: {{\"type\":\"error\",\"error\":{{\"type\":\"overloaded_error\",\"message\":\"m\"}}}}\n\n");
     assert!(matches!(streamed(error.as_bytes(), origin(Translation::CHAT_TO_MESSAGES), 64), Err(TranslateFault::Reported(_))));
     // Input in the start alone is whole; a call without input has one empty delta or none.
     let whole = format!("{start}{}", open(0, tool)) + &event(&json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}));

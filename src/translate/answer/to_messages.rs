@@ -143,8 +143,8 @@ impl MessageWriter {
             Arguments::Absent | Arguments::Null => "",
         };
         let id = call.id.clone().unwrap_or_else(|| format!("call_{}_{index}", self.id.get(..8).unwrap_or(&self.id)));
-        let block = |input: &str| format!(r#"{{"type":"tool_use","id":{},"name":{},"input":{input}}}"#, quote(&id), quote(&call.name));
-        self.emit("content_block_start", &format!("\"index\":{index},\"content_block\":{}", block("{}")), each);
+        let block = |input: &str| format!(r#"{{"type":"tool_use","id":{},"name":{}{input}}}"#, quote(&id), quote(&call.name));
+        self.emit("content_block_start", &format!("\"index\":{index},\"content_block\":{}", block(",\"input\":{}")), each);
         let delta = format!(r#""index":{index},"delta":{{"type":"input_json_delta","partial_json":{}}}"#, quote(text));
         self.emit("content_block_delta", &delta, each);
         self.emit("content_block_stop", &format!("\"index\":{index}"), each);
@@ -177,10 +177,11 @@ fn stop_reason(end: &AnswerEnd) -> &'static str {
     }
 }
 
-/// Input of a whole call: an object as it is, anything else as a string.
+/// Input of a whole call, a member with a comma in front: an object as it is, anything else as a string; none where nothing came.
 fn input(text: &str) -> String {
     match Document::parse(Bytes::copy_from_slice(text.as_bytes())) {
-        Ok(document) if document.root().is_object() => document.root().raw_str().to_owned(),
-        _ => quote(text),
+        _ if text.is_empty() => String::new(),
+        Ok(document) if document.root().is_object() => format!(",\"input\":{}", document.root().raw_str()),
+        _ => format!(",\"input\":{}", quote(text)),
     }
 }

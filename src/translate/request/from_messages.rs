@@ -83,7 +83,7 @@ fn effort_of_thinking<'d>(root: Value<'d>, thinking: Value<'d>) -> Option<Reques
     let budget = thinking.get("budget_tokens").and_then(Value::integer)?;
     let effort = match budget {
         ..LOW_BELOW => "\"low\"",
-        ..MEDIUM_BELOW => "\"medium\"",
+        LOW_BELOW..MEDIUM_BELOW => "\"medium\"",
         _ => "\"high\"",
     };
     Some(RequestPart::Effort(effort.into()))
@@ -304,10 +304,9 @@ impl<'d> HistoryReader<'d> {
     /// Reads a tool that is offered from here on: chat offers it from the start.
     fn addition(&mut self, block: Value<'d>, param: &str) -> Result<(), Untranslatable> {
         let added = block.get_some("tool").unwrap_or(block);
-        match added.get_some("definition") {
-            Some(definition) => self.offered.push(tool(definition, &format!("{param}.definition"))?),
-            // A reference to one of `tools`, where it stands anyway.
-            None => {}
+        // A reference is to one of `tools`, where it stands anyway.
+        if let Some(definition) = added.get_some("definition") {
+            self.offered.push(tool(definition, &format!("{param}.definition"))?);
         }
         Ok(())
     }

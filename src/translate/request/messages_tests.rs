@@ -72,11 +72,14 @@ fn messages_history_becomes_legal_chat() {
             "failures, missing content and images",
             json!([
                 said("assistant", json!([tool_use("1"), tool_use("2"), tool_use("3")])),
-                said("user", json!([
-                    {"type": "tool_result", "tool_use_id": "1", "content": "no such file", "is_error": true},
-                    {"type": "tool_result", "tool_use_id": "2", "is_error": false},
-                    tool_result("3", json!([text("seen"), png])),
-                ])),
+                said(
+                    "user",
+                    json!([
+                        {"type": "tool_result", "tool_use_id": "1", "content": "no such file", "is_error": true},
+                        {"type": "tool_result", "tool_use_id": "2", "is_error": false},
+                        tool_result("3", json!([text("seen"), png])),
+                    ])
+                ),
             ]),
             json!([
                 calling(Value::Null, &["1", "2", "3"]),
@@ -104,7 +107,12 @@ fn messages_history_becomes_legal_chat() {
         ),
         (
             "a system message in the middle",
-            json!([said("user", json!("q")), said("system", json!([text("be kind")])), said("assistant", json!("a")), said("user", json!("b"))]),
+            json!([
+                said("user", json!("q")),
+                said("system", json!([text("be kind")])),
+                said("assistant", json!("a")),
+                said("user", json!("b"))
+            ]),
             json!([
                 said("user", json!([text("q"), text("Note from the system, not from the user:\nbe kind")])),
                 said("assistant", json!("a")),
@@ -113,17 +121,23 @@ fn messages_history_becomes_legal_chat() {
         ),
         (
             "documents and references",
-            json!([said("user", json!([
-                {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "title": "t"},
-                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
-                {"type": "search_result", "source": "s", "title": "u", "content": [text("c")]},
-                {"type": "tool_reference", "tool_name": "f"},
-            ]))]),
-            json!([said("user", json!([
-                text("t"), text("d"),
-                {"type": "file", "file": {"filename": "document.pdf", "file_data": "data:application/pdf;base64,AA"}},
-                text("u\ns"), text("c"), text("The tool `f` is available."),
-            ]))]),
+            json!([said(
+                "user",
+                json!([
+                    {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "d"}, "title": "t"},
+                    {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}},
+                    {"type": "search_result", "source": "s", "title": "u", "content": [text("c")]},
+                    {"type": "tool_reference", "tool_name": "f"},
+                ])
+            )]),
+            json!([said(
+                "user",
+                json!([
+                    text("t"), text("d"),
+                    {"type": "file", "file": {"filename": "document.pdf", "file_data": "data:application/pdf;base64,AA"}},
+                    text("u\ns"), text("c"), text("The tool `f` is available."),
+                ])
+            )]),
         ),
     ] {
         let found = to_chat(&json!({"model": "m", "max_tokens": 5, "messages": messages}))["messages"].take();
@@ -135,14 +149,21 @@ fn messages_history_becomes_legal_chat() {
 fn members_of_messages() {
     let base = json!({"model": "m", "max_tokens": 5, "messages": [said("user", json!("q"))]});
     let tools = json!([{"name": "f", "description": "d", "input_schema": {"type": "object"}, "strict": true, "cache_control": {"type": "ephemeral"}, "defer_loading": true}]);
-    let chat_tools = json!([{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}}]);
+    let chat_tools =
+        json!([{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}, "strict": true}}]);
     for (members, expected) in [
-        (json!({"temperature": 0.5, "top_p": 1, "top_k": 4, "stop_sequences": ["a"]}), json!({"temperature": 0.5, "top_p": 1, "top_k": 4, "stop": ["a"]})),
+        (
+            json!({"temperature": 0.5, "top_p": 1, "top_k": 4, "stop_sequences": ["a"]}),
+            json!({"temperature": 0.5, "top_p": 1, "top_k": 4, "stop": ["a"]}),
+        ),
         (json!({"metadata": {"user_id": "u"}, "cache_control": {"type": "ephemeral"}, "service_tier": "auto"}), json!({"user": "u"})),
         (json!({"stream": true}), json!({"stream": true, "stream_options": {"include_usage": true}})),
         (json!({"thinking": {"type": "enabled", "budget_tokens": 5000}}), json!({"reasoning_effort": "medium"})),
         (json!({"thinking": {"type": "adaptive", "display": "omitted"}, "context_management": {"edits": []}}), json!({})),
-        (json!({"thinking": {"type": "enabled", "budget_tokens": 1024}, "output_config": {"effort": "max"}}), json!({"reasoning_effort": "high"})),
+        (
+            json!({"thinking": {"type": "enabled", "budget_tokens": 1024}, "output_config": {"effort": "max"}}),
+            json!({"reasoning_effort": "high"}),
+        ),
         (
             json!({"output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}),
             json!({"response_format": {"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": true}}}),
@@ -165,7 +186,8 @@ fn members_of_messages() {
         assert_eq!(to_chat(&asked), full, "{members}");
     }
     let mut system = base;
-    system["system"] = json!([text("x-anthropic-billing-header: v=1"), {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}, text("b")]);
+    system["system"] =
+        json!([text("x-anthropic-billing-header: v=1"), {"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}, text("b")]);
     assert_eq!(to_chat(&system)["messages"][0], said("system", json!("a\n\nb")));
 }
 
@@ -195,7 +217,8 @@ fn messages_that_chat_cannot_say_are_refused_by_name() {
         asked
     };
     let block = |block: Value| with(json!({"messages": [said("user", json!([block]))]}));
-    let answer = |block: Value| with(json!({"messages": [said("user", json!("q")), said("assistant", json!([block])), said("user", json!("r"))]}));
+    let answer =
+        |block: Value| with(json!({"messages": [said("user", json!("q")), said("assistant", json!([block])), said("user", json!("r"))]}));
     for (asked, param) in [
         (with(json!({"tools": [{"type": "web_search_20250305", "name": "web_search"}]})), "tools[0]"),
         (with(json!({"tools": [{"type": "bash_20250124", "name": "bash"}]})), "tools[0]"),
@@ -212,14 +235,25 @@ fn messages_that_chat_cannot_say_are_refused_by_name() {
         (with(json!({"system": 1})), "system"),
         (block(json!({"type": "image", "source": {"type": "file", "file_id": "f"}})), "messages.0.content.0.source"),
         (block(json!({"type": "document", "source": {"type": "url", "url": "u"}})), "messages.0.content.0.source"),
-        (block(json!({"type": "document", "source": {"type": "text", "data": "d"}, "citations": {"enabled": true}})), "messages.0.content.0.citations"),
+        (
+            block(json!({"type": "document", "source": {"type": "text", "data": "d"}, "citations": {"enabled": true}})),
+            "messages.0.content.0.citations",
+        ),
         (block(json!({"type": "container_upload", "file_id": "f"})), "messages.0.content.0"),
         (block(tool_result("9", json!("r"))), "messages.0.content.0"),
         (answer(json!({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}})), "messages.1.content.0"),
         (answer(tool_use("1")), "messages"),
-        (answer(json!({"type": "tool_use", "id": "1", "name": "f", "input": {}, "caller": {"type": "code_execution_20260120", "tool_id": "t"}})), "messages.1.content.0.caller"),
+        (
+            answer(
+                json!({"type": "tool_use", "id": "1", "name": "f", "input": {}, "caller": {"type": "code_execution_20260120", "tool_id": "t"}}),
+            ),
+            "messages.1.content.0.caller",
+        ),
         (answer(json!({"type": "tool_use", "id": "1", "name": "f", "input": "{}"})), "messages.1.content.0.input"),
-        (with(json!({"messages": [said("user", json!("q")), said("system", json!([{"type": "tool_removal", "tool": {"name": "f"}}]))]})), "messages.1.content.0"),
+        (
+            with(json!({"messages": [said("user", json!("q")), said("system", json!([{"type": "tool_removal", "tool": {"name": "f"}}]))]})),
+            "messages.1.content.0",
+        ),
     ] {
         let refused = translated(&asked, Translation::MESSAGES_TO_CHAT).expect_err(&asked.to_string());
         assert_eq!(refused.param, param, "{asked}: {}", refused.message);
@@ -233,13 +267,24 @@ fn chat_becomes_messages() {
         ("a string", json!([said("user", json!("hi"))]), Value::Null, json!([said("user", json!([text("hi")]))])),
         (
             "system messages at the start and later",
-            json!([said("system", json!("a")), said("developer", json!([text("b")])), said("user", json!("q")), said("system", json!("c"))]),
+            json!([
+                said("system", json!("a")),
+                said("developer", json!([text("b")])),
+                said("user", json!("q")),
+                said("system", json!("c"))
+            ]),
             json!([text("a"), text("b")]),
             json!([said("user", json!([text("q"), text("Note from the system, not from the user:\nc")]))]),
         ),
         (
             "calls, results and the user in one message, results first",
-            json!([said("user", json!("q")), calling(json!(""), &["1", "2"]), tool("2", "two"), tool("1", "one"), said("user", json!("go on"))]),
+            json!([
+                said("user", json!("q")),
+                calling(json!(""), &["1", "2"]),
+                tool("2", "two"),
+                tool("1", "one"),
+                said("user", json!("go on"))
+            ]),
             Value::Null,
             json!([
                 said("user", json!([text("q")])),
@@ -260,10 +305,13 @@ fn chat_becomes_messages() {
                 {"type": "image_url", "image_url": {"url": "https://x/y.png"}},
                 {"type": "file", "file": {"filename": "f.pdf", "file_data": "data:application/pdf;base64,AA"}}]}]),
             Value::Null,
-            json!([said("user", json!([
+            json!([said(
+                "user",
+                json!([
                 {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA"}},
                 {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
-                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}, "title": "f.pdf"}]))]),
+                {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AA"}, "title": "f.pdf"}])
+            )]),
         ),
     ] {
         let found = to_messages(&json!({"model": "m", "messages": messages}));
@@ -284,25 +332,41 @@ fn members_of_chat() {
     for (members, expected) in [
         (json!({}), json!({"max_tokens": 32000})),
         (json!({"model": "claude-3-haiku-20240307"}), json!({"model": "claude-3-haiku-20240307", "max_tokens": 4096})),
-        (json!({"max_completion_tokens": 7, "temperature": 1, "top_p": 0.5, "stop": "a", "user": "u"}),
-            json!({"max_tokens": 7, "temperature": 1, "top_p": 0.5, "stop_sequences": ["a"], "metadata": {"user_id": "u"}})),
+        (
+            json!({"max_completion_tokens": 7, "temperature": 1, "top_p": 0.5, "stop": "a", "user": "u"}),
+            json!({"max_tokens": 7, "temperature": 1, "top_p": 0.5, "stop_sequences": ["a"], "metadata": {"user_id": "u"}}),
+        ),
         (json!({"stop": ["a", "b"], "max_tokens": 7}), json!({"max_tokens": 7, "stop_sequences": ["a", "b"]})),
-        (json!({"n": 1, "seed": 3, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": false, "logit_bias": {}, "store": true, "metadata": {"a": "b"},
-            "parallel_tool_calls": false, "tool_choice": "auto", "modalities": ["text"], "max_tokens": 7}), json!({"max_tokens": 7})),
+        (
+            json!({"n": 1, "seed": 3, "frequency_penalty": 0, "presence_penalty": 0.0, "logprobs": false, "logit_bias": {}, "store": true, "metadata": {"a": "b"},
+            "parallel_tool_calls": false, "tool_choice": "auto", "modalities": ["text"], "max_tokens": 7}),
+            json!({"max_tokens": 7}),
+        ),
         (json!({"stream": true, "stream_options": {"include_usage": true}, "max_tokens": 7}), json!({"stream": true, "max_tokens": 7})),
         (json!({"reasoning_effort": "minimal", "max_tokens": 7}), json!({"max_tokens": 7, "output_config": {"effort": "low"}})),
         (json!({"reasoning_effort": "none", "max_tokens": 7}), json!({"max_tokens": 7})),
-        (json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}, "max_tokens": 7}),
-            json!({"max_tokens": 7, "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}})),
+        (
+            json!({"response_format": {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}}, "max_tokens": 7}),
+            json!({"max_tokens": 7, "output_config": {"format": {"type": "json_schema", "schema": {"type": "object"}}}}),
+        ),
         (json!({"response_format": {"type": "text"}, "max_tokens": 7}), json!({"max_tokens": 7})),
         (json!({"tools": tools, "max_tokens": 7}), json!({"tools": own, "max_tokens": 7})),
-        (json!({"tools": tools, "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 7}),
-            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "any", "disable_parallel_tool_use": true}})),
-        (json!({"tools": tools, "tool_choice": "none", "max_tokens": 7}), json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "none"}})),
-        (json!({"tools": tools, "parallel_tool_calls": false, "max_tokens": 7}),
-            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}})),
-        (json!({"tools": tools, "tool_choice": {"type": "function", "function": {"name": "f"}}, "max_tokens": 7}),
-            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "tool", "name": "f"}})),
+        (
+            json!({"tools": tools, "tool_choice": "required", "parallel_tool_calls": false, "max_tokens": 7}),
+            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "any", "disable_parallel_tool_use": true}}),
+        ),
+        (
+            json!({"tools": tools, "tool_choice": "none", "max_tokens": 7}),
+            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "none"}}),
+        ),
+        (
+            json!({"tools": tools, "parallel_tool_calls": false, "max_tokens": 7}),
+            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "auto", "disable_parallel_tool_use": true}}),
+        ),
+        (
+            json!({"tools": tools, "tool_choice": {"type": "function", "function": {"name": "f"}}, "max_tokens": 7}),
+            json!({"tools": own, "max_tokens": 7, "tool_choice": {"type": "tool", "name": "f"}}),
+        ),
     ] {
         let mut asked = json!({"model": "m", "messages": [said("user", json!("q"))]});
         let mut full = json!({"model": "m", "messages": [said("user", json!([text("q")]))]});
@@ -334,7 +398,10 @@ fn chat_that_messages_cannot_say_is_refused_by_name() {
         (with(json!({"response_format": {"type": "json_object"}})), "response_format"),
         (with(json!({"max_tokens": 1, "max_completion_tokens": 2})), "max_tokens"),
         (with(json!({"tools": [{"type": "custom", "custom": {"name": "c"}}]})), "tools[0]"),
-        (with(json!({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": {"type": "allowed_tools"}})), "tool_choice"),
+        (
+            with(json!({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": {"type": "allowed_tools"}})),
+            "tool_choice",
+        ),
         (part(json!({"type": "input_audio", "input_audio": {}})), "messages"),
         (part(json!({"type": "file", "file": {"file_id": "f"}})), "messages[0].content[0].file.file_id"),
         (part(json!({"type": "video_url"})), "messages[0].content[0]"),
@@ -342,7 +409,12 @@ fn chat_that_messages_cannot_say_is_refused_by_name() {
         (history(json!([{"role": "assistant", "tool_calls": [call("1")]}])), "messages"),
         (history(json!([{"role": "assistant", "tool_calls": [call("1")]}, said("user", json!("x")), tool("1", "r")])), "messages"),
         (history(json!([tool("1", "r")])), "messages[0].tool_call_id"),
-        (history(json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"x\":"}}]}, tool("1", "r")])), "messages"),
+        (
+            history(
+                json!([{"role": "assistant", "tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{\"x\":"}}]}, tool("1", "r")]),
+            ),
+            "messages",
+        ),
         (history(json!([{"role": "assistant", "function_call": {"name": "f"}}])), "messages[0].function_call"),
     ] {
         let refused = translated(&asked, Translation::CHAT_TO_MESSAGES).expect_err(&asked.to_string());
@@ -356,6 +428,9 @@ fn responses_become_messages() {
         said("user", json!("q")), {"type": "function_call", "call_id": "1", "name": "f", "arguments": "{\"x\":1}"},
         {"type": "function_call_output", "call_id": "1", "output": "r"}]});
     let found = translated(&asked, Translation::RESPONSES_TO_MESSAGES).unwrap();
-    assert_eq!(found, json!({"model": "m", "system": [text("i")], "max_tokens": 9, "messages": [
-        said("user", json!([text("q")])), said("assistant", json!([tool_use("1")])), said("user", json!([tool_result("1", json!("r"))]))]}));
+    assert_eq!(
+        found,
+        json!({"model": "m", "system": [text("i")], "max_tokens": 9, "messages": [
+        said("user", json!([text("q")])), said("assistant", json!([tool_use("1")])), said("user", json!([tool_result("1", json!("r"))]))]})
+    );
 }

@@ -1,0 +1,90 @@
+//! Claude Code, the binary inside claude-agent-sdk, runs its own tools over twenty turns: nothing of its conversation is held against it,
+//! and what was sent before stays as it was, so that cached prefixes stay warm and thinking stays bound.
+//!
+//! `tests/clients/claude_agent.py` drives it; the model behind it is as strict as Anthropic's API (`clients/messages_model.rs`).
+
+use serde_json::{Value, json};
+use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
+
+use crate::clients::{
+    messages_model::{merged, strict, without_cache_control},
+    model::Turn,
+    runtimes::{self, repository},
+};
+
+/// Turns with calls.
+const TURNS: usize = 20;
+const DONE: &str = "All files are written and read.";
+
+/// What the model calls in this turn.
+fn calls(turn: usize) -> Vec<(&'static str, &'static str)> {
+    match turn % 4 {
+        0 => vec![("Bash", r#"{"command":"echo one two > notes.txt","description":"Write a file"}"#)],
+        1 => vec![("Bash", r#"{"command":"cat notes.txt","description":"Read it"}"#), ("Bash", r#"{"command":"ls","description":"List files"}"#)],
+        2 => vec![("Bash", r#"{"command":"cat missing.txt","description":"Read what isn't there"}"#)],
+        _ => vec![("Bash", r#"{"command":"echo done >> notes.txt","description":"Append"}"#)],
+    }
+}
+
+/// The script: calls, then words. Whatever else Claude Code asks for (titles, summaries) gets a word.
+fn model(received: &Received) -> ScriptedReply {
+    strict(received, |request, messages| {
+        if !request["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["name"] == "Bash")) {
+            return Turn::Say("ok".into());
+        }
+        let turn = messages.iter().filter(|message| message["role"] == "assistant").count();
+        if turn < TURNS { Turn::Call("Next.", calls(turn)) } else { Turn::Say(DONE.into()) }
+    })
+}
+
+fn play(url: &str) -> Value {
+    let script = repository("tests/clients/claude_agent.py");
+    let environment = [
+        ("ANTHROPIC_BASE_URL", url.strip_suffix("/v1").unwrap()),
+        ("ANTHROPIC_API_KEY", "sk-test"),
+        ("MODEL", "claude-opus-4-8"),
+        ("SCENES", r#"{"twenty":"Write and read files until I have seen enough."}"#),
+    ];
+    let printed = runtimes::run_python_of("claude_agent", "tests/clients/claude_agent.txt", &script, &environment);
+    serde_json::from_str(&printed).unwrap_or_else(|error| panic!("{error}: {printed}"))
+}
+
+/// What Claude Code saw: every call once, each with a result, and the last word.
+fn check_run(results: &Value) {
+    assert_eq!(results["version"], "0.2.187");
+    let run = &results["twenty"];
+    assert_eq!((&run["result"]["text"], &run["result"]["is_error"]), (&json!(DONE), &json!(false)), "{run}");
+    let expected: Vec<&str> = (0..TURNS).flat_map(calls).map(|(name, _)| name).collect();
+    let calls = run["calls"].as_array().unwrap();
+    assert_eq!(calls.iter().map(|call| call["name"].as_str().unwrap()).collect::<Vec<_>>(), expected, "{run}");
+    let failed = run["results"].as_array().unwrap().iter().filter(|result| result["is_error"] == true).count();
+    assert_eq!((run["results"].as_array().unwrap().len(), failed), (expected.len(), TURNS / 4), "{run}");
+}
+
+/// The requests of the conversation: each begins as the one before.
+fn check_prefixes(received: &[Received]) {
+    let turns: Vec<Value> = received.iter().filter(|received| received.line.starts_with("POST /v1/messages")).map(Received::json).collect();
+    let turns: Vec<&Value> = turns.iter().filter(|request| request["tools"].as_array().is_some_and(|tools| tools.len() > 3)).collect();
+    assert!(turns.len() > TURNS, "{}", turns.len());
+    for pair in turns.windows(2) {
+        for member in ["system", "tools"] {
+            assert_eq!(without_cache_control(&pair[0][member]), without_cache_control(&pair[1][member]), "{member} changed");
+        }
+        let (before, after) = (merged(pair[0]), merged(pair[1]));
+        assert!(after.len() > before.len(), "a turn was asked twice: {} {}", before.len(), after.len());
+        for (at, message) in before.iter().enumerate() {
+            assert_eq!(message, &after[at], "message {at} of {} changed", before.len());
+        }
+    }
+}
+
+#[test]
+fn directly() {
+    if runtimes::skipped("claude_code::directly") {
+        return;
+    }
+    let upstream = ScriptedUpstream::start(model).unwrap();
+    let results = play(&upstream.base_url());
+    check_run(&results);
+    check_prefixes(&upstream.received());
+}
