@@ -18,16 +18,7 @@ pub mod sse_feed;
 #[cfg(test)]
 mod traffic_tests;
 
-/// API of the application.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum WireForm {
-    /// Chat completions.
-    Chat,
-    /// OpenAI's Responses API.
-    Responses,
-    /// Anthropic's Messages API.
-    Messages,
-}
+use crate::openai::Api;
 
 /// API of an upstream that is translated to.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -42,18 +33,29 @@ pub enum UpstreamForm {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct Translation {
     /// API of the application.
-    pub downstream: WireForm,
+    pub downstream: Api,
     /// API of the upstream.
     pub upstream: UpstreamForm,
 }
 
 impl Translation {
     /// The Responses API from a chat upstream.
-    pub const RESPONSES_TO_CHAT: Self = Self { downstream: WireForm::Responses, upstream: UpstreamForm::Chat };
+    pub const RESPONSES_TO_CHAT: Self = Self { downstream: Api::Responses, upstream: UpstreamForm::Chat };
     /// The Messages API from a chat upstream.
-    pub const MESSAGES_TO_CHAT: Self = Self { downstream: WireForm::Messages, upstream: UpstreamForm::Chat };
+    pub const MESSAGES_TO_CHAT: Self = Self { downstream: Api::Messages, upstream: UpstreamForm::Chat };
     /// Chat completions from a Messages upstream.
-    pub const CHAT_TO_MESSAGES: Self = Self { downstream: WireForm::Chat, upstream: UpstreamForm::Messages };
+    pub const CHAT_TO_MESSAGES: Self = Self { downstream: Api::Chat, upstream: UpstreamForm::Messages };
     /// The Responses API from a Messages upstream.
-    pub const RESPONSES_TO_MESSAGES: Self = Self { downstream: WireForm::Responses, upstream: UpstreamForm::Messages };
+    pub const RESPONSES_TO_MESSAGES: Self = Self { downstream: Api::Responses, upstream: UpstreamForm::Messages };
+
+    /// The translation from one API to another; `None` if they are the same, or there is none.
+    pub fn between(downstream: Api, upstream: Api) -> Option<Self> {
+        match (downstream, upstream) {
+            (Api::Responses, Api::Chat) => Some(Self::RESPONSES_TO_CHAT),
+            (Api::Messages, Api::Chat) => Some(Self::MESSAGES_TO_CHAT),
+            (Api::Chat, Api::Messages) => Some(Self::CHAT_TO_MESSAGES),
+            (Api::Responses, Api::Messages) => Some(Self::RESPONSES_TO_MESSAGES),
+            (Api::Chat, Api::Chat) | (Api::Messages, Api::Messages) | (_, Api::Responses) => None,
+        }
+    }
 }

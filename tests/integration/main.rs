@@ -33,6 +33,8 @@ mod loops;
 mod marks;
 mod mcp;
 mod messages_clients;
+mod messages_folded;
+mod messages_traffic;
 mod model;
 mod mutants;
 mod paths;

@@ -2,7 +2,7 @@
 //!
 //! The path that drives them is in [`super`]; it is bounded by [`Attempts`].
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -42,7 +42,7 @@ use crate::{
         worker::Worker,
     },
     sys::clock::Began,
-    translate::{Translation, answer::Origin},
+    translate::answer::Origin,
     violation::{Code, Violation},
 };
 
@@ -182,10 +182,9 @@ impl ExchangeDriver {
 
     /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
     pub(super) fn origin(&self) -> Option<Origin> {
+        let translation = self.selection.translation(&self.endpoint().settings)?;
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts.started() % 100);
-        self.selection
-            .translates(&self.endpoint().settings)
-            .then(|| Origin::new(Translation::RESPONSES_TO_CHAT, self.context.request(), id, self.now_ms() / 1000))
+        Some(Origin::new(translation, self.context.request(), id, self.now_ms() / 1000).offering(&self.body))
     }
 
     /// Inputs for judging the current attempt's answer.
@@ -251,6 +250,7 @@ impl ExchangeDriver {
     /// # Errors
     /// [`Failure`] if that can't be made, which would be toolmark's own fault.
     pub(super) fn prepare_repair<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
+        self.context.repaired.store(true, Ordering::Relaxed);
         self.conversation.reject(A::rejected(&self.context, turn));
         self.attempts.spend(spent);
         self.body = A::next_request(&self.body, turn, self.attempts.findings().repairs, &self.context).map_err(|error| {

@@ -25,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, DefaultToolChoice, ResponsesSupport, Settings, UpstreamSettings},
+    settings::{Credential, DefaultToolChoice, ApiSupport, Settings, UpstreamSettings},
     sys::tls,
     upstreams::retry::AttemptFailure,
 };
@@ -62,7 +62,7 @@ pub struct Endpoint {
     client: UpstreamPool,
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
-    targets: [PathAndQuery; 2],
+    targets: Vec<PathAndQuery>,
     authorization: Option<HeaderValue>,
 }
 
@@ -81,7 +81,7 @@ impl Endpoint {
         let client = UpstreamPool::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
-        let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
+        let targets = Api::ALL.iter().map(|api| target(api.path())).collect::<Result<Vec<_>, _>>().map_err(http::Error::from)?;
         let chat = context::Upstream {
             tool_choice: match settings.tool_choice {
                 DefaultToolChoice::Auto => None,
@@ -141,7 +141,7 @@ impl Endpoint {
     /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
     /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
     pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
-        self.settings.responses == ResponsesSupport::Native && (foreign || !self.takes_callers(caller_key))
+        self.settings.responses == ApiSupport::Native && (foreign || !self.takes_callers(caller_key))
     }
 
     /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.

@@ -22,11 +22,12 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::{Translation, UpstreamForm, WireForm, request::names::chat_name};
+use super::{Translation, UpstreamForm, request::names::chat_name};
 use crate::{
     chat::places,
     exchange::context::Context,
     judge::call::Call,
+    openai::Api,
     wire::json::{Document, Kind, Value},
 };
 use chat_message::MessageKind;
@@ -117,18 +118,10 @@ impl Origin {
     /// `document`: the application's request; `id`: 32 hex digits, unique to this attempt; `created_at`: Unix seconds.
     pub fn new(translation: Translation, document: &Document, id: String, created_at: u64) -> Self {
         let root = document.root();
-        let tools = root.get("tools").into_iter().flat_map(Value::items).filter_map(|tool| {
-            let named = [Some(tool), tool.get("function"), tool.get("custom")];
-            let name = named.into_iter().flatten().find_map(|own| own.get("name")?.text())?.into_owned();
-            let upstream = match translation.upstream {
-                UpstreamForm::Chat => chat_name(&name).into_owned(),
-                UpstreamForm::Messages => name.clone(),
-            };
-            Some((upstream, name))
-        });
+        let tools = tools_of(root, translation.upstream);
         let thinking = root.get_some("thinking").and_then(|thinking| thinking.get("type"));
         let usage = root.get_some("stream_options").and_then(|options| options.get("include_usage"));
-        let echo = if translation.downstream == WireForm::Responses { ResponseEcho::of(root) } else { ResponseEcho::default() };
+        let echo = if translation.downstream == Api::Responses { ResponseEcho::of(root) } else { ResponseEcho::default() };
         Self {
             translation,
             id,
@@ -144,6 +137,16 @@ impl Origin {
         }
     }
 
+    /// The same, with the tools that `body` offers, too: the request as it is sent, which may have tools of toolmark's own.
+    #[must_use]
+    pub fn offering(mut self, body: &Bytes) -> Self {
+        // Only long names are known by others.
+        if let Ok(document) = Document::parse(body.clone()) {
+            self.tools.extend(tools_of(document.root(), self.translation.upstream));
+        }
+        self
+    }
+
     /// True if the upstream knows a tool by this name.
     pub(super) fn knows(&self, tool: &str) -> bool {
         self.tools.contains_key(tool)
@@ -156,6 +159,19 @@ impl Origin {
             None => call,
         }
     }
+}
+
+/// Tools of a request: the name by which the upstream knows each, and its own.
+fn tools_of(root: Value<'_>, upstream: UpstreamForm) -> impl Iterator<Item = (String, String)> {
+    root.get("tools").into_iter().flat_map(Value::items).filter_map(move |tool| {
+        let named = [Some(tool), tool.get("function"), tool.get("custom")];
+        let name = named.into_iter().flatten().find_map(|own| own.get("name")?.text())?.into_owned();
+        let upstream = match upstream {
+            UpstreamForm::Chat => chat_name(&name).into_owned(),
+            UpstreamForm::Messages => name.clone(),
+        };
+        Some((upstream, name))
+    })
 }
 
 /// The application's answer for an upstream's whole answer: JSON.

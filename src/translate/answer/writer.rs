@@ -4,7 +4,7 @@ use super::{
     AnswerEnd, Origin, PartKind, TranslateFault, chat_message::MessageKind, to_chat::ChatWriter, to_messages::MessageWriter,
     to_responses::ResponseWriter,
 };
-use crate::{translate::WireForm, wire::sse::SseEvent};
+use crate::{openai::Api, wire::sse::SseEvent};
 
 /// Writer of one answer.
 pub(super) enum AnswerWriter {
@@ -17,9 +17,9 @@ impl AnswerWriter {
     /// Events are written for deltas only.
     pub(super) fn new(origin: &Origin, form: MessageKind) -> Self {
         match origin.translation.downstream {
-            WireForm::Chat => Self::Chat(ChatWriter::new(origin, form)),
-            WireForm::Responses => Self::Responses(ResponseWriter::new(&origin.id, form)),
-            WireForm::Messages => Self::Messages(MessageWriter::new(origin, form)),
+            Api::Chat => Self::Chat(ChatWriter::new(origin, form)),
+            Api::Responses => Self::Responses(ResponseWriter::new(&origin.id, form)),
+            Api::Messages => Self::Messages(MessageWriter::new(origin, form)),
         }
     }
 

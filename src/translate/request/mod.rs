@@ -16,8 +16,11 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use super::{Translation, UpstreamForm, WireForm};
-use crate::wire::json::{Document, Value, string::quote_into};
+use super::{Translation, UpstreamForm};
+use crate::{
+    openai::Api,
+    wire::json::{Document, Value, string::quote_into},
+};
 
 /// Words before a system message in the middle of a conversation, which becomes a text of the user: many chat templates and most models
 /// of the Messages API take instructions at the start only.
@@ -73,9 +76,9 @@ pub fn request(document: &Document, translation: Translation) -> Result<Bytes, U
         return Err(Untranslatable::new(name.clone(), format!("`{name}` is said twice")));
     }
     let parts = match translation.downstream {
-        WireForm::Chat => from_chat::read(root)?,
-        WireForm::Responses => from_responses::read(root)?,
-        WireForm::Messages => from_messages::read(root)?,
+        Api::Chat => from_chat::read(root)?,
+        Api::Responses => from_responses::read(root)?,
+        Api::Messages => from_messages::read(root)?,
     };
     let text = match translation.upstream {
         UpstreamForm::Messages => to_messages::write(parts)?,
