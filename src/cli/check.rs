@@ -13,7 +13,7 @@ use crate::{
     },
     proxy::exchange::http_probe,
     settings::{
-        self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ApiSupport, ScopeKind, Settings, StoredContent,
+        self, ApiSupport, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ScopeKind, Settings, StoredContent,
         UpstreamSettings,
     },
     tools::registry::ToolSource,
@@ -189,8 +189,7 @@ fn upstream(upstream: &UpstreamSettings) -> String {
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
     let name = &upstream.name;
     let mut text = format!("{name}: {}, {key}, {models}", upstream.base_url);
-    for (api, support) in
-        [("Responses API", upstream.responses), ("Messages API", upstream.messages), ("chat completions", upstream.chat)]
+    for (api, support) in [("Responses API", upstream.responses), ("Messages API", upstream.messages), ("chat completions", upstream.chat)]
     {
         if support == ApiSupport::Translate {
             text.push_str(&format!(", {api} translated"));

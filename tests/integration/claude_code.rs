@@ -6,10 +6,13 @@
 use serde_json::{Value, json};
 use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
 
-use crate::clients::{
-    messages_model::{merged, strict, without_cache_control},
-    model::Turn,
-    runtimes::{self, repository},
+use crate::{
+    clients::{
+        messages_model::{merged, strict, without_cache_control},
+        model::Turn,
+        runtimes::{self, repository},
+    },
+    harness::Fixture,
 };
 
 /// Turns with calls.
@@ -18,11 +21,12 @@ const DONE: &str = "All files are written and read.";
 
 /// What the model calls in this turn.
 fn calls(turn: usize) -> Vec<(&'static str, &'static str)> {
+    let bash = |command: String| ("Bash", &*json!({"command": command, "description": format!("Step {turn}")}).to_string().leak());
     match turn % 4 {
-        0 => vec![("Bash", r#"{"command":"echo one two > notes.txt","description":"Write a file"}"#)],
-        1 => vec![("Bash", r#"{"command":"cat notes.txt","description":"Read it"}"#), ("Bash", r#"{"command":"ls","description":"List files"}"#)],
-        2 => vec![("Bash", r#"{"command":"cat missing.txt","description":"Read what isn't there"}"#)],
-        _ => vec![("Bash", r#"{"command":"echo done >> notes.txt","description":"Append"}"#)],
+        0 => vec![bash(format!("echo one two > notes{turn}.txt"))],
+        1 => vec![bash(format!("cat notes{}.txt", turn - 1)), bash(format!("ls notes{}.txt", turn - 1))],
+        2 => vec![bash(format!("cat missing{turn}.txt"))],
+        _ => vec![bash(format!("echo done >> notes{}.txt", turn - 3))],
     }
 }
 
@@ -87,4 +91,72 @@ fn directly() {
     let results = play(&upstream.base_url());
     check_run(&results);
     check_prefixes(&upstream.received());
+}
+
+/// A changed history would be refused.
+const POLICY: &str = "[checks]\nunverified_call = \"block\"\naltered_call = \"block\"\nrewritten_result = \"block\"\n";
+
+#[test]
+fn through_toolmark() {
+    if runtimes::skipped("claude_code::through_toolmark") {
+        return;
+    }
+    let fixture = Fixture::with_policy(POLICY, "", model);
+    let results = play(&fixture.proxy.base_url());
+    check_run(&results);
+    check_prefixes(&fixture.upstream.received());
+    let requests = fixture.upstream.received();
+    let stamped = requests.last().unwrap().json().to_string().matches("execution_id: Bash_").count();
+    assert!(stamped >= TURNS, "{stamped}");
+}
+
+/// The same model behind chat completions.
+fn chat_model(received: &Received) -> ScriptedReply {
+    let request = received.json();
+    let turn = request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "assistant").count();
+    let own = request["tools"].as_array().is_some_and(|tools| tools.iter().any(|tool| tool["function"]["name"] == "Bash"));
+    let (text, calls) = match (own, turn < TURNS) {
+        (false, _) => ("ok", Vec::new()),
+        (true, true) => ("Next.", calls(turn)),
+        (true, false) => (DONE, Vec::new()),
+    };
+    let chunk = |delta: Value, finish: Value| {
+        json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted-1",
+            "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+    };
+    let mut chunks = vec![chunk(json!({"role": "assistant", "reasoning_content": "Hm."}), Value::Null), chunk(json!({"content": text}), Value::Null)];
+    for (index, (name, arguments)) in calls.iter().enumerate() {
+        let function = json!({"name": name, "arguments": arguments});
+        let call = json!({"index": index, "id": format!("call_{turn}_{index}"), "type": "function", "function": function});
+        chunks.push(chunk(json!({ "tool_calls": [call] }), Value::Null));
+    }
+    chunks.push(chunk(json!({}), json!(if calls.is_empty() { "stop" } else { "tool_calls" })));
+    if request["stream"] == true {
+        return ScriptedReply::chunks(chunks);
+    }
+    let message = json!({"role": "assistant", "content": text});
+    let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
+    ScriptedReply::json(200, json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+}
+
+/// In front of an upstream that only has chat completions, such as Cerebras: what was said before stays as it was there, too.
+#[test]
+fn in_front_of_a_chat_upstream() {
+    if runtimes::skipped("claude_code::in_front_of_a_chat_upstream") {
+        return;
+    }
+    let fixture = Fixture::with_policy(POLICY, "preset = \"cerebras\"\n", chat_model);
+    let results = play(&fixture.proxy.base_url());
+    check_run(&results);
+    let requests: Vec<Value> = fixture.upstream.received().iter().map(Received::json).collect();
+    let turns: Vec<&Value> = requests.iter().filter(|request| request["tools"].as_array().is_some_and(|tools| tools.len() > 3)).collect();
+    assert!(turns.len() > TURNS, "{}", turns.len());
+    for pair in turns.windows(2) {
+        let messages = |request: &Value| request["messages"].as_array().unwrap().clone();
+        let (before, after) = (messages(pair[0]), messages(pair[1]));
+        assert_eq!(pair[0]["tools"], pair[1]["tools"]);
+        for (at, message) in before.iter().enumerate() {
+            assert_eq!(message, &after[at], "message {at} of {} changed", before.len());
+        }
+    }
 }

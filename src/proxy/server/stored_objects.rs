@@ -214,8 +214,7 @@ impl StoredCaller<'_> {
         let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
         let meant = endpoints.iter().position(by_caller);
         let keeps = |(at, endpoint): &(usize, &Endpoint)| {
-            endpoint.settings.responses == settings::ApiSupport::Native
-                && (!by_caller(endpoint) || !self.own_keys() || meant == Some(*at))
+            endpoint.settings.responses == settings::ApiSupport::Native && (!by_caller(endpoint) || !self.own_keys() || meant == Some(*at))
         };
         let found = endpoints.iter().enumerate().find(keeps).map(|(upstream, _)| Holder { upstream, foreign: false });
         found.ok_or_else(keeps_nothing)

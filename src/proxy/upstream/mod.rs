@@ -25,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, DefaultToolChoice, ApiSupport, Settings, UpstreamSettings},
+    settings::{ApiSupport, Credential, DefaultToolChoice, Settings, UpstreamSettings},
     sys::tls,
     upstreams::retry::AttemptFailure,
 };

@@ -93,7 +93,9 @@ impl Preset {
     /// `is_error` and more, so that their chat completions are used.
     pub fn lacks_messages(self) -> bool {
         match self {
-            Self::Cerebras | Self::Groq | Self::Mistral | Self::LlamaCpp | Self::Vllm | Self::Gemini | Self::OpenAi | Self::DeepSeek => true,
+            Self::Cerebras | Self::Groq | Self::Mistral | Self::LlamaCpp | Self::Vllm | Self::Gemini | Self::OpenAi | Self::DeepSeek => {
+                true
+            }
             Self::None | Self::Ollama | Self::OpenRouter | Self::Anthropic => false,
         }
     }

@@ -17,8 +17,23 @@ type Refusal = (u16, &'static str, String);
 pub type Script = fn(&Value, &[Value]) -> Turn;
 
 const MEMBERS: [&str; 17] = [
-    "model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "stop_sequences", "thinking", "output_config", "metadata",
-    "cache_control", "service_tier", "context_management", "temperature", "top_p", "top_k",
+    "model",
+    "max_tokens",
+    "messages",
+    "system",
+    "tools",
+    "tool_choice",
+    "stream",
+    "stop_sequences",
+    "thinking",
+    "output_config",
+    "metadata",
+    "cache_control",
+    "service_tier",
+    "context_management",
+    "temperature",
+    "top_p",
+    "top_k",
 ];
 
 /// The model of `model.rs`.
@@ -111,7 +126,9 @@ fn checked(request: &Value, version: &str) -> Result<Vec<Value>, Refusal> {
     if let Some(name) = members.keys().find(|name| !MEMBERS.contains(&name.as_str())) {
         return Err(bad(format!("{name}: Extra inputs are not permitted")));
     }
-    if version != "2023-06-01" && let Some(name) = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.contains_key(*name)) {
+    if version != "2023-06-01"
+        && let Some(name) = ["temperature", "top_p", "top_k"].into_iter().find(|name| members.contains_key(*name))
+    {
         return Err(bad(format!("{name}: Extra inputs are not permitted")));
     }
     for name in ["model", "max_tokens", "messages"] {
@@ -152,7 +169,18 @@ fn is_name(text: &Value, longest: usize) -> bool {
 fn check_tools(request: &Value) -> Result<(), Refusal> {
     let mut names = HashSet::new();
     for (at, tool) in request["tools"].as_array().into_iter().flatten().enumerate() {
-        let known = ["name", "description", "input_schema", "type", "strict", "cache_control", "eager_input_streaming", "defer_loading", "input_examples", "allowed_callers"];
+        let known = [
+            "name",
+            "description",
+            "input_schema",
+            "type",
+            "strict",
+            "cache_control",
+            "eager_input_streaming",
+            "defer_loading",
+            "input_examples",
+            "allowed_callers",
+        ];
         if let Some(name) = tool.as_object().into_iter().flat_map(Map::keys).find(|name| !known.contains(&name.as_str())) {
             return Err(bad(format!("tools.{at}.custom.{name}: Extra inputs are not permitted")));
         }
@@ -247,7 +275,9 @@ fn check_thinking(request: &Value, messages: &[Value]) -> Result<(), Refusal> {
 /// The conversation as chat completions have it, for the script.
 fn as_chat(messages: &[Value]) -> Vec<Value> {
     let mut chat = Vec::new();
-    let text = |content: &Value| blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect::<Vec<_>>().join("\n");
+    let text = |content: &Value| {
+        blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect::<Vec<_>>().join("\n")
+    };
     for message in messages {
         let mut said = Vec::new();
         for block in message["content"].as_array().unwrap() {
