@@ -232,7 +232,6 @@ mod tests {
             (Method::DELETE, "/v1/conversations/c/items/i", Route::Stored(Stored::Item("c".to_owned(), "i".to_owned()))),
             (Method::POST, "/v1/conversations/c/items/i", Route::NotEnforced),
             (Method::GET, "/v1/conversations/c/items/i/x", Route::NotEnforced),
-            (Method::POST, "/v1/messages", Route::NotEnforced),
             (Method::POST, "/v1/batches", Route::NotEnforced),
             (Method::POST, "/v1/rerank", pass("/rerank")),
             (Method::POST, "/v1/x/y", pass("/x/y")),
