@@ -15,6 +15,7 @@ const request = (run, model, prompt, more) => ({
   model,
   prompt,
   ...more,
+  maxOutputTokens: 4000,
   maxRetries: 0,
   system: 'You know about cities.',
   stopWhen: stepCountIs(4),

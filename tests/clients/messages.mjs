@@ -56,7 +56,7 @@ async function failure(run, client, mode, ask) {
 }
 
 const results = { version: VERSION };
-const thinking = { thinking: { type: 'enabled', budget_tokens: 2000 } };
+const thinking = { thinking: { type: 'adaptive' } };
 for (const [scene, ask] of SCENES) {
   for (const [name, mode, options] of [['whole', whole, {}], ['helper', helper, {}], ['thinking', helper, thinking]]) {
     const run = newRun();

@@ -89,6 +89,8 @@ def failure(run, client, mode, ask):
         body = error.body if isinstance(error.body, dict) else {}
         kind = (body.get("error") or {}).get("type")
         return run.seen(failed=type(error).__name__, status=getattr(error, "status_code", None), type=kind, message=error.message)
+    except ValueError as error:  # an answer without an end
+        return run.seen(failed=None, content=str(error))
     return run.seen(failed=None, content=str(content))
 
 
@@ -99,9 +101,11 @@ def client_of(run):
 
 def main():
     results = {"version": anthropic.__version__}
-    thinking = {"thinking": {"type": "enabled", "budget_tokens": 2000}}
+    modes = [("whole", whole, {}), ("raw", raw, {}), ("helper", helper, {})]
+    modes.append(("manual", raw, {"thinking": {"type": "enabled", "budget_tokens": 2000}}))
+    modes += [("adaptive_" + mode.__name__, mode, {"thinking": {"type": "adaptive"}}) for mode in (whole, raw)]
     for scene, ask in SCENES.items():
-        for name, mode, options in [("whole", whole, {}), ("raw", raw, {}), ("helper", helper, {}), ("thinking", helper, thinking)]:
+        for name, mode, options in modes:
             run = Run()
             with client_of(run) as client:
                 if scene.startswith("failing_"):

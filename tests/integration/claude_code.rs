@@ -54,9 +54,17 @@ fn play(url: &str) -> Value {
 }
 
 /// What Claude Code saw: every call once, each with a result, and the last word.
-fn check_run(results: &Value) {
+fn check_run(results: &Value, received: &[Received]) {
     assert_eq!(results["version"], "0.2.187");
     let run = &results["twenty"];
+    if run["result"]["text"] != DONE {
+        for received in received {
+            let request = received.json();
+            let last = request["messages"].as_array().and_then(|messages| messages.last()).map(Value::to_string).unwrap_or_default();
+            let count = request["messages"].as_array().map_or(0, Vec::len);
+            println!("{} {count}: {}", received.line, last.chars().take(600).collect::<String>());
+        }
+    }
     assert_eq!((&run["result"]["text"], &run["result"]["is_error"]), (&json!(DONE), &json!(false)), "{run}");
     let expected: Vec<&str> = (0..TURNS).flat_map(calls).map(|(name, _)| name).collect();
     let calls = run["calls"].as_array().unwrap();
@@ -89,7 +97,7 @@ fn directly() {
     }
     let upstream = ScriptedUpstream::start(model).unwrap();
     let results = play(&upstream.base_url());
-    check_run(&results);
+    check_run(&results, &upstream.received());
     check_prefixes(&upstream.received());
 }
 
@@ -103,7 +111,7 @@ fn through_toolmark() {
     }
     let fixture = Fixture::with_policy(POLICY, "", model);
     let results = play(&fixture.proxy.base_url());
-    check_run(&results);
+    check_run(&results, &fixture.upstream.received());
     check_prefixes(&fixture.upstream.received());
     let requests = fixture.upstream.received();
     let stamped = requests.last().unwrap().json().to_string().matches("execution_id: Bash_").count();
@@ -124,7 +132,8 @@ fn chat_model(received: &Received) -> ScriptedReply {
         json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted-1",
             "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
     };
-    let mut chunks = vec![chunk(json!({"role": "assistant", "reasoning_content": "Hm."}), Value::Null), chunk(json!({"content": text}), Value::Null)];
+    let mut chunks =
+        vec![chunk(json!({"role": "assistant", "reasoning_content": "Hm."}), Value::Null), chunk(json!({"content": text}), Value::Null)];
     for (index, (name, arguments)) in calls.iter().enumerate() {
         let function = json!({"name": name, "arguments": arguments});
         let call = json!({"index": index, "id": format!("call_{turn}_{index}"), "type": "function", "function": function});
@@ -136,7 +145,10 @@ fn chat_model(received: &Received) -> ScriptedReply {
     }
     let message = json!({"role": "assistant", "content": text});
     let choice = json!({"index": 0, "message": message, "finish_reason": "stop"});
-    ScriptedReply::json(200, json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string())
+    ScriptedReply::json(
+        200,
+        json!({"id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]}).to_string(),
+    )
 }
 
 /// In front of an upstream that only has chat completions, such as Cerebras: what was said before stays as it was there, too.
@@ -147,7 +159,7 @@ fn in_front_of_a_chat_upstream() {
     }
     let fixture = Fixture::with_policy(POLICY, "preset = \"cerebras\"\n", chat_model);
     let results = play(&fixture.proxy.base_url());
-    check_run(&results);
+    check_run(&results, &fixture.upstream.received());
     let requests: Vec<Value> = fixture.upstream.received().iter().map(Received::json).collect();
     let turns: Vec<&Value> = requests.iter().filter(|request| request["tools"].as_array().is_some_and(|tools| tools.len() > 3)).collect();
     assert!(turns.len() > TURNS, "{}", turns.len());

@@ -171,8 +171,11 @@ fn anthropic_python_in_front_of_cerebras() {
         return;
     }
     let served = Served::start("cerebras.toml", "https://api.cerebras.ai/v1", &[("CEREBRAS_API_KEY", "csk-of-toolmark")]);
-    let environment =
-        [("ANTHROPIC_BASE_URL", served.url.strip_suffix("/v1").unwrap()), ("ANTHROPIC_API_KEY", "any"), ("ANTHROPIC_MODEL", "gpt-oss-120b")];
+    let environment = [
+        ("ANTHROPIC_BASE_URL", served.url.strip_suffix("/v1").unwrap()),
+        ("ANTHROPIC_API_KEY", "any"),
+        ("ANTHROPIC_MODEL", "gpt-oss-120b"),
+    ];
     let script = repository("examples/anthropic-python/chat.py");
     let printed = runtimes::run_python_of("messages", "tests/clients/messages.txt", &script, &environment);
     assert_eq!(printed, WEATHER);

@@ -85,11 +85,15 @@ fn chat_model(received: &Received) -> ScriptedReply {
     let request = received.json();
     if request["messages"].as_array().and_then(|messages| messages.last()).is_some_and(|last| last.to_string().contains(CUT)) {
         if request["stream"] != true {
-            return ScriptedReply::json(500, r#"{"error":{"message":"the model fell over","type":"server_error","param":null,"code":null}}"#);
+            return ScriptedReply::json(
+                500,
+                r#"{"error":{"message":"the model fell over","type":"server_error","param":null,"code":null}}"#,
+            );
         }
         let delta = json!({"role": "assistant", "content": "It is sunny in Paris, and "});
         let choice = json!({"index": 0, "delta": delta, "finish_reason": null});
-        let chunk = json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted-1", "choices": [choice]});
+        let chunk =
+            json!({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1, "model": "scripted-1", "choices": [choice]});
         return ScriptedReply::events([format!("data: {chunk}\n\n")]);
     }
     model(received)
@@ -103,8 +107,12 @@ struct Client {
     modes: &'static [&'static str],
 }
 
-const ANTHROPIC: Client =
-    Client { script: "messages.py", lock: "messages.txt", version: "2.12.0", modes: &["whole", "raw", "helper", "thinking"] };
+const ANTHROPIC: Client = Client {
+    script: "messages.py",
+    lock: "messages.txt",
+    version: "2.12.0",
+    modes: &["whole", "raw", "helper", "manual", "adaptive_whole", "adaptive_raw"],
+};
 const ANTHROPIC_0: Client = Client { lock: "messages_0.txt", version: "0.94.1", ..ANTHROPIC };
 const ANTHROPIC_NPM: Client = Client { script: "messages.mjs", lock: "", version: "1.12.0", modes: &["whole", "helper", "thinking"] };
 const AI_SDK: Client = Client { script: "ai_sdk_messages.mjs", lock: "", version: "3.0.140", modes: &["whole", "streamed", "thinking"] };
@@ -214,9 +222,8 @@ fn check_received(between: Between, received: &Received) {
         let blocks = message["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_result");
         let results = blocks.map(|block| text(&block["content"])).chain((message["role"] == "tool").then(|| text(&message["content"])));
         for result in results {
-            let stamped = [r#"{"execution_id":"get_weather_"#, r#"{"execution_id": "get_weather_"#, "[execution_id: get_time_"]
-                .iter()
-                .any(|stamp| result.starts_with(stamp));
+            let stamps = [r#"{"execution_id":"get_weather_"#, r#"{"execution_id": "get_weather_"#, "[execution_id: get_"];
+            let stamped = stamps.iter().any(|stamp| result.starts_with(stamp));
             assert!(result.contains("Tool call ") || stamped == (between != Between::Nothing), "{result}");
         }
     }

@@ -103,6 +103,14 @@ fn ending(stop_reason: Option<&str>) -> Result<AnswerEnding, TranslateFault> {
     }
 }
 
+/// What a refusal says, unless it is nothing.
+fn explanation_of(details: Option<Value<'_>>) -> Result<Option<Cow<'_, str>>, TranslateFault> {
+    match details.and_then(|details| details.get_some("explanation")) {
+        Some(words) if !words.is_string() => Err(ShapeError::Text.into()),
+        words => Ok(words.and_then(Value::text).filter(|words| !words.is_empty())),
+    }
+}
+
 /// Refuses errors, and what is no message.
 fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     if !root.is_object() {
@@ -136,6 +144,9 @@ pub(super) fn whole(root: Value<'_>, origin: &Origin, writer: &mut AnswerWriter)
             OpenBlock::Call(_) => return Err(ShapeError::TooMany.into()),
             OpenBlock::Nothing => {}
         }
+    }
+    if let Some(words) = explanation_of(root.get("stop_details"))? {
+        writer.piece(PartKind::Refusal, &words, &mut |_| {})?;
     }
     let mut counted = CountedTokens::default();
     counted.read(root.get("usage"));
@@ -243,8 +254,8 @@ impl MessageStreamReader {
                 self.counted.read(message.get("usage"));
                 writer.begin(self.model.as_deref(), origin, each);
             }
-            "content_block_start" | "content_block_delta" | "content_block_stop" if !self.begun => {
-                return Err(TranslateFault::Unknown("a block before the message_start"));
+            "content_block_start" | "content_block_delta" | "content_block_stop" | "message_delta" if !self.begun => {
+                return Err(TranslateFault::Unknown("a block or an end before the message_start"));
             }
             "content_block_start" => {
                 let block = root.get("content_block").ok_or(TranslateFault::Unknown("a content_block_start without a block"))?;
@@ -257,6 +268,9 @@ impl MessageStreamReader {
             "message_delta" => {
                 let reason = root.get("delta").and_then(|delta| delta.get_some("stop_reason")).and_then(Value::text);
                 self.stop_reason = reason.map(Into::into).or(self.stop_reason.take());
+                if let Some(words) = explanation_of(root.get("delta").and_then(|delta| delta.get("stop_details")))? {
+                    writer.piece(PartKind::Refusal, &words, each)?;
+                }
                 self.counted.read(root.get("usage"));
             }
             "message_stop" => return Ok(EventEffect::Done),

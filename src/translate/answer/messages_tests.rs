@@ -275,6 +275,19 @@ fn endings_and_odd_answers() {
 }
 
 #[test]
+fn what_a_refusal_says_is_a_refusal_in_chat() {
+    let mut refused = message(json!([]), "refusal");
+    refused["stop_details"] = json!({"type": "refusal", "category": null, "explanation": "I won't."});
+    let expected = json!({"role": "assistant", "content": "", "refusal": "I won't."});
+    assert_eq!(whole(&refused, Translation::CHAT_TO_MESSAGES).unwrap()["choices"][0]["message"], expected);
+    let start = event(&json!({"type": "message_start", "message": message(json!([]), "end_turn")}));
+    let delta = json!({"stop_reason": "refusal", "stop_details": refused["stop_details"]});
+    let end = event(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}})) + &event(&json!({"type": "message_stop"}));
+    let stream = streamed((start + &end).as_bytes(), origin(Translation::CHAT_TO_MESSAGES), 16).unwrap();
+    assert_eq!(folded_chat(&stream)["choices"][0]["message"], expected);
+}
+
+#[test]
 fn thinking_leaves_only_where_it_is_asked_for() {
     for (thinking, blocks) in [(json!({"type": "disabled"}), 1), (Value::Null, 1), (json!({"type": "adaptive"}), 2)] {
         let document = Document::parse(Bytes::from(json!({"model": "m", "thinking": thinking}).to_string())).unwrap();

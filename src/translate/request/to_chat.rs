@@ -17,6 +17,9 @@ use crate::wire::json::string::quote;
 /// Words before the result of a tool that failed.
 pub(in crate::translate) const FAILED: &str = "The tool reported an error (is_error):\n";
 
+/// Beginnings of toolmark's own results, for calls that it rejected.
+const REJECTED: [&str; 2] = ["Tool call rejected: ", "Tool call not run"];
+
 /// Writes the request, JSON.
 ///
 /// # Errors
@@ -189,14 +192,15 @@ fn call(call: &CalledTool<'_>) -> String {
 fn result(call: &CalledTool<'_>, output: &ToolOutput<'_>) -> String {
     let content = match (&output.content, output.ended) {
         (said, ToolEnding::Failed) => {
-            let texts = match said {
+            let text = match said {
                 TurnContent::Plain(text) => text_of(text).into_owned(),
                 TurnContent::Parts(parts) => {
                     let texts = parts.iter().filter_map(|part| if let ContentPart::Text(text) = part { Some(text_of(text)) } else { None });
                     texts.collect::<Vec<_>>().join("\n")
                 }
             };
-            quote(&format!("{FAILED}{texts}"))
+            // No tool reports what toolmark rejected, and the words say so themselves.
+            if REJECTED.iter().any(|start| text.starts_with(start)) { quote(&text) } else { quote(&format!("{FAILED}{text}")) }
         }
         (TurnContent::Parts(parts), ToolEnding::Unsaid) => {
             let texts: Vec<String> = parts.iter().filter(|own| matches!(own, ContentPart::Text(_))).map(part).collect();

@@ -253,20 +253,28 @@ fn check_pairs(at: usize, before: Option<&Value>, message: &Value) -> Result<(),
     Ok(())
 }
 
-/// What a thinking block is signed with: everything that was sent before it.
+/// What a thinking block is signed with: where thinking is adaptive everything that was sent before it, else its text alone.
 fn signature(request: &Value, before: &[Value], thought: &str) -> String {
-    let bound = json!([blocks(&without_cache_control(&request["system"])), without_cache_control(&request["tools"]), before, thought]);
+    let bound = match request["thinking"]["type"] == "adaptive" {
+        true => json!([blocks(&without_cache_control(&request["system"])), without_cache_control(&request["tools"]), before, thought]),
+        false => json!(thought),
+    };
     blake3::hash(bound.to_string().as_bytes()).to_hex().to_string()
 }
 
 fn check_thinking(request: &Value, messages: &[Value]) -> Result<(), Refusal> {
     for (at, message) in messages.iter().enumerate() {
-        for (place, block) in message["content"].as_array().unwrap().iter().enumerate().filter(|(_, block)| block["type"] == "thinking") {
+        let content = message["content"].as_array().unwrap();
+        for (place, block) in content.iter().enumerate().filter(|(_, block)| block["type"] == "thinking") {
             let thought = block["thinking"].as_str().unwrap_or_default();
             if block["signature"] != json!(signature(request, &messages[..at], thought)) {
                 let words = "The block is bound to a different conversation.";
                 return Err(bad(format!("messages.{at}.content.{place}: Invalid `signature` in `thinking` block. {words}")));
             }
+        }
+        let in_tool_loop = at + 2 == messages.len() && content.iter().any(|block| block["type"] == "tool_use");
+        if in_tool_loop && request["thinking"]["type"] == "enabled" && content[0]["type"] != "thinking" {
+            return Err(bad(format!("messages.{at}.content.0.type: Expected `thinking` or `redacted_thinking`, but found another block")));
         }
     }
     Ok(())
@@ -276,7 +284,17 @@ fn check_thinking(request: &Value, messages: &[Value]) -> Result<(), Refusal> {
 fn as_chat(messages: &[Value]) -> Vec<Value> {
     let mut chat = Vec::new();
     let text = |content: &Value| {
-        blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect::<Vec<_>>().join("\n")
+        let texts: Vec<String> = blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
+        match &texts[..] {
+            // A stamp in front of JSON, as the script knows it inside.
+            [stamp, result] if stamp.starts_with("[execution_id: ") && result.starts_with('{') => {
+                let id = stamp.trim_start_matches("[execution_id: ").split([' ', ']']).next().unwrap_or_default();
+                let mut result: Value = serde_json::from_str(result).unwrap();
+                result["execution_id"] = json!(id);
+                result.to_string()
+            }
+            _ => texts.join("\n"),
+        }
     };
     for message in messages {
         let mut said = Vec::new();
@@ -297,6 +315,8 @@ fn as_chat(messages: &[Value]) -> Vec<Value> {
 
 /// An answer that is being written.
 struct Reply {
+    /// Part of its ids: another conversation has others, as Claude Code takes equal ids for the same message.
+    id: String,
     streamed: bool,
     model: String,
     content: Vec<Value>,
@@ -307,7 +327,8 @@ impl Reply {
     /// With a thought first, where the request asks for thinking.
     fn new(request: &Value, messages: &[Value]) -> Self {
         let model = request["model"].as_str().unwrap_or_default().to_owned();
-        let mut reply = Self { streamed: request["stream"] == true, model, content: Vec::new(), events: Vec::new() };
+        let id = blake3::hash(json!(messages).to_string().as_bytes()).to_hex()[..20].to_owned();
+        let mut reply = Self { id, streamed: request["stream"] == true, model, content: Vec::new(), events: Vec::new() };
         let message = reply.message(&Value::Null);
         reply.event("message_start", json!({ "message": message }));
         if matches!(request["thinking"]["type"].as_str(), Some("enabled" | "adaptive")) {
@@ -320,7 +341,7 @@ impl Reply {
 
     fn message(&self, stop_reason: &Value) -> Value {
         let usage = json!({"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 5});
-        json!({"id": "msg_01Scripted000000000000001", "type": "message", "role": "assistant", "model": self.model, "content": self.content,
+        json!({"id": format!("msg_01{}", self.id), "type": "message", "role": "assistant", "model": self.model, "content": self.content,
             "stop_reason": stop_reason, "stop_sequence": null, "usage": usage})
     }
 
@@ -376,7 +397,7 @@ impl Reply {
         }
         for (at, (tool, input)) in calls.iter().enumerate() {
             let input: Value = serde_json::from_str(input).unwrap();
-            self.block(json!({"type": "tool_use", "id": format!("toolu_01Scripted00000000000{at:02}"), "name": tool, "input": input}));
+            self.block(json!({"type": "tool_use", "id": format!("toolu_01{}{at:02}", self.id), "name": tool, "input": input}));
         }
         let stop_reason = json!(if calls.is_empty() { "end_turn" } else { "tool_use" });
         if !self.streamed {
