@@ -9,6 +9,8 @@ pub mod import;
 pub mod judge;
 pub mod ledger;
 pub mod mcp;
+#[cfg(feature = "cassette-import")]
+mod recordings;
 pub mod replay;
 pub mod serve;
 pub mod stats;

@@ -157,6 +157,9 @@ fn drift() -> Severity {
 
 impl Validator<'_> {
     pub(super) fn mcp(&self, all: &[TomlMcp]) -> Result<Vec<McpServer>, ConfigError> {
+        if cfg!(not(feature = "mcp")) && !all.is_empty() {
+            return Err(self.layers.fault("mcp", super::NO_MCP));
+        }
         if all.len() > SERVERS_MAX {
             return Err(self.layers.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", all.len())));
         }

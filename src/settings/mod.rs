@@ -6,6 +6,7 @@
 mod alerts;
 mod cassettes;
 mod env;
+mod left_out;
 mod mark_keys;
 mod mcp;
 mod otel_env;
@@ -29,6 +30,7 @@ pub use crate::config::error::ConfigError;
 pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
+pub use left_out::{NO_IMPORT, NO_MCP, NO_POSTGRES, NO_TRACES};
 pub use mark_keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
 pub use otel_env::{Sampler, TraceSettings};

@@ -9,6 +9,10 @@ pub mod log;
 pub mod metrics;
 pub mod readiness;
 pub mod stats;
+#[cfg(feature = "otlp")]
+pub mod traces;
+#[cfg(not(feature = "otlp"))]
+#[path = "no_traces.rs"]
 pub mod traces;
 
 use std::{fmt, sync::Arc};

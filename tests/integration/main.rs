@@ -41,7 +41,6 @@ mod program;
 mod promoted;
 mod quirks;
 mod readme;
-mod release_profile;
 mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
