@@ -5,7 +5,7 @@ use std::{ops::RangeInclusive, time::Duration};
 use http::Uri;
 use serde::Deserialize;
 
-use super::{ConfigError, Secret, Validator};
+use super::{ConfigError, Secret, sources::SettingsSources};
 use crate::{
     config::{error::maybe, units::duration},
     violation::Code,
@@ -98,65 +98,63 @@ impl TomlAlert {
     }
 }
 
-impl Validator<'_> {
-    pub(super) fn alerts(&self, all: &[TomlAlert]) -> Result<Vec<Alert>, ConfigError> {
-        let mut alerts: Vec<Alert> = Vec::new();
-        if all.len() > ALERTS_MAX {
-            return Err(self.layers.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));
-        }
-        for (index, alert) in all.iter().enumerate() {
-            let fault = |key: &str, message: String| self.layers.fault(&format!("alerts.{index}.{key}"), message);
-            if alert.name.trim().is_empty() || alert.name.chars().any(char::is_control) {
-                return Err(fault("name", "an alert needs a name".into()));
-            }
-            if alerts.iter().any(|other| *other.name == *alert.name) {
-                return Err(fault("name", format!("two alerts are named `{}`: names must differ", alert.name)));
-            }
-            if !WINDOW.contains(&alert.window) {
-                return Err(fault("window", "expected 10s to 24h, e.g. \"10m\"".into()));
-            }
-            alerts.push(Alert {
-                name: alert.name.as_str().into(),
-                counts: counts(alert).map_err(|(key, message)| fault(key, message))?,
-                threshold: alert.threshold,
-                window: alert.window,
-                url: self.webhook(alert).map_err(|(key, message)| fault(key, message))?,
-                token: self.token(alert).map_err(|message| fault("token_env", message))?,
-            });
-        }
-        Ok(alerts)
+pub(super) fn validate(sources: &SettingsSources<'_>, all: &[TomlAlert]) -> Result<Vec<Alert>, ConfigError> {
+    let mut alerts: Vec<Alert> = Vec::new();
+    if all.len() > ALERTS_MAX {
+        return Err(sources.fault("alerts", format!("found {}, at most {ALERTS_MAX} are watched", all.len())));
     }
+    for (index, alert) in all.iter().enumerate() {
+        let fault = |key: &str, message: String| sources.fault(&format!("alerts.{index}.{key}"), message);
+        if alert.name.trim().is_empty() || alert.name.chars().any(char::is_control) {
+            return Err(fault("name", "an alert needs a name".into()));
+        }
+        if alerts.iter().any(|other| *other.name == *alert.name) {
+            return Err(fault("name", format!("two alerts are named `{}`: names must differ", alert.name)));
+        }
+        if !WINDOW.contains(&alert.window) {
+            return Err(fault("window", "expected 10s to 24h, e.g. \"10m\"".into()));
+        }
+        alerts.push(Alert {
+            name: alert.name.as_str().into(),
+            counts: counts(alert).map_err(|(key, message)| fault(key, message))?,
+            threshold: alert.threshold,
+            window: alert.window,
+            url: webhook(sources, alert).map_err(|(key, message)| fault(key, message))?,
+            token: token(sources, alert).map_err(|message| fault("token_env", message))?,
+        });
+    }
+    Ok(alerts)
+}
 
-    fn webhook(&self, alert: &TomlAlert) -> Result<Secret, (&'static str, String)> {
-        let (key, url) = match (&alert.url, &alert.url_env) {
-            (Some(url), None) => ("url", url.as_str()),
-            (None, Some(name)) => {
-                let unset = || ("url_env", format!("the environment variable {name} isn't set: set it to the webhook's URL"));
-                ("url_env", self.environment.lookup(name).map(str::trim).filter(|url| !url.is_empty()).ok_or_else(unset)?)
-            }
-            _ => return Err(("url", "an alert needs either `url` or `url_env`: where it is posted".into())),
-        };
-        let wrong = || (key, "no URL of a webhook: write it like \"https://hooks.example.org/toolmark\"".to_owned());
-        let uri: Uri = url.parse().map_err(|_| wrong())?;
-        let plain = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
-        if !plain {
-            return Err(wrong());
+fn webhook(sources: &SettingsSources<'_>, alert: &TomlAlert) -> Result<Secret, (&'static str, String)> {
+    let (key, url) = match (&alert.url, &alert.url_env) {
+        (Some(url), None) => ("url", url.as_str()),
+        (None, Some(name)) => {
+            let unset = || ("url_env", format!("the environment variable {name} isn't set: set it to the webhook's URL"));
+            ("url_env", sources.environment.lookup(name).map(str::trim).filter(|url| !url.is_empty()).ok_or_else(unset)?)
         }
-        if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
-            return Err((key, "a URL with a password in it isn't taken: name a bearer token by `token_env`".into()));
-        }
-        Ok(Secret::new(url))
+        _ => return Err(("url", "an alert needs either `url` or `url_env`: where it is posted".into())),
+    };
+    let wrong = || (key, "no URL of a webhook: write it like \"https://hooks.example.org/toolmark\"".to_owned());
+    let uri: Uri = url.parse().map_err(|_| wrong())?;
+    let plain = matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some_and(|host| !host.is_empty());
+    if !plain {
+        return Err(wrong());
     }
+    if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
+        return Err((key, "a URL with a password in it isn't taken: name a bearer token by `token_env`".into()));
+    }
+    Ok(Secret::new(url))
+}
 
-    fn token(&self, alert: &TomlAlert) -> Result<Option<Secret>, String> {
-        let Some(name) = &alert.token_env else { return Ok(None) };
-        let token = self.environment.lookup(name).map(str::trim).filter(|token| !token.is_empty());
-        let token = token.ok_or_else(|| format!("the environment variable {name} isn't set: set it to the webhook's bearer token"))?;
-        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            return Err(format!("the environment variable {name} holds no bearer token"));
-        }
-        Ok(Some(Secret::new(token)))
+fn token(sources: &SettingsSources<'_>, alert: &TomlAlert) -> Result<Option<Secret>, String> {
+    let Some(name) = &alert.token_env else { return Ok(None) };
+    let token = sources.environment.lookup(name).map(str::trim).filter(|token| !token.is_empty());
+    let token = token.ok_or_else(|| format!("the environment variable {name} isn't set: set it to the webhook's bearer token"))?;
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("the environment variable {name} holds no bearer token"));
     }
+    Ok(Some(Secret::new(token)))
 }
 
 fn counts(alert: &TomlAlert) -> Result<Counts, (&'static str, String)> {

@@ -4,7 +4,7 @@ use std::{path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
-use super::{ConfigError, Credential, Validator, upstreams::TomlUpstream};
+use super::{ConfigError, Credential, sources::SettingsSources, upstreams::TomlUpstream};
 use crate::{
     cassette::{
         faults::{FaultKind, FaultRule},
@@ -110,79 +110,73 @@ pub(super) fn of_base_url(url: &str, mode: MatchMode) -> Option<Result<&str, Str
     })
 }
 
-impl Validator<'_> {
-    /// Checks the three sections. `upstreams`: those of the settings, whose own keys are redacted in recordings.
-    pub(super) fn cassettes(
-        &self,
-        recording: &TomlRecord,
-        replaying: &TomlReplay,
-        faults: &[TomlFault],
-        upstreams: &[super::UpstreamSettings],
-    ) -> Result<CassetteSettings, ConfigError> {
-        let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, ConfigError> {
-            let read = texts.iter().enumerate().map(|(at, text)| {
-                let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
-                pointer(text).ok_or_else(|| self.layers.fault(&format!("{section}.{at}"), wrong()))
-            });
-            read.collect()
-        };
-        let own = upstreams.iter().filter_map(|upstream| match &upstream.credential {
-            Credential::Own { key, .. } => Some(key.expose()),
-            Credential::Caller | Credential::None => None,
+/// Checks the three sections. `upstreams`: those of the settings, whose own keys are redacted in recordings.
+pub(super) fn validate(
+    sources: &SettingsSources<'_>,
+    recording: &TomlRecord,
+    replaying: &TomlReplay,
+    faults: &[TomlFault],
+    upstreams: &[super::UpstreamSettings],
+) -> Result<CassetteSettings, ConfigError> {
+    let pointers = |section: &str, texts: &[String]| -> Result<Vec<Vec<String>>, ConfigError> {
+        let read = texts.iter().enumerate().map(|(at, text)| {
+            let wrong = || format!("`{text}` is no JSON pointer: write it like \"/metadata/email\" or \"/messages/*/name\"");
+            pointer(text).ok_or_else(|| sources.fault(&format!("{section}.{at}"), wrong()))
         });
-        let redactor = Redactor { pointers: pointers("record.redact", &recording.redact)?, ..Redactor::default() }.knowing(own);
-        let replay = replaying.file.as_ref().map(|file| self.path("replay.file", file));
-        let playing = PlaybackConfig {
-            mode: replaying.mode,
-            pace: self.pace(replaying.pace.as_deref())?,
-            canonical: RequestMatcher { ignore: pointers("replay.ignore", &replaying.ignore)? },
-            redactor: redactor.clone(),
-        };
-        let passes = replay.clone().filter(|_| playing.mode == MatchMode::Passthrough);
-        let path = recording.path.as_ref().map(|path| self.path("record.path", path));
-        if passes.is_some() && path.is_some() {
-            return Err(self
-                .layers
-                .fault("record.path", "a replay in mode \"passthrough\" records into its own cassette: leave `[record] path` out"));
-        }
-        if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
-            return Err(self.layers.fault("record.path", "this is the cassette that is played: record into another one"));
-        }
-        if replay.is_none() && replaying.mode == MatchMode::Passthrough {
-            return Err(self
-                .layers
-                .fault("replay.mode", "\"passthrough\" needs a `file`, and upstreams that what wasn't recorded goes to"));
-        }
-        if recording.rotate_bytes == 0 || recording.rotate_every.is_zero() {
-            return Err(self.layers.fault("record.rotate_bytes", "expected more than 0, also for `rotate_every`"));
-        }
-        let rotation = Rotation { bytes: recording.rotate_bytes, every: recording.rotate_every };
-        let headers: Vec<String> = recording.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-        let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
-        Ok(CassetteSettings { record, replay, playing, faults: self.faults(faults)? })
+        read.collect()
+    };
+    let own = upstreams.iter().filter_map(|upstream| match &upstream.credential {
+        Credential::Own { key, .. } => Some(key.expose()),
+        Credential::Caller | Credential::None => None,
+    });
+    let redactor = Redactor { pointers: pointers("record.redact", &recording.redact)?, ..Redactor::default() }.knowing(own);
+    let replay = replaying.file.as_ref().map(|file| sources.path("replay.file", file));
+    let playing = PlaybackConfig {
+        mode: replaying.mode,
+        pace: pace(sources, replaying.pace.as_deref())?,
+        canonical: RequestMatcher { ignore: pointers("replay.ignore", &replaying.ignore)? },
+        redactor: redactor.clone(),
+    };
+    let passes = replay.clone().filter(|_| playing.mode == MatchMode::Passthrough);
+    let path = recording.path.as_ref().map(|path| sources.path("record.path", path));
+    if passes.is_some() && path.is_some() {
+        return Err(
+            sources.fault("record.path", "a replay in mode \"passthrough\" records into its own cassette: leave `[record] path` out")
+        );
     }
-
-    fn faults(&self, raw: &[TomlFault]) -> Result<Vec<FaultRule>, ConfigError> {
-        let rule = |(at, raw): (usize, &TomlFault)| {
-            if !(0.0..=1.0).contains(&raw.probability) {
-                return Err(self.layers.fault(&format!("faults.{at}.probability"), "expected a number from 0 to 1"));
-            }
-            Ok(FaultRule { kind: raw.kind, probability: raw.probability, seed: raw.seed, repairs: raw.repairs })
-        };
-        raw.iter().enumerate().map(rule).collect()
+    if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
+        return Err(sources.fault("record.path", "this is the cassette that is played: record into another one"));
     }
+    if replay.is_none() && replaying.mode == MatchMode::Passthrough {
+        return Err(sources.fault("replay.mode", "\"passthrough\" needs a `file`, and upstreams that what wasn't recorded goes to"));
+    }
+    if recording.rotate_bytes == 0 || recording.rotate_every.is_zero() {
+        return Err(sources.fault("record.rotate_bytes", "expected more than 0, also for `rotate_every`"));
+    }
+    let rotation = Rotation { bytes: recording.rotate_bytes, every: recording.rotate_every };
+    let headers: Vec<String> = recording.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
+    let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
+    Ok(CassetteSettings { record, replay, playing, faults: fault_rules(sources, faults)? })
+}
 
-    fn pace(&self, text: Option<&str>) -> Result<PlaybackSpeed, ConfigError> {
-        let times = |text: &str| {
-            text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()).filter(|times| (0.01..=1000.0).contains(times))
-        };
-        match text {
-            None | Some("none") => Ok(PlaybackSpeed::None),
-            Some("recorded") => Ok(PlaybackSpeed::Times(1.0)),
-            Some(text) => times(text).map(PlaybackSpeed::Times).ok_or_else(|| {
-                self.layers
-                    .fault("replay.pace", format!("`{text}` is no pace: write \"none\", \"recorded\", or a factor like \"2x\" or \"0.5x\""))
-            }),
+fn fault_rules(sources: &SettingsSources<'_>, raw: &[TomlFault]) -> Result<Vec<FaultRule>, ConfigError> {
+    let rule = |(at, raw): (usize, &TomlFault)| {
+        if !(0.0..=1.0).contains(&raw.probability) {
+            return Err(sources.fault(&format!("faults.{at}.probability"), "expected a number from 0 to 1"));
         }
+        Ok(FaultRule { kind: raw.kind, probability: raw.probability, seed: raw.seed, repairs: raw.repairs })
+    };
+    raw.iter().enumerate().map(rule).collect()
+}
+
+fn pace(sources: &SettingsSources<'_>, text: Option<&str>) -> Result<PlaybackSpeed, ConfigError> {
+    let times =
+        |text: &str| text.strip_suffix('x').and_then(|number| number.parse::<f64>().ok()).filter(|times| (0.01..=1000.0).contains(times));
+    match text {
+        None | Some("none") => Ok(PlaybackSpeed::None),
+        Some("recorded") => Ok(PlaybackSpeed::Times(1.0)),
+        Some(text) => times(text).map(PlaybackSpeed::Times).ok_or_else(|| {
+            sources.fault("replay.pace", format!("`{text}` is no pace: write \"none\", \"recorded\", or a factor like \"2x\" or \"0.5x\""))
+        }),
     }
 }

@@ -10,11 +10,11 @@ mod left_out;
 mod mark_keys;
 mod mcp;
 mod otel_env;
-mod paths;
 mod probe_hosts;
 mod quirks;
 mod raw;
 mod secret;
+mod sources;
 mod types;
 mod upstreams;
 mod validate;
@@ -46,6 +46,7 @@ pub use verifier::{VerifierSettings, VerifyWhen};
 
 use crate::{config::layers::Layers, policy::load::PolicySource};
 use raw::TomlSettings;
+use sources::SettingsSources;
 
 /// Command-line flags; they take precedence over file and environment.
 #[derive(Clone, Debug, Default)]
@@ -170,10 +171,10 @@ pub struct OfflineSettings {
 /// The first error.
 pub fn load_offline(flags: &Flags, environment: &Environment, directory: &Path) -> Result<OfflineSettings, Error> {
     let (layers, raw, file) = read(flags, environment, directory)?;
-    let checker = Validator { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
-    let (ledger, clients) = (checker.ledger(&raw.ledger)?, checker.clients(&raw.clients)?);
+    let sources = SettingsSources { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
+    let (ledger, clients) = (validate::ledger(&sources, &raw.ledger)?, validate::clients(&sources, &raw.clients)?);
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
-    Ok(OfflineSettings { policy: checker.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
+    Ok(OfflineSettings { policy: sources.policy("policy", raw.policy.as_deref()), keys, scope: raw.marks.scope, ledger, clients })
 }
 
 /// Reads and checks all settings. `directory`: the working directory, the base of relative paths that no file contains.
@@ -186,57 +187,46 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     if raw.upstreams.is_empty() {
         return Err(Error::NoUpstream);
     }
-    let checker = Validator { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
+    let sources = SettingsSources { layers: &layers, environment, directory, file: file.as_deref(), notices: RefCell::default() };
     let mut notices = Vec::new();
-    let upstreams = checker.upstreams(&raw.upstreams, raw.replay.mode)?;
-    let clients = checker.clients(&raw.clients)?;
-    let ledger = checker.ledger(&raw.ledger)?;
+    let upstreams = upstreams::validate(&sources, &raw.upstreams, raw.replay.mode)?;
+    let clients = validate::clients(&sources, &raw.clients)?;
+    let ledger = validate::ledger(&sources, &raw.ledger)?;
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
-    let listen = checker.listen("listen", &raw.listen)?;
-    let admin = checker.admin(&raw.admin, listen)?;
+    let listen = validate::listen_address(&sources, "listen", &raw.listen)?;
+    let admin = validate::admin(&sources, &raw.admin, listen)?;
     if !raw.allow_anonymous {
-        checker.open_relay(listen, &upstreams, &clients)?;
+        validate::open_relay(&sources, listen, &upstreams, &clients)?;
     }
-    let cassettes = checker.cassettes(&raw.record, &raw.replay, &raw.faults, &upstreams)?;
-    let verifier = checker.verifier(raw.verifier.as_ref(), &raw.replay, &upstreams)?;
-    let policy = checker.policy("policy", raw.policy.as_deref());
-    notices.extend(checker.notices.take());
+    let cassettes = cassettes::validate(&sources, &raw.record, &raw.replay, &raw.faults, &upstreams)?;
+    let verifier = verifier::validate(&sources, raw.verifier.as_ref(), &raw.replay, &upstreams)?;
+    let policy = sources.policy("policy", raw.policy.as_deref());
+    notices.extend(sources.notices.take());
     notices.dedup();
     validate::notices(&mut notices, &keys, &upstreams, &clients);
     Ok(Settings {
         listen,
         policy,
-        passthrough: checker.passthrough(&raw.passthrough)?,
-        allowed_hosts: checker.allowed_hosts(&raw.allowed_hosts)?,
+        passthrough: validate::passthrough(&sources, &raw.passthrough)?,
+        allowed_hosts: validate::allowed_hosts(&sources, &raw.allowed_hosts)?,
         allow_anonymous: raw.allow_anonymous,
         upstreams,
         clients,
         ledger,
         keys,
         scope: raw.marks.scope,
-        mcp: checker.mcp(&raw.mcp)?,
-        probe_hosts: checker.probe_hosts(&raw.probe_hosts)?,
+        mcp: mcp::validate(&sources, &raw.mcp)?,
+        probe_hosts: probe_hosts::validate(&sources, &raw.probe_hosts)?,
         admin,
-        alerts: checker.alerts(&raw.alerts)?,
+        alerts: alerts::validate(&sources, &raw.alerts)?,
         traces: otel_env::traces(environment)?,
         cassettes,
         verifier,
-        limits: checker.limits(&raw.limits)?,
+        limits: validate::limits(&sources, &raw.limits)?,
         log: Log { format: raw.log.format, level: raw.log.level },
         notices,
         file,
     })
-}
-
-/// Inputs of the checks.
-struct Validator<'s> {
-    layers: &'s Layers,
-    environment: &'s Environment,
-    directory: &'s Path,
-    /// The settings file, if any.
-    file: Option<&'s Path>,
-    /// Notices that the checks add.
-    notices: RefCell<Vec<String>>,
 }
 
 fn read(flags: &Flags, environment: &Environment, directory: &Path) -> Result<(Layers, TomlSettings, Option<PathBuf>), Error> {

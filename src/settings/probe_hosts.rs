@@ -3,7 +3,7 @@
 
 use std::net::IpAddr;
 
-use super::{ConfigError, Validator};
+use super::{ConfigError, sources::SettingsSources};
 
 /// One of `probe_hosts`.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -60,26 +60,21 @@ fn unmapped(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Validator<'_> {
-    pub(super) fn probe_hosts(&self, hosts: &[String]) -> Result<ProbeHosts, ConfigError> {
-        let host = |(index, text): (usize, &String)| {
-            let wrong = || {
-                let message = format!("`{text}` is no host: write it like \"tasks.example.com\", \"127.0.0.1:9000\" or \"[::1]:9000\"");
-                self.layers.fault(&format!("probe_hosts.{index}"), message)
-            };
-            let url = url::Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
-            let plain = url.path() == "/"
-                && url.query().is_none()
-                && url.username().is_empty()
-                && url.password().is_none()
-                && url.fragment().is_none();
-            let name = url.host_str().filter(|_| plain && !text.contains(['/', '?', '#', '@'])).ok_or_else(wrong)?;
-            // Port 80 is what a URL of this scheme doesn't say.
-            let port = url.port().or_else(|| text.ends_with(":80").then_some(80));
-            Ok(ProbeHost { host: name.into(), port })
+pub(super) fn validate(sources: &SettingsSources<'_>, hosts: &[String]) -> Result<ProbeHosts, ConfigError> {
+    let host = |(index, text): (usize, &String)| {
+        let wrong = || {
+            let message = format!("`{text}` is no host: write it like \"tasks.example.com\", \"127.0.0.1:9000\" or \"[::1]:9000\"");
+            sources.fault(&format!("probe_hosts.{index}"), message)
         };
-        hosts.iter().enumerate().map(host).collect::<Result<_, _>>().map(ProbeHosts)
-    }
+        let url = url::Url::parse(&format!("http://{text}/")).map_err(|_| wrong())?;
+        let plain =
+            url.path() == "/" && url.query().is_none() && url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
+        let name = url.host_str().filter(|_| plain && !text.contains(['/', '?', '#', '@'])).ok_or_else(wrong)?;
+        // Port 80 is what a URL of this scheme doesn't say.
+        let port = url.port().or_else(|| text.ends_with(":80").then_some(80));
+        Ok(ProbeHost { host: name.into(), port })
+    };
+    hosts.iter().enumerate().map(host).collect::<Result<_, _>>().map(ProbeHosts)
 }
 
 #[cfg(test)]

@@ -8,11 +8,15 @@ use std::{
 };
 
 use figment::value::{Dict, Value};
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use globset::GlobSet;
 use serde::Deserialize;
 use url::Url;
 
-use super::{CallIds, ConfigError, DefaultToolChoice, Secret, Validator, cassettes, quirks::RestoreExtras};
+use super::{
+    CallIds, ConfigError, DefaultToolChoice, Secret, cassettes,
+    quirks::{self, RestoreExtras},
+    sources::SettingsSources,
+};
 use crate::{
     cassette::player::MatchMode,
     config::{
@@ -164,155 +168,144 @@ pub(super) fn of_flag(url: &str) -> Value {
     Value::from(vec![Value::from(upstream)])
 }
 
-impl Validator<'_> {
-    /// Checks the section. `mode`: that of the replay.
-    pub(super) fn upstreams(&self, all: &[TomlUpstream], mode: MatchMode) -> Result<Vec<UpstreamSettings>, ConfigError> {
-        let mut names = HashSet::new();
-        for (index, upstream) in all.iter().enumerate() {
-            let key = format!("upstreams.{index}.name");
-            if upstream.name.is_empty() || !upstream.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
-                return Err(self.layers.fault(&key, format!("`{}` is no name: use letters, digits, `-`, `_` and `.`", upstream.name)));
-            }
-            if !names.insert(upstream.name.as_str()) {
-                return Err(self.layers.fault(&key, format!("two upstreams are named `{}`: names must differ", upstream.name)));
-            }
+/// Checks the section. `mode`: that of the replay.
+pub(super) fn validate(sources: &SettingsSources<'_>, all: &[TomlUpstream], mode: MatchMode) -> Result<Vec<UpstreamSettings>, ConfigError> {
+    let mut names = HashSet::new();
+    for (index, upstream) in all.iter().enumerate() {
+        let key = format!("upstreams.{index}.name");
+        if upstream.name.is_empty() || !upstream.name.chars().all(|c| c.is_alphanumeric() || "-_.".contains(c)) {
+            return Err(sources.fault(&key, format!("`{}` is no name: use letters, digits, `-`, `_` and `.`", upstream.name)));
         }
-        all.iter().enumerate().map(|(index, upstream)| self.upstream(all, mode, index, upstream)).collect()
+        if !names.insert(upstream.name.as_str()) {
+            return Err(sources.fault(&key, format!("two upstreams are named `{}`: names must differ", upstream.name)));
+        }
     }
+    all.iter().enumerate().map(|(index, raw)| upstream(sources, all, mode, index, raw)).collect()
+}
 
-    fn upstream(&self, all: &[TomlUpstream], mode: MatchMode, index: usize, raw: &TomlUpstream) -> Result<UpstreamSettings, ConfigError> {
-        let at = |key: &str| format!("upstreams.{index}.{key}");
-        let cassette = cassettes::of_base_url(&raw.base_url, mode).transpose().map_err(|why| self.layers.fault(&at("base_url"), why))?;
-        let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
-        let base_url = base_url(url).map_err(|why| self.layers.fault(&at("base_url"), why))?;
-        self.fallbacks(all, index, raw)?;
-        let preset = Self::preset(raw);
-        let lacking = if preset.lacks_responses() { ResponsesSupport::Translate } else { ResponsesSupport::Native };
-        let matcher = match &raw.models {
-            Some(globs) if globs.is_empty() => {
-                return Err(self.layers.fault(&at("models"), "no model at all: leave `models` out to serve all"));
-            }
-            Some(globs) => Some(self.matcher(&at("models"), globs)?),
-            None => None,
+fn upstream(
+    sources: &SettingsSources<'_>,
+    all: &[TomlUpstream],
+    mode: MatchMode,
+    index: usize,
+    raw: &TomlUpstream,
+) -> Result<UpstreamSettings, ConfigError> {
+    let at = |key: &str| format!("upstreams.{index}.{key}");
+    let cassette = cassettes::of_base_url(&raw.base_url, mode).transpose().map_err(|why| sources.fault(&at("base_url"), why))?;
+    let url = if cassette.is_some() { cassettes::NOWHERE } else { &raw.base_url };
+    let base_url = base_url(url).map_err(|why| sources.fault(&at("base_url"), why))?;
+    fallbacks(sources, all, index, raw)?;
+    let preset = quirks::preset(raw);
+    let lacking = if preset.lacks_responses() { ResponsesSupport::Translate } else { ResponsesSupport::Native };
+    let matcher = match &raw.models {
+        Some(globs) if globs.is_empty() => {
+            return Err(sources.fault(&at("models"), "no model at all: leave `models` out to serve all"));
+        }
+        Some(globs) => Some(sources.globs(&at("models"), globs, MODELS_EXAMPLE)?),
+        None => None,
+    };
+    Ok(UpstreamSettings {
+        name: raw.name.as_str().into(),
+        base_url: base_url.into(),
+        cassette: cassette.map(|file| sources.cassette(&at("base_url"), file)),
+        credential: credential(sources, &at("api_key_env"), raw.api_key_env.as_deref())?,
+        models: raw.models.clone(),
+        matcher,
+        preset,
+        // If neither settings nor host identify the provider, its answers may.
+        fitting_of_server: match (raw.preset, preset) {
+            (None, Preset::None) => Some(Box::new(quirks::fitting(sources, index, raw, Preset::LlamaCpp)?)),
+            _ => None,
+        },
+        fitting: quirks::fitting(sources, index, raw, preset)?,
+        fallback: raw.fallback.iter().map(|name| name.as_str().into()).collect(),
+        fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),
+        probe: schedule(sources, &at("probe"), raw.probe.as_deref())?,
+        tool_choice: raw.tool_choice,
+        responses: raw.responses.unwrap_or(lacking),
+        timeouts: timeouts(sources, &at("timeouts"), &raw.timeouts)?,
+    })
+}
+
+fn fallbacks(sources: &SettingsSources<'_>, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
+    for name in &raw.fallback {
+        let fault = |message: String| Err(sources.fault(&format!("upstreams.{index}.fallback"), message));
+        let Some(other) = all.iter().find(|other| other.name == *name) else {
+            let known: Vec<&str> = all.iter().map(|other| other.name.as_str()).collect();
+            return fault(format!("there is no upstream `{name}`{}; known: {}", maybe(name, &known), list(&known)));
         };
-        Ok(UpstreamSettings {
-            name: raw.name.as_str().into(),
-            base_url: base_url.into(),
-            cassette: cassette.map(|file| self.cassette(&at("base_url"), file)),
-            credential: self.credential(&at("api_key_env"), raw.api_key_env.as_deref())?,
-            models: raw.models.clone(),
-            matcher,
-            preset,
-            // If neither settings nor host identify the provider, its answers may.
-            fitting_of_server: match (raw.preset, preset) {
-                (None, Preset::None) => Some(Box::new(self.fitting(index, raw, Preset::LlamaCpp)?)),
-                _ => None,
-            },
-            fitting: self.fitting(index, raw, preset)?,
-            fallback: raw.fallback.iter().map(|name| name.as_str().into()).collect(),
-            fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),
-            probe: self.schedule(&at("probe"), raw.probe.as_deref())?,
-            tool_choice: raw.tool_choice,
-            responses: raw.responses.unwrap_or(lacking),
-            timeouts: self.timeouts(&at("timeouts"), &raw.timeouts)?,
-        })
-    }
-
-    fn fallbacks(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
-        for name in &raw.fallback {
-            let fault = |message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback"), message));
-            let Some(other) = all.iter().find(|other| other.name == *name) else {
-                let known: Vec<&str> = all.iter().map(|other| other.name.as_str()).collect();
-                return fault(format!("there is no upstream `{name}`{}; known: {}", maybe(name, &known), list(&known)));
-            };
-            if other.name == raw.name {
-                return fault(format!("`{name}` can't be its own fallback"));
-            }
-            if other.api_key_env.is_none() {
-                return fault(format!(
-                    "a fallback needs an api_key_env, because a caller's own credential goes to no other upstream: \
-                     give `{name}` one, or `api_key_env = \"\"` where it needs no key"
-                ));
-            }
+        if other.name == raw.name {
+            return fault(format!("`{name}` can't be its own fallback"));
         }
-        self.fallback_models(all, index, raw)
-    }
-
-    fn fallback_models(&self, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
-        let fault = |from: &str, message: String| Err(self.layers.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
-        for (from, to) in &raw.fallback_models {
-            if raw.fallback.is_empty() {
-                return fault(from, "there is no `fallback` to ask for it: name the upstreams that stand in".into());
-            }
-            let serves = |other: &TomlUpstream| match &other.models {
-                None => true,
-                Some(globs) => self.matcher("", globs).is_ok_and(|globs| globs.is_match(to)),
-            };
-            if !all.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
-                return fault(from, format!("no upstream in `fallback` serves `{to}`: see their `models`"));
-            }
-        }
-        Ok(())
-    }
-
-    fn schedule(&self, key: &str, probe: Option<&str>) -> Result<ProbeSchedule, ConfigError> {
-        match probe {
-            None | Some("off") => Ok(ProbeSchedule::Off),
-            Some("startup") => Ok(ProbeSchedule::Startup),
-            Some(text) => match humantime::parse_duration(text) {
-                Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(ProbeSchedule::Every(every)),
-                Ok(_) => Err(self.layers.fault(key, "expected at least 10s and at most 24h: each probe is a request that costs")),
-                Err(_) => Err(self.layers.fault(key, "expected \"off\", \"startup\" or a duration like \"10m\"")),
-            },
+        if other.api_key_env.is_none() {
+            return fault(format!(
+                "a fallback needs an api_key_env, because a caller's own credential goes to no other upstream: \
+                 give `{name}` one, or `api_key_env = \"\"` where it needs no key"
+            ));
         }
     }
+    fallback_models(sources, all, index, raw)
+}
 
-    fn matcher(&self, key: &str, globs: &[String]) -> Result<GlobSet, ConfigError> {
-        let mut builder = GlobSetBuilder::new();
-        for (index, glob) in globs.iter().enumerate() {
-            let compiled = GlobBuilder::new(glob).build();
-            let wrong = |error: globset::Error| {
-                let message = format!("`{glob}` is no glob: {}; write it like \"gpt-*\"", error.kind());
-                self.layers.fault(&format!("{key}.{index}"), message)
-            };
-            builder.add(compiled.map_err(wrong)?);
+fn fallback_models(sources: &SettingsSources<'_>, all: &[TomlUpstream], index: usize, raw: &TomlUpstream) -> Result<(), ConfigError> {
+    let fault = |from: &str, message: String| Err(sources.fault(&format!("upstreams.{index}.fallback_models.{from}"), message));
+    for (from, to) in &raw.fallback_models {
+        if raw.fallback.is_empty() {
+            return fault(from, "there is no `fallback` to ask for it: name the upstreams that stand in".into());
         }
-        builder.build().map_err(|error| self.layers.fault(key, error.to_string()))
-    }
-
-    fn credential(&self, key: &str, env: Option<&str>) -> Result<Credential, ConfigError> {
-        let env = match env {
-            None => return Ok(Credential::Caller),
-            Some("") => return Ok(Credential::None),
-            Some(env) => env,
+        let serves = |other: &TomlUpstream| match &other.models {
+            None => true,
+            Some(globs) => sources.globs("", globs, MODELS_EXAMPLE).is_ok_and(|globs| globs.is_match(to)),
         };
-        let named = env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        if !named {
-            // Not quoted: it is most likely the key itself.
-            return Err(self
-                .layers
-                .fault(key, "this is no name of an environment variable: name the variable that holds the key, never the key"));
-        }
-        let fault = |what: &str| {
-            let message = format!("the environment variable {env} {what}; set it, or write \"\" for an upstream that needs no key");
-            Err(self.layers.fault(key, message))
-        };
-        match self.environment.lookup(env).map(str::trim) {
-            None => fault("isn't set"),
-            Some("") => fault("is empty"),
-            Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => fault("holds blanks or characters that no key has"),
-            Some(value) => Ok(Credential::Own { env: env.into(), key: Secret::new(value) }),
+        if !all.iter().any(|other| raw.fallback.contains(&other.name) && serves(other)) {
+            return fault(from, format!("no upstream in `fallback` serves `{to}`: see their `models`"));
         }
     }
+    Ok(())
+}
 
-    fn timeouts(&self, key: &str, raw: &TomlTimeouts) -> Result<Timeouts, ConfigError> {
-        for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
-            if value.is_zero() || value > TIMEOUT_MAX {
-                return Err(self.layers.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));
-            }
-        }
-        Ok(Timeouts { connect: raw.connect, first_byte: raw.first_byte, idle: raw.idle })
+fn schedule(sources: &SettingsSources<'_>, key: &str, probe: Option<&str>) -> Result<ProbeSchedule, ConfigError> {
+    match probe {
+        None | Some("off") => Ok(ProbeSchedule::Off),
+        Some("startup") => Ok(ProbeSchedule::Startup),
+        Some(text) => match humantime::parse_duration(text) {
+            Ok(every) if (PROBE_EVERY_MIN..=TIMEOUT_MAX).contains(&every) => Ok(ProbeSchedule::Every(every)),
+            Ok(_) => Err(sources.fault(key, "expected at least 10s and at most 24h: each probe is a request that costs")),
+            Err(_) => Err(sources.fault(key, "expected \"off\", \"startup\" or a duration like \"10m\"")),
+        },
     }
+}
+
+fn credential(sources: &SettingsSources<'_>, key: &str, env: Option<&str>) -> Result<Credential, ConfigError> {
+    let env = match env {
+        None => return Ok(Credential::Caller),
+        Some("") => return Ok(Credential::None),
+        Some(env) => env,
+    };
+    let named = env.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !named {
+        // Not quoted: it is most likely the key itself.
+        return Err(sources.fault(key, "this is no name of an environment variable: name the variable that holds the key, never the key"));
+    }
+    let fault = |what: &str| {
+        let message = format!("the environment variable {env} {what}; set it, or write \"\" for an upstream that needs no key");
+        Err(sources.fault(key, message))
+    };
+    match sources.environment.lookup(env).map(str::trim) {
+        None => fault("isn't set"),
+        Some("") => fault("is empty"),
+        Some(value) if !value.bytes().all(|byte| byte.is_ascii_graphic()) => fault("holds blanks or characters that no key has"),
+        Some(value) => Ok(Credential::Own { env: env.into(), key: Secret::new(value) }),
+    }
+}
+
+fn timeouts(sources: &SettingsSources<'_>, key: &str, raw: &TomlTimeouts) -> Result<Timeouts, ConfigError> {
+    for (name, value) in [("connect", raw.connect), ("first_byte", raw.first_byte), ("idle", raw.idle)] {
+        if value.is_zero() || value > TIMEOUT_MAX {
+            return Err(sources.fault(&format!("{key}.{name}"), "expected more than 0 and at most 24h"));
+        }
+    }
+    Ok(Timeouts { connect: raw.connect, first_byte: raw.first_byte, idle: raw.idle })
 }
 
 /// Checks a base URL and removes slashes at its end. The error never quotes it, because it may contain a password.
@@ -335,6 +328,7 @@ fn base_url(text: &str) -> Result<String, String> {
     Ok(url.as_str().trim_end_matches('/').to_owned())
 }
 
+const MODELS_EXAMPLE: &str = "gpt-*";
 /// Shortest interval of probes: each one costs a request.
 const PROBE_EVERY_MIN: Duration = Duration::from_secs(10);
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -9,7 +9,7 @@ use std::{
 
 use super::{
     AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, Credential, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
-    UpstreamSettings, Validator,
+    SettingsSources, UpstreamSettings,
     raw::{TomlAdmin, TomlClient, TomlLedger, TomlLimits},
 };
 use crate::{
@@ -19,182 +19,170 @@ use crate::{
     sys::limits::{self, REQUEST_SHARE},
 };
 
-impl Validator<'_> {
-    pub(super) fn listen(&self, key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
-        let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
-        let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
-        local.or_else(|| text.parse().ok()).ok_or_else(|| self.layers.fault(key, message()))
-    }
+pub(super) fn listen_address(sources: &SettingsSources<'_>, key: &str, text: &str) -> Result<SocketAddr, ConfigError> {
+    let local = text.strip_prefix("localhost:").and_then(|port| Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port.parse().ok()?))));
+    let message = || format!("`{text}` is no address: write IP and port, like \"127.0.0.1:8787\", \"0.0.0.0:8787\" or \"[::1]:8787\"");
+    local.or_else(|| text.parse().ok()).ok_or_else(|| sources.fault(key, message()))
+}
 
-    pub(super) fn admin(&self, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, ConfigError> {
-        let explicit = self.layers.says("admin.listen");
-        let token = self.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
-        if raw.listen.trim() == "off" {
-            return Ok(AdminSettings { listen: None, explicit, token });
-        }
-        let address = self.listen("admin.listen", &raw.listen)?;
-        if address == listen && address.port() != 0 && explicit {
-            return Err(self.layers.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
-        }
-        if token.is_none() && !address.ip().to_canonical().is_loopback() {
-            let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
-            return Err(self.layers.fault("admin.listen", message));
-        }
-        Ok(AdminSettings { listen: Some(address), explicit, token })
+pub(super) fn admin(sources: &SettingsSources<'_>, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, ConfigError> {
+    let explicit = sources.layers.says("admin.listen");
+    let token = sources.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
+    if raw.listen.trim() == "off" {
+        return Ok(AdminSettings { listen: None, explicit, token });
     }
-
-    pub(super) fn clients(&self, all: &[TomlClient]) -> Result<Vec<ClientSettings>, ConfigError> {
-        let mut clients: Vec<ClientSettings> = Vec::new();
-        for (index, client) in all.iter().enumerate() {
-            let fault = |key: &str, message: String| Err(self.layers.fault(&format!("clients.{index}.{key}"), message));
-            if client.name.trim().is_empty() || client.name.chars().any(char::is_control) {
-                return fault("name", "a client needs a name".into());
-            }
-            if clients.iter().any(|other| *other.name == *client.name) {
-                return fault("name", format!("two clients are named `{}`: names must differ", client.name));
-            }
-            let key_sha256 = match mark_keys::parse_hex(client.key_sha256.trim()) {
-                Ok(digest) => digest,
-                Err(why) => {
-                    return fault("key_sha256", format!("{why}: write the SHA-256 of the key, e.g. from `printf %s \"$KEY\" | sha256sum`"));
-                }
-            };
-            if clients.iter().any(|other| other.key_sha256 == key_sha256) {
-                return fault("key_sha256", "two clients have the same key: give each its own".into());
-            }
-            let policy = client.policy.as_deref().map(|policy| self.policy(&format!("clients.{index}.policy"), Some(policy)));
-            let rate = match &client.rate {
-                Some(rate) if !RATE_WINDOW.contains(&rate.window) => return fault("rate.window", "expected 1s to 24h, e.g. \"1m\"".into()),
-                Some(rate) => Some(ClientRate { requests: rate.requests, window: rate.window }),
-                None => None,
-            };
-            clients.push(ClientSettings { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
-        }
-        Ok(clients)
+    let address = listen_address(sources, "admin.listen", &raw.listen)?;
+    if address == listen && address.port() != 0 && explicit {
+        return Err(sources.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
     }
-
-    /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
-    pub(super) fn open_relay(
-        &self,
-        listen: SocketAddr,
-        upstreams: &[UpstreamSettings],
-        clients: &[ClientSettings],
-    ) -> Result<(), ConfigError> {
-        let local = listen.ip().to_canonical().is_loopback();
-        let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
-        match own {
-            Some(upstream) if !local && clients.is_empty() => {
-                let message = format!(
-                    "{listen} is beyond loopback, and upstream `{}` has a key of its own: without [[clients]] anyone could use it; \
-                     add [[clients]], listen on 127.0.0.1, or say `allow_anonymous = true`",
-                    upstream.name
-                );
-                Err(self.layers.fault("listen", message))
-            }
-            _ => Ok(()),
-        }
+    if token.is_none() && !address.ip().to_canonical().is_loopback() {
+        let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
+        return Err(sources.fault("admin.listen", message));
     }
+    Ok(AdminSettings { listen: Some(address), explicit, token })
+}
 
-    pub(super) fn passthrough(&self, paths: &[String]) -> Result<Vec<String>, ConfigError> {
-        for (index, path) in paths.iter().enumerate() {
-            let fault = |message: String| Err(self.layers.fault(&format!("passthrough.{index}"), message));
-            let stem = path.strip_suffix("/*").unwrap_or(path);
-            let plain = path.starts_with('/') && !stem.contains(['*', '%']) && normalised(stem).as_deref() == Some(stem);
-            if !plain {
-                return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\", \"/v1/rerank/*\" or \"/health\""));
+pub(super) fn clients(sources: &SettingsSources<'_>, all: &[TomlClient]) -> Result<Vec<ClientSettings>, ConfigError> {
+    let mut clients: Vec<ClientSettings> = Vec::new();
+    for (index, client) in all.iter().enumerate() {
+        let fault = |key: &str, message: String| Err(sources.fault(&format!("clients.{index}.{key}"), message));
+        if client.name.trim().is_empty() || client.name.chars().any(char::is_control) {
+            return fault("name", "a client needs a name".into());
+        }
+        if clients.iter().any(|other| *other.name == *client.name) {
+            return fault("name", format!("two clients are named `{}`: names must differ", client.name));
+        }
+        let key_sha256 = match mark_keys::parse_hex(client.key_sha256.trim()) {
+            Ok(digest) => digest,
+            Err(why) => {
+                return fault("key_sha256", format!("{why}: write the SHA-256 of the key, e.g. from `printf %s \"$KEY\" | sha256sum`"));
             }
-            let covers = |enforced: &str| stem == enforced || (stem != path && enforced.starts_with(&format!("{stem}/")));
-            if let Some(enforced) = ENFORCED.into_iter().find(|enforced| covers(enforced)) {
-                return fault(format!("`{path}` would let `{enforced}` through, which is enforced: remove it"));
-            }
-        }
-        Ok(paths.to_vec())
-    }
-
-    pub(super) fn allowed_hosts(&self, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
-        for (index, host) in hosts.iter().enumerate() {
-            if host.is_empty() || !host.chars().all(|c| c.is_alphanumeric() || "-._:[]".contains(c)) {
-                let message = format!("`{host}` is no host name: write it like \"toolmark.example.org\", without scheme and path");
-                return Err(self.layers.fault(&format!("allowed_hosts.{index}"), message));
-            }
-        }
-        Ok(hosts.iter().map(|host| canonical_host(host)).collect())
-    }
-
-    pub(super) fn ledger(&self, raw: &TomlLedger) -> Result<LedgerSettings, ConfigError> {
-        let url = ledger_url(&raw.url, |path| self.path("ledger.url", path)).map_err(|why| self.layers.fault("ledger.url", why))?;
-        if raw.keep < Duration::from_secs(60) {
-            return Err(self.layers.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
-        }
-        for (key, value) in [("wait", raw.wait), ("lookup", raw.lookup)] {
-            if !LEDGER_WAIT.contains(&value) {
-                return Err(self.layers.fault(&format!("ledger.{key}"), "expected 10ms to 10m, e.g. \"5s\""));
-            }
-        }
-        if !BODY_KEPT_BYTES.contains(&raw.body_bytes) {
-            let (least, most) = (bytesize::ByteSize(*BODY_KEPT_BYTES.start()), bytesize::ByteSize(*BODY_KEPT_BYTES.end()));
-            return Err(self.layers.fault("ledger.body_bytes", format!("{} bytes is out of range: {least} to {most}", raw.body_bytes)));
-        }
-        let only = raw.only_tools.as_ref().map(|tools| self.tools("ledger.only_tools", tools)).transpose()?;
-        let body_tools = BodyTools { only, except: self.tools("ledger.except_tools", &raw.except_tools)? };
-        Ok(LedgerSettings {
-            url,
-            keep: raw.keep,
-            store: raw.store,
-            body_bytes: usize::try_from(raw.body_bytes).unwrap_or(usize::MAX),
-            body_tools,
-            durability: raw.durability,
-            wait: raw.wait,
-            lookup: raw.lookup,
-        })
-    }
-
-    /// Compiles globs over tool names.
-    fn tools(&self, key: &str, patterns: &[String]) -> Result<globset::GlobSet, ConfigError> {
-        let mut set = globset::GlobSetBuilder::new();
-        for (index, pattern) in patterns.iter().enumerate() {
-            let wrong =
-                |error: globset::Error| self.layers.fault(&format!("{key}.{index}"), format!("no pattern of tools' names: {error}"));
-            set.add(globset::Glob::new(pattern).map_err(wrong)?);
-        }
-        set.build().map_err(|error| self.layers.fault(key, error.to_string()))
-    }
-
-    pub(super) fn limits(&self, raw: &TomlLimits) -> Result<Limits, ConfigError> {
-        for (key, value, range) in [
-            ("request_bytes", raw.request_bytes, BODY_BYTES),
-            ("response_bytes", raw.response_bytes, BODY_BYTES),
-            ("held_bytes", raw.held_bytes, HELD_BYTES),
-        ] {
-            if !range.contains(&value) {
-                let (least, most) = (bytesize::ByteSize(*range.start()), bytesize::ByteSize(*range.end()));
-                return Err(self.layers.fault(&format!("limits.{key}"), format!("{value} bytes is out of range: {least} to {most}")));
-            }
-        }
-        if !(1..=CONNECTIONS_MAX).contains(&raw.connections) {
-            return Err(self.layers.fault("limits.connections", format!("expected 1 to {CONNECTIONS_MAX}, found {}", raw.connections)));
-        }
-        if !CLIENT_IDLE.contains(&raw.client_idle) {
-            return Err(self.layers.fault("limits.client_idle", "expected 10ms to 1h, e.g. \"30s\""));
-        }
-        if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
-            return Err(self.layers.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
-        }
-        let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
-        let bytes_in_flight = match bytes_in_flight {
-            0 => limits::bytes_in_flight(),
-            own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
-                let least = bytesize::ByteSize(request_bytes.saturating_mul(REQUEST_SHARE));
-                let message = format!(
-                    "{} is less than one request needs: at least {least} ({REQUEST_SHARE} times `request_bytes`)",
-                    bytesize::ByteSize(own)
-                );
-                return Err(self.layers.fault("limits.bytes_in_flight", message));
-            }
-            own => own,
         };
-        Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle })
+        if clients.iter().any(|other| other.key_sha256 == key_sha256) {
+            return fault("key_sha256", "two clients have the same key: give each its own".into());
+        }
+        let policy = client.policy.as_deref().map(|policy| sources.policy(&format!("clients.{index}.policy"), Some(policy)));
+        let rate = match &client.rate {
+            Some(rate) if !RATE_WINDOW.contains(&rate.window) => return fault("rate.window", "expected 1s to 24h, e.g. \"1m\"".into()),
+            Some(rate) => Some(ClientRate { requests: rate.requests, window: rate.window }),
+            None => None,
+        };
+        clients.push(ClientSettings { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
     }
+    Ok(clients)
+}
+
+/// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.
+pub(super) fn open_relay(
+    sources: &SettingsSources<'_>,
+    listen: SocketAddr,
+    upstreams: &[UpstreamSettings],
+    clients: &[ClientSettings],
+) -> Result<(), ConfigError> {
+    let local = listen.ip().to_canonical().is_loopback();
+    let own = upstreams.iter().find(|upstream| matches!(upstream.credential, Credential::Own { .. }));
+    match own {
+        Some(upstream) if !local && clients.is_empty() => {
+            let message = format!(
+                "{listen} is beyond loopback, and upstream `{}` has a key of its own: without [[clients]] anyone could use it; \
+                 add [[clients]], listen on 127.0.0.1, or say `allow_anonymous = true`",
+                upstream.name
+            );
+            Err(sources.fault("listen", message))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn passthrough(sources: &SettingsSources<'_>, paths: &[String]) -> Result<Vec<String>, ConfigError> {
+    for (index, path) in paths.iter().enumerate() {
+        let fault = |message: String| Err(sources.fault(&format!("passthrough.{index}"), message));
+        let stem = path.strip_suffix("/*").unwrap_or(path);
+        let plain = path.starts_with('/') && !stem.contains(['*', '%']) && normalised(stem).as_deref() == Some(stem);
+        if !plain {
+            return fault(format!("`{path}` is no path to let through: write it like \"/v1/rerank\", \"/v1/rerank/*\" or \"/health\""));
+        }
+        let covers = |enforced: &str| stem == enforced || (stem != path && enforced.starts_with(&format!("{stem}/")));
+        if let Some(enforced) = ENFORCED.into_iter().find(|enforced| covers(enforced)) {
+            return fault(format!("`{path}` would let `{enforced}` through, which is enforced: remove it"));
+        }
+    }
+    Ok(paths.to_vec())
+}
+
+pub(super) fn allowed_hosts(sources: &SettingsSources<'_>, hosts: &[String]) -> Result<Vec<String>, ConfigError> {
+    for (index, host) in hosts.iter().enumerate() {
+        if host.is_empty() || !host.chars().all(|c| c.is_alphanumeric() || "-._:[]".contains(c)) {
+            let message = format!("`{host}` is no host name: write it like \"toolmark.example.org\", without scheme and path");
+            return Err(sources.fault(&format!("allowed_hosts.{index}"), message));
+        }
+    }
+    Ok(hosts.iter().map(|host| canonical_host(host)).collect())
+}
+
+pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<LedgerSettings, ConfigError> {
+    let url = ledger_url(&raw.url, |path| sources.path("ledger.url", path)).map_err(|why| sources.fault("ledger.url", why))?;
+    if raw.keep < Duration::from_secs(60) {
+        return Err(sources.fault("ledger.keep", "expected at least 1m, e.g. \"30d\""));
+    }
+    for (key, value) in [("wait", raw.wait), ("lookup", raw.lookup)] {
+        if !LEDGER_WAIT.contains(&value) {
+            return Err(sources.fault(&format!("ledger.{key}"), "expected 10ms to 10m, e.g. \"5s\""));
+        }
+    }
+    if !BODY_KEPT_BYTES.contains(&raw.body_bytes) {
+        let (least, most) = (bytesize::ByteSize(*BODY_KEPT_BYTES.start()), bytesize::ByteSize(*BODY_KEPT_BYTES.end()));
+        return Err(sources.fault("ledger.body_bytes", format!("{} bytes is out of range: {least} to {most}", raw.body_bytes)));
+    }
+    let tools = |key: &str, globs: &[String]| sources.globs(key, globs, "get_*");
+    let only = raw.only_tools.as_ref().map(|globs| tools("ledger.only_tools", globs)).transpose()?;
+    let body_tools = BodyTools { only, except: tools("ledger.except_tools", &raw.except_tools)? };
+    Ok(LedgerSettings {
+        url,
+        keep: raw.keep,
+        store: raw.store,
+        body_bytes: usize::try_from(raw.body_bytes).unwrap_or(usize::MAX),
+        body_tools,
+        durability: raw.durability,
+        wait: raw.wait,
+        lookup: raw.lookup,
+    })
+}
+
+pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<Limits, ConfigError> {
+    for (key, value, range) in [
+        ("request_bytes", raw.request_bytes, BODY_BYTES),
+        ("response_bytes", raw.response_bytes, BODY_BYTES),
+        ("held_bytes", raw.held_bytes, HELD_BYTES),
+    ] {
+        if !range.contains(&value) {
+            let (least, most) = (bytesize::ByteSize(*range.start()), bytesize::ByteSize(*range.end()));
+            return Err(sources.fault(&format!("limits.{key}"), format!("{value} bytes is out of range: {least} to {most}")));
+        }
+    }
+    if !(1..=CONNECTIONS_MAX).contains(&raw.connections) {
+        return Err(sources.fault("limits.connections", format!("expected 1 to {CONNECTIONS_MAX}, found {}", raw.connections)));
+    }
+    if !CLIENT_IDLE.contains(&raw.client_idle) {
+        return Err(sources.fault("limits.client_idle", "expected 10ms to 1h, e.g. \"30s\""));
+    }
+    if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
+        return Err(sources.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
+    }
+    let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
+    let bytes_in_flight = match bytes_in_flight {
+        0 => limits::bytes_in_flight(),
+        own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
+            let least = bytesize::ByteSize(request_bytes.saturating_mul(REQUEST_SHARE));
+            let message = format!(
+                "{} is less than one request needs: at least {least} ({REQUEST_SHARE} times `request_bytes`)",
+                bytesize::ByteSize(own)
+            );
+            return Err(sources.fault("limits.bytes_in_flight", message));
+        }
+        own => own,
+    };
+    Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle })
 }
 
 /// Parses the ledger's URL. The error never quotes it, because it may hold a password.

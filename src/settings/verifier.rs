@@ -4,7 +4,7 @@ use std::{ops::RangeInclusive, time::Duration};
 
 use serde::Deserialize;
 
-use super::{ConfigError, Credential, UpstreamSettings, Validator};
+use super::{ConfigError, Credential, UpstreamSettings, sources::SettingsSources};
 use crate::{
     config::{
         error::{list, maybe},
@@ -97,64 +97,62 @@ fn max_bytes() -> u64 {
     64 << 10
 }
 
-impl Validator<'_> {
-    /// Checks the section. `upstreams`: those of the settings.
-    pub(super) fn verifier(
-        &self,
-        raw: Option<&TomlVerifier>,
-        replay: &TomlReplay,
-        upstreams: &[UpstreamSettings],
-    ) -> Result<Option<VerifierSettings>, ConfigError> {
-        let Some(own) = raw else { return Ok(None) };
-        let fault = |key: &str, message: String| Err(self.layers.fault(&format!("verifier.{key}"), message));
-        let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {
-            let known: Vec<&str> = upstreams.iter().map(|upstream| &*upstream.name).collect();
-            return fault(
-                "upstream",
-                format!("there is no upstream `{}`{}; known: {}", own.upstream, maybe(&own.upstream, &known), list(&known)),
-            );
-        };
-        if upstream.credential == Credential::Caller {
-            let message = format!(
-                "the verifier's upstream needs an api_key_env, because no caller's credential is used for it: give `{}` one, \
-                 or `api_key_env = \"\"` where it needs no key",
-                own.upstream
-            );
-            return fault("upstream", message);
-        }
-        if upstream.cassette.is_some() || replay.file.is_some() {
-            self.notices.borrow_mut().push("[verifier]: where a cassette answers, nobody is asked for a second opinion".into());
-        }
-        if own.model.trim().is_empty() {
-            return fault("model", "empty: write the name of a model of that upstream".into());
-        }
-        if !DEADLINE.contains(&own.deadline) {
-            return fault("deadline", "expected 10ms to 60s, e.g. \"5s\": answers may wait for so long".into());
-        }
-        for (key, value) in [("calls_per_hour", own.calls_per_hour), ("tokens_per_hour", own.tokens_per_hour)] {
-            if value == 0 {
-                return fault(key, "expected more than 0: to ask nobody, leave `[verifier]` out".into());
-            }
-        }
-        if own.cache > CACHE_MAX {
-            return fault("cache", format!("expected at most {CACHE_MAX} answers; 0: none are remembered"));
-        }
-        if !SHOWN_BYTES.contains(&own.max_bytes) {
-            let (least, most) = (bytesize::ByteSize(*SHOWN_BYTES.start()), bytesize::ByteSize(*SHOWN_BYTES.end()));
-            return fault("max_bytes", format!("{} bytes is out of range: {least} to {most}", own.max_bytes));
-        }
-        Ok(Some(VerifierSettings {
-            upstream: own.upstream.as_str().into(),
-            at,
-            model: own.model.as_str().into(),
-            when: own.when,
-            deadline: own.deadline,
-            calls_per_hour: own.calls_per_hour,
-            tokens_per_hour: own.tokens_per_hour,
-            cache: own.cache,
-            max_bytes: usize::try_from(own.max_bytes).unwrap_or(usize::MAX),
-        }))
+/// Checks the section. `upstreams`: those of the settings.
+pub(super) fn validate(
+    sources: &SettingsSources<'_>,
+    raw: Option<&TomlVerifier>,
+    replay: &TomlReplay,
+    upstreams: &[UpstreamSettings],
+) -> Result<Option<VerifierSettings>, ConfigError> {
+    let Some(own) = raw else { return Ok(None) };
+    let fault = |key: &str, message: String| Err(sources.fault(&format!("verifier.{key}"), message));
+    let Some((at, upstream)) = upstreams.iter().enumerate().find(|(_, upstream)| *upstream.name == *own.upstream) else {
+        let known: Vec<&str> = upstreams.iter().map(|upstream| &*upstream.name).collect();
+        return fault(
+            "upstream",
+            format!("there is no upstream `{}`{}; known: {}", own.upstream, maybe(&own.upstream, &known), list(&known)),
+        );
+    };
+    if upstream.credential == Credential::Caller {
+        let message = format!(
+            "the verifier's upstream needs an api_key_env, because no caller's credential is used for it: give `{}` one, \
+             or `api_key_env = \"\"` where it needs no key",
+            own.upstream
+        );
+        return fault("upstream", message);
     }
+    if upstream.cassette.is_some() || replay.file.is_some() {
+        sources.notices.borrow_mut().push("[verifier]: where a cassette answers, nobody is asked for a second opinion".into());
+    }
+    if own.model.trim().is_empty() {
+        return fault("model", "empty: write the name of a model of that upstream".into());
+    }
+    if !DEADLINE.contains(&own.deadline) {
+        return fault("deadline", "expected 10ms to 60s, e.g. \"5s\": answers may wait for so long".into());
+    }
+    for (key, value) in [("calls_per_hour", own.calls_per_hour), ("tokens_per_hour", own.tokens_per_hour)] {
+        if value == 0 {
+            return fault(key, "expected more than 0: to ask nobody, leave `[verifier]` out".into());
+        }
+    }
+    if own.cache > CACHE_MAX {
+        return fault("cache", format!("expected at most {CACHE_MAX} answers; 0: none are remembered"));
+    }
+    if !SHOWN_BYTES.contains(&own.max_bytes) {
+        let (least, most) = (bytesize::ByteSize(*SHOWN_BYTES.start()), bytesize::ByteSize(*SHOWN_BYTES.end()));
+        return fault("max_bytes", format!("{} bytes is out of range: {least} to {most}", own.max_bytes));
+    }
+    Ok(Some(VerifierSettings {
+        upstream: own.upstream.as_str().into(),
+        at,
+        model: own.model.as_str().into(),
+        when: own.when,
+        deadline: own.deadline,
+        calls_per_hour: own.calls_per_hour,
+        tokens_per_hour: own.tokens_per_hour,
+        cache: own.cache,
+        max_bytes: usize::try_from(own.max_bytes).unwrap_or(usize::MAX),
+    }))
 }
 
 const DEADLINE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(60);
