@@ -21,6 +21,7 @@ mod deploy;
 mod emission;
 mod evasions;
 mod examples;
+mod first_run;
 mod folded;
 mod frame;
 mod frame_log;
