@@ -4,7 +4,7 @@
 //! text to people. That text is judged and cleaned like any other: claims, forged ids, blocks, and verified citations,
 //! which are taken out. Where a call is demanded and none can be passed on, the safe reply is given through such a tool.
 
-use super::context::{AnswerNature, Context};
+use super::context::Context;
 use crate::{
     exchange::text::place::TextPlace,
     judge::call::{
@@ -52,93 +52,86 @@ fn is_same(name: &str, tool: &str) -> bool {
     name == tool || folded(name) == folded(tool)
 }
 
-impl Context {
-    /// True if there are calls and each is a call of an answer tool.
-    pub(super) fn are_answers(&self, calls: &[Call]) -> bool {
-        let names = &self.rules.policy.tools.answers;
-        let is = |call: &Call| self.tools.registry.tool(&call.name).is_some_and(|tool| !parameters(tool, names).is_empty());
-        !calls.is_empty() && calls.iter().all(is)
-    }
+/// True if there are calls and each is a call of an answer tool.
+pub(super) fn are_answers(context: &Context, calls: &[Call]) -> bool {
+    let names = &context.rules.policy.tools.answers;
+    let is = |call: &Call| context.tools.registry.tool(&call.name).is_some_and(|tool| !parameters(tool, names).is_empty());
+    !calls.is_empty() && calls.iter().all(is)
+}
 
-    /// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
-    /// citations).
-    pub(super) fn judge_answers(&self, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
-        let (names, mut answered) = (&self.rules.policy.tools.answers, Answered::default());
-        for (call, judged) in calls.iter().zip(&mut turn.calls) {
-            let CallVerdict::Accept(valid) = &judged.outcome else { continue };
-            let Some(tool) = self.tools.registry.tool(valid.name()) else { continue };
-            let parameters = parameters(tool, names);
-            let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
-            let (mut edits, mut found) = (Splices::default(), Vec::new());
-            for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
-                self.judge_answer(text, &mut edits, &mut found, &mut answered);
-            }
-            self.excuse_marks(&mut found);
-            found.retain(|violation| judged.violations.iter().all(|own| own.code != violation.code));
-            let blocks = found.iter().any(Violation::blocks);
-            judged.violations.extend(found);
-            if blocks {
-                answered.blocked = true;
-                judged.outcome = CallVerdict::Reject;
-            } else if !edits.is_empty()
-                && let Some(cleaned) = self.rejudged(call, &edits.apply(document.bytes()))
-            {
-                judged.outcome = CallVerdict::Accept(cleaned);
-            }
+/// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
+/// citations).
+pub(super) fn judge(context: &Context, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
+    let (names, mut answered) = (&context.rules.policy.tools.answers, Answered::default());
+    for (call, judged) in calls.iter().zip(&mut turn.calls) {
+        let CallVerdict::Accept(valid) = &judged.outcome else { continue };
+        let Some(tool) = context.tools.registry.tool(valid.name()) else { continue };
+        let parameters = parameters(tool, names);
+        let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
+        let (mut edits, mut found) = (Splices::default(), Vec::new());
+        for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
+            judge_answer(context, text, &mut edits, &mut found, &mut answered);
         }
-        answered
-    }
-
-    fn judge_answer(&self, text: Value<'_>, edits: &mut Splices, found: &mut Vec<Violation>, answered: &mut Answered) {
-        let Some(place) = TextPlace::read_as_prose([text], self) else { return };
-        found.extend(place.gate.violations().iter().cloned());
-        answered.citations.extend(place.gate.citations().iter().cloned());
-        let removals: Vec<_> = place.gate.removals().collect();
-        for part in &place.parts {
-            if let Some(changed) = place.changed(part, &removals) {
-                edits.replace(part.span.clone(), quote(&changed));
-            }
+        context.excuse_marks(&mut found);
+        found.retain(|violation| judged.violations.iter().all(|own| own.code != violation.code));
+        let blocks = found.iter().any(Violation::blocks);
+        judged.violations.extend(found);
+        if blocks {
+            answered.blocked = true;
+            judged.outcome = CallVerdict::Reject;
+        } else if !edits.is_empty()
+            && let Some(cleaned) = rejudged(context, call, &edits.apply(document.bytes()))
+        {
+            judged.outcome = CallVerdict::Accept(cleaned);
         }
     }
+    answered
+}
 
-    /// The call with new arguments; `None` if it isn't valid with them.
-    fn rejudged(&self, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
-        let arguments = String::from_utf8(arguments.to_vec()).ok()?;
-        let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
-        match judge_call(&call, &self.tools.registry, &self.call_rules, Truncation::Whole, &|_| None).outcome {
-            CallVerdict::Accept(valid) => Some(valid.into_corrected()),
+fn judge_answer(context: &Context, text: Value<'_>, edits: &mut Splices, found: &mut Vec<Violation>, answered: &mut Answered) {
+    let Some(place) = TextPlace::read_as_prose([text], context) else { return };
+    found.extend(place.gate.violations().iter().cloned());
+    answered.citations.extend(place.gate.citations().iter().cloned());
+    let removals: Vec<_> = place.gate.removals().collect();
+    for part in &place.parts {
+        if let Some(changed) = place.changed(part, &removals) {
+            edits.replace(part.span.clone(), quote(&changed));
+        }
+    }
+}
+
+/// The call with new arguments; `None` if it isn't valid with them.
+fn rejudged(context: &Context, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
+    let arguments = String::from_utf8(arguments.to_vec()).ok()?;
+    let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
+    match judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+        CallVerdict::Accept(valid) => Some(valid.into_corrected()),
+        CallVerdict::Reject => None,
+    }
+}
+
+/// A call of an answer tool that carries `words`, for requests that demand a call. `None` if no such tool exists,
+/// or if it requires more arguments than the text: nothing else is made up.
+pub fn words_as_call(context: &Context, words: &str) -> Option<ValidCall> {
+    let kept = context.hidden.store || context.hidden.conversation.is_some();
+    if !context.turn.tool_choice.demands() || context.observes() || kept || context.choices > 1 {
+        return None;
+    }
+    let allowed = |tool: &&Tool| match &context.turn.tool_choice {
+        ToolChoice::Named(_, name) => **name == *tool.name,
+        ToolChoice::Allowed { names, .. } => names.iter().any(|name| **name == *tool.name),
+        ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => true,
+    };
+    let names = &context.rules.policy.tools.answers;
+    context.tools.registry.tools().iter().filter(allowed).find_map(|tool| {
+        let [parameter] = parameters(tool, names)[..] else { return None };
+        let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
+        let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
+        match judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+            CallVerdict::Accept(valid) => Some(valid),
             CallVerdict::Reject => None,
         }
-    }
-
-    /// A call of an answer tool that carries `words`, for requests that demand a call. `None` if no such tool exists,
-    /// or if it requires more arguments than the text: nothing else is made up.
-    pub fn words_as_call(&self, words: &str) -> Option<ValidCall> {
-        let kept = self.hidden.store || self.hidden.conversation.is_some();
-        if !self.turn.tool_choice.demands() || self.observes() || kept || self.choices > 1 {
-            return None;
-        }
-        let allowed = |tool: &&Tool| match &self.turn.tool_choice {
-            ToolChoice::Named(_, name) => **name == *tool.name,
-            ToolChoice::Allowed { names, .. } => names.iter().any(|name| **name == *tool.name),
-            ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => true,
-        };
-        let names = &self.rules.policy.tools.answers;
-        self.tools.registry.tools().iter().filter(allowed).find_map(|tool| {
-            let [parameter] = parameters(tool, names)[..] else { return None };
-            let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
-            let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-            match judge_call(&call, &self.tools.registry, &self.call_rules, Truncation::Whole, &|_| None).outcome {
-                CallVerdict::Accept(valid) => Some(valid),
-                CallVerdict::Reject => None,
-            }
-        })
-    }
-
-    /// Traits of a choice whose calls may be answers: those count as its text.
-    pub(super) fn with_answers(&self, calls: &[Call], answer: AnswerNature) -> AnswerNature {
-        AnswerNature { has_text: answer.has_text || self.are_answers(calls), ..answer }
-    }
+    })
 }
 
 fn document_of(arguments: &str) -> Option<Document> {

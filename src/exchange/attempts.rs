@@ -13,6 +13,7 @@
 use std::time::Duration;
 
 use super::{
+    answer_tools,
     context::{Context, JudgedChoice},
     decision::{ChoiceOutcome, ExchangeFindings, rejected_turn, replacement, turn_fingerprint},
     loop_guard::LoopState,
@@ -277,7 +278,7 @@ impl Attempts {
             return ChoiceOutcome::Accept(choice.turn.into_calls().unwrap_or_default());
         }
         let text = replacement(&choice, self.findings.repairs);
-        match context.words_as_call(&text) {
+        match answer_tools::words_as_call(context, &text) {
             Some(call) => ChoiceOutcome::ReplaceByCall(Box::new(call)),
             None => ChoiceOutcome::Replace(text),
         }

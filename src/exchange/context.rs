@@ -4,7 +4,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, OnceLock, atomic::AtomicUsize},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use bytes::Bytes;
@@ -13,10 +16,11 @@ use uuid::Uuid;
 
 use crate::{
     exchange::{
+        answer_tools,
         conversation::Hidden,
-        evidence::material::Material,
+        evidence::{exhibit::Exhibit, material::Material},
         ledger_queries::Inquiry,
-        loop_guard::{AttemptInputs, LoopHistory, LoopState, Stopped},
+        loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -27,7 +31,7 @@ use crate::{
         },
         history::{Execution, calls::CallHistory, result_classifier::ResultClassifier},
         loops::ExternalCounts,
-        text::TextGate,
+        text::{GateProgress, TextGate, TextRules},
         textual_calls::ToolFilter,
         word_index::LazyWordIndex,
     },
@@ -64,7 +68,7 @@ pub struct Context {
     /// Tools with a successful result.
     pub succeeded: Vec<String>,
     /// Rules of the text gates.
-    pub text: crate::judge::text::TextRules,
+    pub text: TextRules,
     /// `response_format` asks for JSON.
     pub json_only: bool,
     /// Number of choices requested.
@@ -77,8 +81,11 @@ pub struct Context {
     pub loops: LoopHistory,
     /// Questions for the ledger.
     pub inquiry: Inquiry,
+    /// A rejected turn was repaired in this exchange.
+    pub repaired: AtomicBool,
     request: Document,
     data_of: DataOf,
+    exhibits_of: ExhibitsOf,
     /// The conversation's own data, decoded on first use.
     data: OnceLock<Vec<String>>,
     /// Tool names whose calls count if written as text; read from the request on first use.
@@ -95,6 +102,8 @@ pub struct Context {
 
 /// Extracts the texts of users, tools and instructions from a request, without the model's.
 pub type DataOf = fn(&Document) -> Vec<String>;
+/// Finds the calls with these ids in a request, and their results.
+pub type ExhibitsOf = for<'i> fn(&Document, &[&'i str]) -> HashMap<&'i str, Exhibit>;
 
 /// Requirements of the upstream that will serve the request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -130,6 +139,8 @@ pub struct Prepared {
     pub hidden: Hidden,
     /// Extracts the request's own data.
     pub data_of: DataOf,
+    /// Finds calls and results of the request.
+    pub exhibits_of: ExhibitsOf,
 }
 
 /// Inputs of an exchange besides the request itself.
@@ -144,7 +155,7 @@ pub struct Basis<'b> {
     /// Classifier of results.
     pub natures: &'b Arc<ResultClassifier>,
     /// The policy's rules for text.
-    pub text: &'b crate::judge::text::TextRules,
+    pub text: &'b TextRules,
     /// Keys of the marks.
     pub ring: &'b Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
@@ -190,6 +201,7 @@ impl Begun {
             choices,
             hidden,
             data_of,
+            exhibits_of,
         } = prepared;
         let mut text = basis.text.clone();
         (text.json_only, text.now_ms) = (json_only, basis.now_ms);
@@ -220,8 +232,10 @@ impl Begun {
             hidden,
             loops: LoopHistory { trail, beyond },
             inquiry: Inquiry::default(),
+            repaired: AtomicBool::new(false),
             request: document.clone(),
             data_of,
+            exhibits_of,
             data: OnceLock::new(),
             written: OnceLock::new(),
             standing: LazyWordIndex::default(),
@@ -267,6 +281,11 @@ impl Context {
         self.data.get_or_init(|| (self.data_of)(&self.request))
     }
 
+    /// Calls of the request with these ids, and their results.
+    pub fn exhibits<'i>(&self, ids: &[&'i str]) -> HashMap<&'i str, Exhibit> {
+        (self.exhibits_of)(&self.request, ids)
+    }
+
     /// The execution with this id.
     pub(super) fn execution(&self, id: &str) -> Option<&Execution> {
         if self.executions.len() <= FEW {
@@ -294,6 +313,54 @@ impl Context {
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
     }
 
+    /// Feeds a piece of text to its gate.
+    pub fn feed(&self, gate: &mut TextGate, text: &str) {
+        self.feed_by(&self.text, gate, text);
+    }
+
+    /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
+    pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
+        let prose = self.json_only.then(|| TextRules { json_only: false, ..self.text.clone() });
+        let rules = prose.as_ref().unwrap_or(&self.text);
+        self.feed_by(rules, gate, text);
+        self.close_by(rules, gate);
+    }
+
+    fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
+        let mut progress = gate.handle(text, rules, self);
+        while let GateProgress::Need(ids) = progress {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+            progress = gate.handle("", rules, self);
+        }
+    }
+
+    /// Ends a text. If a lookup is pending ([`Inquiry::is_open`]), call it again after the answer.
+    pub fn close(&self, gate: &mut TextGate) {
+        self.close_by(&self.text, gate);
+    }
+
+    fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
+        while let GateProgress::Need(ids) = gate.finish(rules, self) {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+        }
+    }
+
+    /// Gives a gate the ledger's answers for the ids it needs; false if one must still be looked up.
+    fn tell(&self, gate: &mut TextGate, ids: &[String]) -> bool {
+        let mut all = true;
+        for id in ids {
+            match self.inquiry.ask(id) {
+                Some(known) => gate.answer(id, known),
+                None => all = false,
+            }
+        }
+        all
+    }
+
     /// Mints the mark of a call that is passed on.
     pub fn mint(&self, tool: &str, arguments: &str, moment: MarkTime) -> String {
         let mark = self.ring.mint(&self.scope, tool, arguments, moment);
@@ -312,8 +379,8 @@ impl Context {
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
         let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
-        let answers = self.judge_answers(calls, &mut turn);
-        let stops = self.watch(&mut turn, inputs);
+        let answers = answer_tools::judge(self, calls, &mut turn);
+        let stops = loop_guard::watch(self, &mut turn, inputs);
         turn.violations.extend(self.unoffered(answer));
         let mut of_text: Vec<Violation> = gates.iter().flat_map(|gate| gate.violations().to_vec()).collect();
         let mut cited: HashSet<&str> = HashSet::new();
@@ -345,13 +412,13 @@ impl Context {
     }
 
     fn missing_citation(&self, calls: &[Call], citations: &[String], answer: AnswerNature, gates: &[&TextGate]) -> Option<Violation> {
-        let answer = self.with_answers(calls, answer);
+        let answers = answer_tools::are_answers(self, calls);
         let stands = |execution: &&Execution| execution.recent && !execution.expired && !self.inquiry.is_trimmed(&execution.id);
         let citable = || self.executions.iter().any(|execution| stands(&execution));
         if !self.rules.policy.citations.require
             || self.json_only
-            || !(calls.is_empty() || self.are_answers(calls))
-            || !answer.has_text
+            || !(calls.is_empty() || answers)
+            || !(answer.has_text || answers)
             || answer.ending.excuses()
             || !citable()
         {

@@ -6,11 +6,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use super::context::Context;
-use crate::{
-    judge::text::{GateProgress, LedgerAnswer, TextGate, TextRules},
-    marks::MarkTime,
-};
+use crate::{judge::text::LedgerAnswer, marks::MarkTime};
 
 /// Limit for the ids looked up in one exchange; further ones count as unknown.
 const ASKED_MAX: usize = 256;
@@ -93,55 +89,5 @@ impl Inquiry {
             (id, answer)
         }));
         self.open.store(false, Ordering::Relaxed);
-    }
-}
-
-impl Context {
-    /// Feeds a piece of text to its gate.
-    pub fn feed(&self, gate: &mut TextGate, text: &str) {
-        self.feed_by(&self.text, gate, text);
-    }
-
-    /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
-    pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
-        let prose = self.json_only.then(|| TextRules { json_only: false, ..self.text.clone() });
-        let rules = prose.as_ref().unwrap_or(&self.text);
-        self.feed_by(rules, gate, text);
-        self.close_by(rules, gate);
-    }
-
-    fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
-        let mut progress = gate.handle(text, rules, self);
-        while let GateProgress::Need(ids) = progress {
-            if !self.tell(gate, &ids) {
-                return;
-            }
-            progress = gate.handle("", rules, self);
-        }
-    }
-
-    /// Ends a text. If a lookup is pending ([`Inquiry::is_open`]), call it again after the answer.
-    pub fn close(&self, gate: &mut TextGate) {
-        self.close_by(&self.text, gate);
-    }
-
-    fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
-        while let GateProgress::Need(ids) = gate.finish(rules, self) {
-            if !self.tell(gate, &ids) {
-                return;
-            }
-        }
-    }
-
-    /// Gives a gate the ledger's answers for the ids it needs; false if one must still be looked up.
-    fn tell(&self, gate: &mut TextGate, ids: &[String]) -> bool {
-        let mut all = true;
-        for id in ids {
-            match self.inquiry.ask(id) {
-                Some(known) => gate.answer(id, known),
-                None => all = false,
-            }
-        }
-        all
     }
 }

@@ -44,47 +44,45 @@ pub struct LoopHistory {
     pub beyond: ExternalCounts,
 }
 
-impl Context {
-    /// Adds violations for calls that exceed a limit, and returns those calls.
-    pub(super) fn watch(&self, turn: &mut TurnVerdict, inputs: AttemptInputs) -> Vec<Stopped> {
-        if turn.calls.is_empty() || self.rules.checks.severity(Code::LoopDetected) == Severity::Off {
-            return Vec::new();
-        }
-        let LoopHistory { trail, beyond } = &self.loops;
-        let watch = LoopDetector { limits: &self.rules.policy.loops, trail, beyond, now_ms: inputs.now_ms };
-        let LoopState { told, invented, .. } = inputs.loops;
-        let object = |tool: Option<&str>, stop: &LimitHit| {
-            let advice = if told == 0 {
-                stop.advice(watch.now_ms)
-            } else {
-                format!("{}; if you call it again, the run ends", stop.advice(watch.now_ms))
-            };
-            self.rules.checks.violation(Code::LoopDetected, tool, stop.message(tool), advice)
-        };
-        if let Some(stop) = watch.turn() {
-            turn.violations.extend(object(None, &stop));
-            return vec![Stopped { tool: None, stop }];
-        }
-        let mut stops = Vec::new();
-        for judged in &mut turn.calls {
-            let CallVerdict::Accept(call) = &judged.outcome else { continue };
-            let Some(stop) = watch.call(call.name(), call.arguments()) else { continue };
-            let (tool, violation) = (call.name().into(), object(Some(call.name()), &stop));
-            if violation.as_ref().is_some_and(Violation::blocks) {
-                judged.outcome = CallVerdict::Reject;
-            }
-            judged.violations.extend(violation);
-            stops.push(Stopped { tool: Some(tool), stop });
-        }
-        let exists = |tool: &str| self.tools.registry.tool(tool).is_some();
-        if let Some(judged) = turn.calls.iter_mut().find(|judged| judged.violations.iter().any(invents))
-            && let Some(stop) = watch.invented(invented.saturating_add(1), exists)
-        {
-            judged.violations.extend(object(None, &stop));
-            stops.push(Stopped { tool: None, stop });
-        }
-        stops
+/// Adds violations for calls that exceed a limit, and returns those calls.
+pub(super) fn watch(context: &Context, turn: &mut TurnVerdict, inputs: AttemptInputs) -> Vec<Stopped> {
+    if turn.calls.is_empty() || context.rules.checks.severity(Code::LoopDetected) == Severity::Off {
+        return Vec::new();
     }
+    let LoopHistory { trail, beyond } = &context.loops;
+    let watch = LoopDetector { limits: &context.rules.policy.loops, trail, beyond, now_ms: inputs.now_ms };
+    let LoopState { told, invented, .. } = inputs.loops;
+    let object = |tool: Option<&str>, stop: &LimitHit| {
+        let advice = if told == 0 {
+            stop.advice(watch.now_ms)
+        } else {
+            format!("{}; if you call it again, the run ends", stop.advice(watch.now_ms))
+        };
+        context.rules.checks.violation(Code::LoopDetected, tool, stop.message(tool), advice)
+    };
+    if let Some(stop) = watch.turn() {
+        turn.violations.extend(object(None, &stop));
+        return vec![Stopped { tool: None, stop }];
+    }
+    let mut stops = Vec::new();
+    for judged in &mut turn.calls {
+        let CallVerdict::Accept(call) = &judged.outcome else { continue };
+        let Some(stop) = watch.call(call.name(), call.arguments()) else { continue };
+        let (tool, violation) = (call.name().into(), object(Some(call.name()), &stop));
+        if violation.as_ref().is_some_and(Violation::blocks) {
+            judged.outcome = CallVerdict::Reject;
+        }
+        judged.violations.extend(violation);
+        stops.push(Stopped { tool: Some(tool), stop });
+    }
+    let exists = |tool: &str| context.tools.registry.tool(tool).is_some();
+    if let Some(judged) = turn.calls.iter_mut().find(|judged| judged.violations.iter().any(invents))
+        && let Some(stop) = watch.invented(invented.saturating_add(1), exists)
+    {
+        judged.violations.extend(object(None, &stop));
+        stops.push(Stopped { tool: None, stop });
+    }
+    stops
 }
 
 /// True for a blocking violation about a tool that doesn't exist.

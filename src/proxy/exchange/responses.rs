@@ -43,7 +43,7 @@ use crate::{
 pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     match begin(worker, incoming).await {
         Ok(driver) => run::<Responses>(driver).await,
-        Err(failure) => failure.response(),
+        Err(failure) => failure.response(Responses::API),
     }
 }
 

@@ -4,7 +4,7 @@
 //! Some clients go by an event's type, others by its members: anything that one of them might read is judged, or
 //! refused.
 
-use super::{EventRole, ResponseStream};
+use super::{EventRole, ReceivedResponse};
 use crate::{
     chat::stream::chunk::is_disguise,
     exchange::{
@@ -28,7 +28,7 @@ const OUTSIDE: [&str; 5] = ["choices", "messages", "output_text", "output_messag
 /// Members that may list items.
 const LISTS: [&str; 3] = ["output", "outputs", "items"];
 
-impl ResponseStream {
+impl ReceivedResponse {
     /// True if an event of an unknown type has content that belongs only in other events.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ mod held_calls;
 mod misplaced;
 mod receive;
 mod release;
-mod synthesize;
+mod sent;
 mod texts;
 
 use std::{collections::VecDeque, sync::Arc};
@@ -27,21 +27,21 @@ use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
         context::{AnswerNature, Context, JudgedChoice},
-        conversation::{Fate, Memo, Owed},
+        conversation::{Memo, Owed},
         error::{CALLS_MAX, Fault, ShapeError},
         loop_guard::AttemptInputs,
         text::places,
         turn::{Said, SaidItem},
     },
     judge::call::turn::FinishReason,
-    responses::{output_items::ItemKind, promotion::StreamPromoter, response::read::ending_of},
+    responses::{output_items::ItemKind, promotion::StreamPromoter, response::read::ending_of, synthetic},
     wire::{
-        json::{Document, Value},
+        json::{Document, Value, string::quote},
         sse::{SseEvent, keep_alive},
     },
 };
-use event_writer::Emitter;
 use held_calls::HeldCall;
+use sent::SentResponse;
 
 /// Limit for the output items of one response.
 const ITEMS_MAX: usize = 1024;
@@ -60,15 +60,6 @@ struct OutputItemState {
     raw: String,
     /// The item is done.
     done: bool,
-}
-
-/// An output item as sent to the application.
-#[derive(Clone, Debug, Default)]
-struct EmittedItem {
-    /// Id of the item.
-    id: String,
-    /// The item when done: JSON.
-    json: Option<String>,
 }
 
 /// A queued event.
@@ -116,12 +107,12 @@ struct TerminalEvent {
     items: Vec<usize>,
 }
 
-/// Judge of one attempt's response stream.
-pub struct ResponseStream {
+/// What the upstream has sent of this attempt's response.
+struct ReceivedResponse {
     context: Arc<Context>,
-    emitter: Emitter,
-    texts: ResponseTexts,
     items: Vec<OutputItemState>,
+    texts: ResponseTexts,
+    /// Events that wait until they are cleared.
     queue: VecDeque<QueuedEvent>,
     /// Memory held by the queue, in bytes.
     held_bytes: usize,
@@ -132,27 +123,24 @@ pub struct ResponseStream {
     head: Option<Document>,
     /// This isn't the first attempt.
     again: bool,
-    /// Items as sent to the application, including those of earlier attempts.
-    sent: Vec<EmittedItem>,
-    /// Number of them that belong to earlier attempts.
-    sent_before: usize,
-    /// Events that end everything an earlier attempt had begun.
-    before: Vec<(String, String)>,
-    /// Dispositions of the items of rejected attempts.
-    fates: Vec<(String, Fate)>,
+    hosted_calls: bool,
+    unoffered_calls: bool,
+    /// Text outside the answer was left out.
+    stray: bool,
+}
+
+/// Judge of one attempt's response stream.
+pub struct ResponseStream {
+    context: Arc<Context>,
+    received: ReceivedResponse,
+    sent: SentResponse,
     /// Rejected calls, with the outputs to send for them.
     owed: Vec<Owed>,
     /// The attempt was accepted, and another one follows.
     settled: bool,
     /// A call was demanded: no text is released before there is one.
     waits_for_call: bool,
-    hosted_calls: bool,
-    unoffered_calls: bool,
-    released: bool,
-    released_before: bool,
     unjudged: bool,
-    /// Text outside the answer was left out.
-    stray: bool,
     promoter: StreamPromoter,
     scratch: BytesMut,
 }
@@ -177,21 +165,31 @@ impl ResponseStream {
         let mut flow = Flow::More;
         if self.promoter.held.is_open() {
             for (event, document) in self.promoter.take(event, document, &self.context) {
-                flow = self.document(event, document)?;
+                flow = self.received.document(event, document)?;
             }
         } else {
-            flow = self.document(event, document)?;
+            flow = self.received.document(event, document)?;
         }
         self.pump(out);
         Ok(flow)
     }
+}
 
+impl ReceivedResponse {
     fn item(&mut self, index: Option<u64>, id: &str, kind: ItemKind) -> Result<usize, Fault> {
         if self.items.len() >= ITEMS_MAX {
             return Err(Fault::Unknown("too many output items"));
         }
         self.items.push(OutputItemState { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
         Ok(self.items.len() - 1)
+    }
+
+    /// A message built from the released texts of its parts.
+    fn released_message(&self, item: usize) -> String {
+        let parts = self.texts.parts.iter().filter(|part| part.item == item);
+        let parts: Vec<String> = parts.map(|part| synthetic::message_part(&part.left, part.kind != texts::TEXT)).collect();
+        let id = quote(self.items.get(item).map_or("", |item| item.id.as_str()));
+        format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{}]}}"#, parts.join(","))
     }
 
     /// The held calls, in order.
@@ -210,39 +208,34 @@ impl ResponseStream {
 
 impl AnswerStream for ResponseStream {
     fn new(context: Arc<Context>, earlier: Option<&Self>) -> Self {
-        let mut stream = Self {
-            emitter: earlier.map(|earlier| earlier.emitter.clone()).unwrap_or_default(),
-            texts: ResponseTexts::default(),
+        let sent = earlier.map(SentResponse::after).unwrap_or_default();
+        let head = earlier.and_then(|earlier| earlier.received.head.clone());
+        let mut received = ReceivedResponse {
+            context: context.clone(),
             items: Vec::new(),
+            texts: ResponseTexts::default(),
             queue: VecDeque::new(),
             held_bytes: 0,
             opens: 0,
             terminal: None,
-            head: earlier.and_then(|earlier| earlier.head.clone()),
-            again: earlier.is_some_and(|earlier| earlier.head.is_some()),
-            sent: Vec::new(),
-            sent_before: 0,
-            before: Vec::new(),
-            fates: Vec::new(),
+            again: head.is_some(),
+            head,
+            hosted_calls: false,
+            unoffered_calls: false,
+            stray: false,
+        };
+        received.texts.gap = sent.released_before;
+        Self {
+            received,
+            sent,
             owed: Vec::new(),
             settled: false,
             waits_for_call: context.demands_call(),
-            hosted_calls: false,
-            unoffered_calls: false,
-            released: false,
-            released_before: false,
             unjudged: false,
-            stray: false,
             promoter: StreamPromoter::new(&context),
             scratch: BytesMut::new(),
             context,
-        };
-        if let Some(earlier) = earlier {
-            stream.released_before = earlier.released || earlier.released_before;
-            stream.texts.gap = stream.released_before;
-            stream.follow(earlier);
         }
-        stream
     }
 
     fn handle(&mut self, event: SseEvent, out: &mut BytesMut) -> Result<Flow, Fault> {
@@ -264,38 +257,38 @@ impl AnswerStream for ResponseStream {
 
     fn conclude(&mut self, inputs: AttemptInputs) -> Result<Vec<JudgedChoice>, Fault> {
         if self.context.observes() {
-            self.unjudged |= self.terminal.is_none();
-        } else if self.terminal.is_none() {
+            self.unjudged |= self.received.terminal.is_none();
+        } else if self.received.terminal.is_none() {
             return Err(Fault::Cut);
         }
         let context = self.context.clone();
-        self.texts.close(&context);
-        let slots: Vec<_> = self.calls().map(HeldCall::slot).collect();
+        self.received.texts.close(&context);
+        let slots: Vec<_> = self.received.calls().map(HeldCall::slot).collect();
         if slots.len() > CALLS_MAX {
             return Err(ShapeError::TooMany.into());
         }
         let calls: Vec<_> = slots.iter().map(|slot| slot.call(&context)).collect();
-        let mut judged = context.judge_choice(&calls, &self.texts.judged(), self.nature(), inputs);
+        let mut judged = context.judge_choice(&calls, &self.received.texts.judged(), self.received.nature(), inputs);
         judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoter.held.tools, &context));
-        judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
+        judged.turn.violations.extend(self.received.stray.then(|| places::stray(&context)).flatten());
         self.owed = crate::responses::conversation_update::owed(&context, &judged, &calls, &slots);
         Ok(vec![judged])
     }
 
     fn said(&self, _choice: usize) -> Said {
-        let mut said = Said { text: self.texts.said(), ..Said::default() };
-        let ordered = self.terminal.as_ref().map_or(&[][..], |terminal| &terminal.items);
-        let rest = (0..self.items.len()).filter(|at| !ordered.contains(at));
+        let mut said = Said { text: self.received.texts.said(), ..Said::default() };
+        let ordered = self.received.terminal.as_ref().map_or(&[][..], |terminal| &terminal.items);
+        let rest = (0..self.received.items.len()).filter(|at| !ordered.contains(at));
         // The calls in the order in which they are judged, the items in that of the upstream's own list.
-        let mut numbers = vec![0; self.items.len()];
-        for (at, item) in self.items.iter().enumerate() {
+        let mut numbers = vec![0; self.received.items.len()];
+        for (at, item) in self.received.items.iter().enumerate() {
             if let Some(call) = &item.call {
                 numbers[at] = said.calls.len();
                 said.calls.push((call.slot().call(&self.context), Vec::new()));
             }
         }
         for at in ordered.iter().copied().chain(rest) {
-            let Some(item) = self.items.get(at) else { continue };
+            let Some(item) = self.received.items.get(at) else { continue };
             match &item.call {
                 Some(call) => said.items.push(SaidItem::Call(numbers[at], crate::responses::output_items::echoed(&call.slot()))),
                 None if item.done || !item.raw.is_empty() => said.items.push(SaidItem::Raw(item.raw.clone())),
@@ -310,11 +303,11 @@ impl AnswerStream for ResponseStream {
     }
 
     fn released(&self) -> bool {
-        self.released
+        self.sent.released
     }
 
     fn note_stray(&mut self) {
-        self.stray = true;
+        self.received.stray = true;
     }
 
     fn response_id(&self) -> Option<String> {
@@ -322,11 +315,11 @@ impl AnswerStream for ResponseStream {
     }
 
     fn held_bytes(&self) -> usize {
-        self.held_bytes + self.texts.held_bytes
+        self.received.held_bytes + self.received.texts.held_bytes
     }
 
     fn usage(&self) -> Option<&str> {
-        let response = self.terminal.as_ref()?.document.root().get("response")?;
+        let response = self.received.terminal.as_ref()?.document.root().get("response")?;
         response.get_some("usage").map(Value::raw_str)
     }
 

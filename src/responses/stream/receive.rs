@@ -5,7 +5,7 @@
 use bytes::Bytes;
 
 use super::{
-    EventRole, QueuedEvent, ResponseStream, TerminalEvent,
+    EventRole, QueuedEvent, ReceivedResponse, TerminalEvent,
     texts::{REFUSAL, TEXT},
 };
 use crate::{
@@ -27,7 +27,7 @@ use crate::{
     },
 };
 
-impl ResponseStream {
+impl ReceivedResponse {
     /// Handles one event.
     pub(super) fn document(&mut self, event: SseEvent, document: Document) -> Result<Flow, Fault> {
         let root = document.root();

@@ -4,7 +4,7 @@
 
 use bytes::BytesMut;
 
-use super::{EmittedItem, EventRole, OutputItemState, QueuedEvent, ResponseStream, texts::TEXT};
+use super::{EventRole, QueuedEvent, ResponseStream, texts::TEXT};
 use crate::{
     exchange::text::annotations,
     responses::{
@@ -21,7 +21,7 @@ impl ResponseStream {
     /// Releases cleared events.
     pub(super) fn pump(&mut self, out: &mut BytesMut) {
         while let Some(at) = self.first() {
-            if !self.queue.get(at).is_some_and(|waiting| self.may_leave(waiting)) {
+            if !self.received.queue.get(at).is_some_and(|waiting| self.may_leave(waiting)) {
                 break;
             }
             self.let_go(at + 1, out);
@@ -31,30 +31,31 @@ impl ResponseStream {
 
     /// Index of the first queued event behind those that only begin something.
     fn first(&mut self) -> Option<usize> {
-        while self.queue.get(self.opens).is_some_and(|waiting| matches!(waiting.what, EventRole::Opens)) {
-            self.opens += 1;
+        while self.received.queue.get(self.received.opens).is_some_and(|waiting| matches!(waiting.what, EventRole::Opens)) {
+            self.received.opens += 1;
         }
-        (self.opens < self.queue.len()).then_some(self.opens)
+        (self.received.opens < self.received.queue.len()).then_some(self.received.opens)
     }
 
     fn let_go(&mut self, count: usize, out: &mut BytesMut) {
-        self.opens = self.opens.saturating_sub(count);
+        self.received.opens = self.received.opens.saturating_sub(count);
         for _ in 0..count {
-            if let Some(waiting) = self.queue.pop_front() {
-                self.held_bytes = self.held_bytes.saturating_sub(waiting.held_bytes());
+            if let Some(waiting) = self.received.queue.pop_front() {
+                self.received.held_bytes = self.received.held_bytes.saturating_sub(waiting.held_bytes());
                 self.emit(&waiting, out);
             }
         }
     }
 
     fn may_leave(&self, waiting: &QueuedEvent) -> bool {
-        let cleared = |part: &usize| self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= part.end());
+        let cleared =
+            |part: &usize| self.received.texts.parts.get(*part).is_some_and(|part| self.received.texts.cleared(part.kind) >= part.end());
         match &waiting.what {
             EventRole::Delta { part, end } => {
-                !self.waits() && self.texts.parts.get(*part).is_some_and(|part| self.texts.cleared(part.kind) >= *end)
+                !self.waits() && self.received.texts.parts.get(*part).is_some_and(|part| self.received.texts.cleared(part.kind) >= *end)
             }
             EventRole::RepeatsText(part) | EventRole::RepeatsPart(part) => !self.waits() && cleared(part),
-            EventRole::RepeatsItem => !self.waits() && self.parts_of(waiting.item).all(|part| cleared(&part)),
+            EventRole::RepeatsItem => !self.waits() && self.received.texts.parts_of(waiting.item).all(|part| cleared(&part)),
             EventRole::Call => false,
             EventRole::Opens | EventRole::Annotates(_) | EventRole::Done | EventRole::Passes => true,
         }
@@ -62,52 +63,27 @@ impl ResponseStream {
 
     /// True if text must wait because a demanded call hasn't arrived.
     fn waits(&self) -> bool {
-        self.waits_for_call && !self.hosted_calls && self.calls().next().is_none()
-    }
-
-    fn parts_of(&self, item: Option<usize>) -> impl Iterator<Item = usize> {
-        self.texts.parts.iter().enumerate().filter(move |(_, part)| Some(part.item) == item).map(|(at, _)| at)
+        self.waits_for_call && !self.received.hosted_calls && self.received.calls().next().is_none()
     }
 
     /// Releases the cleared part of an event that isn't cleared as a whole.
     fn emit_part(&mut self, out: &mut BytesMut) {
         let Some(at) = self.first() else { return };
-        let Some(EventRole::Delta { part, end }) = self.queue.get(at).map(|waiting| &waiting.what) else { return };
+        let Some(EventRole::Delta { part, end }) = self.received.queue.get(at).map(|waiting| &waiting.what) else { return };
         let (number, end) = (*part, *end);
-        let Some(part) = self.texts.parts.get(number).filter(|_| !self.waits()) else { return };
-        let (cleared, blocked) = (self.texts.cleared(part.kind).min(end), self.texts.blocked(part.kind));
+        let Some(part) = self.received.texts.parts.get(number).filter(|_| !self.waits()) else { return };
+        let (cleared, blocked) = (self.received.texts.cleared(part.kind).min(end), self.received.texts.blocked(part.kind));
         let ready = cleared.saturating_sub(part.taken());
         if ready == 0 || (ready < PART_BYTES_MIN && !blocked) {
             return;
         }
         self.let_go(at, out);
-        let text = self.texts.take(number, cleared);
-        self.say(number, &text, out);
-    }
-
-    /// Writes a piece of a part as an event of toolmark's own.
-    pub(super) fn say(&mut self, part: usize, text: &str, out: &mut BytesMut) {
-        let Some(part) = self.texts.parts.get(part).filter(|_| !text.is_empty()) else { return };
-        let (item, content_index) = (part.item, part.content_index);
-        let kind = if part.kind == TEXT { "response.output_text.delta" } else { "response.refusal.delta" };
-        let place = self.place(item);
-        let id = self.items.get(item).map(|item| item.id.clone()).unwrap_or_default();
-        self.released = true;
-        self.emitter.made_delta(kind, &id, place, content_index, text, out);
-    }
-
-    /// Index of an item downstream, assigned with the first event about it.
-    pub(super) fn place(&mut self, item: usize) -> usize {
-        let next = self.sent.len();
-        let Some(item) = self.items.get_mut(item) else { return next };
-        *item.place.get_or_insert_with(|| {
-            self.sent.push(EmittedItem { id: item.id.clone(), json: None });
-            next
-        })
+        let text = self.received.texts.take(number, cleared);
+        self.sent.say(&mut self.received, number, &text, out);
     }
 
     fn edit_place(&mut self, waiting: &QueuedEvent, edits: &mut Splices) -> Option<usize> {
-        let place = self.place(waiting.item?);
+        let place = self.sent.place(&mut self.received, waiting.item?);
         let own = waiting.document.root().get_some("output_index");
         if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
             edits.replace(own.span(), place.to_string());
@@ -117,15 +93,15 @@ impl ResponseStream {
 
     /// Writes a released event.
     pub(super) fn emit(&mut self, waiting: &QueuedEvent, out: &mut BytesMut) {
-        self.flush(out);
+        self.sent.flush(out);
         let mut edits = Splices::default();
         let root = waiting.document.root();
         match &waiting.what {
             EventRole::Call => return,
             EventRole::Delta { part, end } => {
-                let text = self.texts.take(*part, *end);
+                let text = self.received.texts.take(*part, *end);
                 let own = root.get_some("delta").and_then(Value::text).unwrap_or_default();
-                self.released |= !text.is_empty();
+                self.sent.released |= !text.is_empty();
                 if text.is_empty() && !own.is_empty() {
                     return;
                 }
@@ -144,13 +120,13 @@ impl ResponseStream {
                 }
             }
             EventRole::RepeatsItem => {
-                self.parts_of(waiting.item).collect::<Vec<_>>().into_iter().for_each(|part| self.rest(part, out));
+                self.received.texts.parts_of(waiting.item).collect::<Vec<_>>().into_iter().for_each(|part| self.rest(part, out));
                 if let (Some(item), Some(value)) = (waiting.item, root.get_some("item")) {
                     self.edit_message(&mut edits, item, value);
                 }
             }
             EventRole::Annotates(part) => {
-                if let (Some(part), Some(annotation)) = (self.texts.parts.get(*part), root.get_some("annotation")) {
+                if let (Some(part), Some(annotation)) = (self.received.texts.parts.get(*part), root.get_some("annotation")) {
                     annotations::shift_one(&mut edits, annotation, &part.text, &part.removals);
                 }
             }
@@ -159,23 +135,28 @@ impl ResponseStream {
         let place = self.edit_place(waiting, &mut edits);
         if let (Some(place), EventRole::RepeatsItem | EventRole::Done, Some(value)) = (place, &waiting.what, root.get_some("item")) {
             let json = waiting.item.and_then(|item| self.item_json(item, value)).unwrap_or_else(|| value.raw_str().to_owned());
-            if let Some(sent) = self.sent.get_mut(place) {
+            let message = waiting.item.filter(|_| matches!(waiting.what, EventRole::RepeatsItem));
+            let text = message.map(|item| self.received.texts.released_text(item));
+            if let Some(sent) = self.sent.items.get_mut(place) {
                 sent.json = Some(json);
+                sent.text = text;
             }
         }
-        self.emitter.pass(&waiting.event, &waiting.document, edits, out);
+        self.sent.emitter.pass(&waiting.event, &waiting.document, edits, out);
     }
 
     /// Writes the text of a part that its deltas didn't have.
     pub(super) fn rest(&mut self, part: usize, out: &mut BytesMut) {
-        let Some(end) = self.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::ContentPart::end) else { return };
-        let text = self.texts.take(part, end);
-        self.say(part, &text, out);
+        let Some(end) = self.received.texts.parts.get(part).filter(|part| !part.is_taken()).map(super::texts::ContentPart::end) else {
+            return;
+        };
+        let text = self.received.texts.take(part, end);
+        self.sent.say(&mut self.received, part, &text, out);
     }
 
     /// Sets the text of a `….done` event, which has it in one member, to the released text.
     fn edit_text(&self, edits: &mut Splices, part: usize, event: Value<'_>) {
-        let Some(part) = self.texts.parts.get(part) else { return };
+        let Some(part) = self.received.texts.parts.get(part) else { return };
         let own = event.get(if part.kind == TEXT { "text" } else { "refusal" });
         if let Some(own) = own.filter(|own| !own.is_text(&part.left)) {
             edits.replace(own.span(), quote(&part.left));
@@ -185,7 +166,7 @@ impl ResponseStream {
 
     /// Sets the text in a copy of a part to the released text.
     fn edit_copy(&self, edits: &mut Splices, part: usize, value: Value<'_>) {
-        let Some(part) = self.texts.parts.get(part) else { return };
+        let Some(part) = self.received.texts.parts.get(part) else { return };
         // The very strings that were read, under whatever name.
         let mut strings = MessageStrings::default();
         let own = match part_strings(value, &mut strings) {
@@ -208,10 +189,11 @@ impl ResponseStream {
     pub(super) fn edit_message(&self, edits: &mut Splices, item: usize, value: Value<'_>) {
         let Some(content) = value.get_some("content") else { return };
         let part_at = |index: u64, kind: usize| {
-            self.texts.parts.iter().position(|part| part.item == item && part.content_index == index && part.kind == kind)
+            self.received.texts.parts.iter().position(|part| part.item == item && part.content_index == index && part.kind == kind)
         };
         if content.is_string() {
-            let left = part_at(0, TEXT).and_then(|part| self.texts.parts.get(part)).map(|part| part.left.as_str()).unwrap_or_default();
+            let left =
+                part_at(0, TEXT).and_then(|part| self.received.texts.parts.get(part)).map(|part| part.left.as_str()).unwrap_or_default();
             if !content.is_text(left) {
                 edits.replace(content.span(), quote(left));
             }
@@ -228,7 +210,7 @@ impl ResponseStream {
 
     /// A complete item, as sent; `None` if it is unchanged.
     pub(super) fn item_json(&self, item: usize, value: Value<'_>) -> Option<String> {
-        if self.items.get(item).is_none_or(|item| item.kind != ItemKind::Message) {
+        if self.received.items.get(item).is_none_or(|item| item.kind != ItemKind::Message) {
             return None;
         }
         let read = || {
@@ -238,20 +220,7 @@ impl ResponseStream {
             String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
         };
         // A copy that can't be read again is never passed on as it came.
-        Some(read().unwrap_or_else(|| self.message_made(item)))
-    }
-
-    /// A message built from the released texts of its parts.
-    fn message_made(&self, item: usize) -> String {
-        let parts = self.parts_of(Some(item)).filter_map(|part| self.texts.parts.get(part));
-        let parts: Vec<String> = parts.map(|part| synthetic::message_part(&part.left, part.kind != TEXT)).collect();
-        let id = quote(self.items.get(item).map_or("", |item| item.id.as_str()));
-        format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{}]}}"#, parts.join(","))
-    }
-
-    /// The items of this attempt.
-    pub(super) fn items(&self) -> &[OutputItemState] {
-        &self.items
+        Some(read().unwrap_or_else(|| self.received.released_message(item)))
     }
 }
 

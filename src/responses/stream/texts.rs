@@ -215,6 +215,18 @@ impl ResponseTexts {
         }
     }
 
+    /// Parts of this item.
+    pub fn parts_of(&self, item: Option<usize>) -> impl Iterator<Item = usize> {
+        self.parts.iter().enumerate().filter(move |(_, part)| Some(part.item) == item).map(|(at, _)| at)
+    }
+
+    /// Released text of all parts of a message, in the order of its content.
+    pub fn released_text(&self, item: usize) -> String {
+        let mut parts: Vec<&ContentPart> = self.parts.iter().filter(|part| part.item == item).collect();
+        parts.sort_by_key(|part| part.content_index);
+        parts.into_iter().map(|part| part.left.as_str()).collect()
+    }
+
     /// True if there is any text of this kind.
     pub fn has(&self, kind: usize) -> bool {
         self.fed[kind] > 0
