@@ -139,7 +139,7 @@ fn doctor_says_what_to_mend() {
     assert_eq!(run(&["init", "--provider", "openai", "--url", &url], directory.path(), &environment).code, Some(0));
     let doctor = run(&["doctor"], directory.path(), &environment);
     assert_eq!(doctor.code, Some(1), "{doctor:?}");
-    for said in ["❌ openai: key", "put a valid key into OPENAI_API_KEY", "– openai", "1 to mend"] {
+    for said in ["❌ openai: key", "put a valid key into OPENAI_API_KEY", "–  openai: answers", "1 to mend"] {
         assert!(doctor.stdout.contains(said), "{said}: {}", doctor.stdout);
     }
 

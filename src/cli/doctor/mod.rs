@@ -170,7 +170,7 @@ fn descriptors(connections: usize) -> Row {
     let text = format!("enough for {enough} connections");
     match enough {
         _ if enough >= connections => Row::well("descriptors", text),
-        1000.. => Row::note("descriptors", text, ""),
+        1000.. => Row::well("descriptors", text),
         _ => Row::note("descriptors", text, "more: ulimit -n 65536, or LimitNOFILE=65536 in a systemd unit"),
     }
 }
