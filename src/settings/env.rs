@@ -142,7 +142,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 45] = [
+const KNOWN_NAMES: [&str; 46] = [
     "listen",
     "policy",
     "passthrough",
@@ -168,6 +168,7 @@ const KNOWN_NAMES: [&str; 45] = [
     "limits.response_bytes",
     "limits.connections",
     "limits.held_bytes",
+    "limits.conversation_cache",
     "limits.client_idle",
     "log.format",
     "log.level",
