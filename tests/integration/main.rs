@@ -44,6 +44,7 @@ mod promoted;
 mod quirks;
 mod readme;
 mod release_profile;
+mod request_prefix;
 mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
