@@ -72,6 +72,7 @@ fn context(change: impl FnOnce(&mut Policy), members: &str) -> Arc<Context> {
         protocol: None,
         held_bytes_max: 1 << 20,
         beyond: Default::default(),
+        prefix: Default::default(),
     };
     let Begun { context, .. } = request::begin(&document, &head, basis).unwrap();
     context

@@ -408,6 +408,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::judge::history::ExecutionProof;
 
     thread_local! {
         /// Texts that were compared with one another.
@@ -416,7 +417,9 @@ mod tests {
 
     fn execution(number: usize, recent: bool) -> Execution {
         let (id, moment) = (format!("t_{number:013}_0123456789abcdef"), MarkTime { time_ms: number as u64, counter: 0 });
-        Execution { id, tool: "t".to_owned(), moment, failed: false, recent, expired: false, item: 3, mark: String::new(), result: [0; 32] }
+        let (id, tool, mark, result) = (id.into(), "t".into(), String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id, tool, moment, failed: false, mark, result });
+        Execution { proof, recent, expired: false, item: 3 }
     }
 
     /// Twice the conversation makes no more than about twice the comparisons, sent whole with every turn or not.

@@ -24,6 +24,7 @@ use crate::{
         call::{CallKind, turn::ToolChoice},
         history::{
             Adjacency, Execution, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
+            memo::HistoryMemo,
             stamp::{self, Stamp},
         },
     },
@@ -177,7 +178,8 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
     let choice = root.get_some("tool_choice");
     let serial = choice.and_then(|choice| choice.get("disable_parallel_tool_use")).map(|flag| flag.raw() != b"true");
     let prepared = Prepared {
-        body: edits.apply(document.bytes()),
+        // Items and messages aren't the same here: what was read from items isn't remembered.
+        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new()),
         tool_choice: match read_tool_choice(choice, tools.any) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
@@ -186,7 +188,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, words_of),
+        evidence: Material::new(answered, HistoryMemo::new(), words_of),
         violations,
         json_only: head.json_only,
         choices: 1,
@@ -226,10 +228,10 @@ fn takes_text_beside(part: Value<'_>) -> bool {
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
 fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, block: Value<'_>) -> Option<Violation> {
     let text = block.get("content").and_then(text_of).unwrap_or_default();
-    if own.is_some_and(|execution| text.contains(&execution.id)) {
+    if own.is_some_and(|execution| text.contains(&*execution.id)) {
         return None;
     }
-    let tool = own.map(|execution| execution.tool.as_str());
+    let tool = own.map(|execution| &*execution.tool);
     let message = "a tool result carries an execution ID that toolmark didn't put there";
     rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     cassette::recorder::CaptureSink,
-    exchange::active_policy::Standard,
+    exchange::{active_policy::Standard, request_prefix::PrefixCache},
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
         recorder::LedgerHandle,
@@ -103,6 +103,8 @@ pub struct App {
     uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
+    /// Requests whose beginnings later ones may share.
+    pub prefixes: PrefixCache,
     /// Rounds of calls that toolmark ran and the application didn't see.
     pub kept: HiddenTurnStore,
     /// Verifier that gives second opinions; `None` if it isn't configured.
@@ -177,6 +179,7 @@ impl App {
         observed.readiness.describe("upstreams", describe);
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = HiddenTurnStore::new(&settings);
+        let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX));
         Ok(Self {
             settings,
             ring,
@@ -193,6 +196,7 @@ impl App {
             standings,
             uptime,
             mcp,
+            prefixes,
             kept,
             verifier,
             journal: CallJournal::default(),
@@ -348,6 +352,8 @@ impl App {
                 }
             }
         }
+        let rules: Vec<Arc<CompiledPolicy>> = self.policies.iter().map(|policy| policy.standard.load().rules.clone()).collect();
+        self.prefixes.retain(&rules);
         self.observed.readiness.say("policy", state);
     }
 

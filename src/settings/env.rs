@@ -144,7 +144,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 47] = [
+const KNOWN_NAMES: [&str; 48] = [
     "listen",
     "policy",
     "passthrough",
@@ -172,6 +172,7 @@ const KNOWN_NAMES: [&str; 47] = [
     "limits.response_bytes",
     "limits.connections",
     "limits.held_bytes",
+    "limits.conversation_cache",
     "limits.client_idle",
     "log.format",
     "log.level",

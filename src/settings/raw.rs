@@ -178,6 +178,8 @@ pub(super) struct TomlLimits {
     pub bytes_in_flight: u64,
     #[serde(with = "bytes")]
     pub held_bytes: u64,
+    #[serde(with = "bytes")]
+    pub conversation_cache: u64,
     #[serde(with = "duration")]
     pub client_idle: Duration,
 }
@@ -194,6 +196,7 @@ impl Default for TomlLimits {
             exchanges: None,
             bytes_in_flight: 0,
             held_bytes: 1 << 20,
+            conversation_cache: 64 << 20,
             client_idle: Duration::from_secs(30),
         }
     }

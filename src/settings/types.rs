@@ -127,6 +127,8 @@ pub struct Limits {
     pub bytes_in_flight: u64,
     /// Bytes of one call or claim block that a stream may hold back.
     pub held_bytes: u64,
+    /// Bytes of earlier requests that are kept for later ones with the same beginning; 0: none are.
+    pub conversation_cache: u64,
     /// Longest time that a client may take for its headers, or pause in the middle of its body.
     pub client_idle: Duration,
 }

@@ -176,7 +176,8 @@ pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<
     if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
         return Err(sources.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
     }
-    let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
+    let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, conversation_cache, client_idle } =
+        *raw;
     let bytes_in_flight = match bytes_in_flight {
         0 => limits::bytes_in_flight(),
         own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
@@ -189,7 +190,7 @@ pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<
         }
         own => own,
     };
-    Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle })
+    Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, conversation_cache, client_idle })
 }
 
 /// Parses the ledger's URL. The error never quotes it, because it may hold a password.

@@ -47,6 +47,7 @@ mod program;
 mod promoted;
 mod quirks;
 mod readme;
+mod request_prefix;
 mod responses_clients;
 mod responses_folded;
 mod responses_stateful;

@@ -98,7 +98,7 @@ struct DraftUse<'h> {
 
 #[derive(Clone, Copy, Debug)]
 enum ArgumentsOrDigest<'h> {
-    With(&'h str),
+    With(&'h PastCall<'h>),
     /// Digest of a call that isn't in the request.
     Digest(u64),
 }
@@ -117,7 +117,7 @@ impl<'h> CallHistoryBuilder<'h> {
 
     /// Records a call.
     pub(in crate::judge) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<MarkTime>) -> CallIndex {
-        self.add(&call.name, ArgumentsOrDigest::With(&call.arguments), moment)
+        self.add(&call.name, ArgumentsOrDigest::With(call), moment)
     }
 
     /// Records a call that isn't in the request but has a result there.
@@ -183,10 +183,14 @@ impl Draft<'_> {
 impl DraftUse<'_> {
     fn same(&self, result: &PastResult<'_>) -> CallFingerprint {
         let call = match self.call {
-            ArgumentsOrDigest::With(arguments) => call_digest(self.tool, arguments),
+            ArgumentsOrDigest::With(call) => {
+                let read = || call_digest(self.tool, &call.arguments.get());
+                call.memo.map_or_else(read, |memo| *memo.digest.get_or_init(read))
+            }
             ArgumentsOrDigest::Digest(digest) => digest,
         };
-        CallFingerprint { call, result: digest(&[result.raw.as_bytes()]) }
+        let read = || digest(&[result.raw.as_bytes()]);
+        CallFingerprint { call, result: result.memo.map_or_else(read, |memo| *memo.raw_digest.get_or_init(read)) }
     }
 }
 

@@ -228,7 +228,7 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
         return evidence.succeeded(tool);
     }
     let Some(grounds) = evidence.grounds() else { return true };
-    let of_tool = |source: &&ToolResult| source.tool == tool && !source.failed && (source.recent || !rule.turn);
+    let of_tool = |source: &&ToolResult| *source.tool == *tool && !source.failed && (source.recent || !rule.turn);
     let results: Vec<&ToolResult> = grounds.results.iter().filter(of_tool).collect();
     if results.is_empty() {
         // It succeeded in a part of the conversation that isn't here: what it said can't be told.

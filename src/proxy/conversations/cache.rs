@@ -189,15 +189,20 @@ impl Memory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::history::Execution, marks::MarkTime};
+    use crate::{
+        judge::history::{Execution, ExecutionProof},
+        marks::MarkTime,
+    };
 
     /// The heaviest that one conversation gets, by estimate.
     const THREAD_BYTES_MAX: u64 = 2 << 20;
 
     fn execution(number: u64) -> Execution {
         let moment = MarkTime { time_ms: number, counter: 0 };
-        let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
-        Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0, mark: String::new(), result: [0; 32] }
+        let id = format!("get_weather_{number:013}_0123456789abcdef").into();
+        let (tool, mark, result) = ("get_weather".into(), String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id, tool, moment, failed: false, mark, result });
+        Execution { proof, recent: true, expired: false, item: 0 }
     }
 
     /// The memo of an exchange that adds much to what is known of its conversation.

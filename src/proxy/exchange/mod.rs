@@ -35,6 +35,7 @@ use crate::{
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
         error::{Fault, Refusal},
+        request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
@@ -100,11 +101,18 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
-    helper_threads::step_for(body.len()).await;
-    let came = read(body, &standard, A::DEPTH_NOTED)?;
+    let owner = PrefixOwner { api: A::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
+    let (came, mut prefix) = read_known(&app, &owner, body, &standard, A::DEPTH_NOTED).await?;
     let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
-    helper_threads::step_for(came.bytes().len()).await;
-    let document = restored.body.map(|body| read(body, &standard, A::DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let document = match restored.body {
+        Some(body) => {
+            helper_threads::step_for(body.len()).await;
+            // What was put back is no part of what came.
+            prefix = PrefixUse::Off;
+            read(body, &standard, A::DEPTH_NOTED)?
+        }
+        None => came.clone(),
+    };
     let head = A::Head::read(&document)?;
     tool_rounds::check(&standard, head.choices())?;
     let model = head.model().to_owned();
@@ -120,6 +128,7 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        prefix: prefix.clone(),
         ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
     });
     let rounds = ToolRounds::of(&standard, || RoundBase {
@@ -131,7 +140,7 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
         prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, basis)),
         tap: A::tap,
     });
-    let Begun { context, body, mut violations } = A::begin(&document, &head, basis)?;
+    let Begun { context, body, known, mut violations } = A::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
     if !worker.endpoints[selection.upstream()].settings.fitting.put_back.is_nothing() {
         let marks = context.executions.iter().map(|execution| &*execution.mark);
@@ -139,11 +148,13 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
             violations.extend(replicated::unavailable(&standard.rules.checks));
         }
     }
+    let known = known.and_then(|known| app.prefixes.keep(owner, known, prefix.shared()));
     Ok(ExchangeDriver::new(PreparedRun {
         worker,
         context,
         violations,
         body,
+        known,
         model,
         delivery,
         caller: info,
@@ -157,10 +168,27 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
 
 /// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
 pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
+    Ok(read_behind(body, standard, depth, PrefixUse::Off)?.0)
+}
+
+/// Parses a request's JSON as [`read`] does, but what it shares with an earlier request.
+pub(super) async fn read_known(
+    app: &App,
+    owner: &PrefixOwner,
+    body: Bytes,
+    standard: &Standard,
+    depth: usize,
+) -> Result<(Document, PrefixUse), Failure> {
+    let prefix = app.prefixes.find(owner, &body);
+    helper_threads::step_for(body.len() - prefix.shared().map_or(0, SharedPrefix::len)).await;
+    read_behind(body, standard, depth, prefix)
+}
+
+fn read_behind(body: Bytes, standard: &Standard, depth: usize, prefix: PrefixUse) -> Result<(Document, PrefixUse), Failure> {
     let recent = standard.tools.recent();
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
     let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    Document::parse_noting(body, depth, &known).map_err(invalid)
+    prefix.parse(body, depth, &known).map_err(invalid)
 }
 
 /// Inputs for judging an exchange that begins now.
@@ -179,6 +207,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         protocol: standard.protocol.as_deref(),
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
         beyond: ExternalCounts::default(),
+        prefix: PrefixUse::Off,
     }
 }
 

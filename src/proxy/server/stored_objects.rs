@@ -86,7 +86,7 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
         && replicated::load_stored(&app, &scope, id).await.is_err()
         && !observes
     {
-        return replicated::unavailable_now().response();
+        return replicated::unavailable_now().response(crate::openai::Api::Responses);
     }
     let served = match what {
         _ if observes => client.unjudged(&what, method, incoming).await,
@@ -829,7 +829,7 @@ impl StoredCaller<'_> {
         }
         let of = conversation.map(|id| format!(",\"conversation\":{}", quote(id))).unwrap_or_default();
         let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into()).await?;
-        let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+        let prepared = Document::parse(begun.body.joined()).map_err(|_| internal())?;
         let input = prepared.root().get("input").ok_or_else(internal)?;
         let mut edits = Splices::default();
         edits.replace(items.span(), input.raw_str().to_owned());
@@ -863,7 +863,7 @@ struct ItemWrite {
 
 /// A request with its prepared members, without those that only concern an answer.
 fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
-    let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+    let made = Document::parse(begun.body.joined()).map_err(|_| internal())?;
     let mut edits = Splices::default();
     for name in ["input", "previous_response_id", "tools"] {
         if let Some(own) = made.root().get(name).filter(|own| document.root().get(name).is_none_or(|came| came.raw() != own.raw())) {

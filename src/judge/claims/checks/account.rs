@@ -1630,7 +1630,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
 /// Is every character of the passage one of the question, or of saying that nothing was found? For scripts without blanks.
 fn is_about_question(scene: &CheckContext<'_>) -> bool {
     const PLAIN: &str = "没有沒無无任何的了找到发现查询结果记录相关目前现在您你我该这个中在里显示返回是为何も件のはがをに見つかりませんでしたありなしないनहींमिलाहैकोईभीकेबारेमेंइसआपकोकीका";
-    let arguments = &scene.grounds.results.iter().map(|source| source.arguments.as_str()).collect::<String>();
+    let arguments = &scene.grounds.results.iter().map(|source| &*source.arguments).collect::<String>();
     let known = |c: char| PLAIN.contains(c) || scene.grounds.asked.contains(c) || arguments.contains(c);
     scene.text().chars().filter(|c| c.is_alphanumeric()).all(known)
 }

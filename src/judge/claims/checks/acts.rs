@@ -781,7 +781,7 @@ fn is_vague(words: &[Word], said: &ReportedAct) -> bool {
 
 /// Does an earlier answer report something as done?
 fn tells_of_acts(grounds: &EvidenceIndex) -> bool {
-    let acts = |answer: &String| {
+    let acts = |answer: &std::sync::Arc<str>| {
         let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
         told(&AnalyzedPassage::of(text), Kind::Sentence).iter().any(|said| !said.is_harmless())
     };

@@ -231,7 +231,7 @@ impl<'s> Table<'s> {
                 .results
                 .iter()
                 .filter(|other| other.recent && other.tool == first.tool && !other.failed && !other.is_partial());
-            rows.extend(alike.take(ROWS_MAX).filter(|other| other.rows().rows.is_empty()).map(ToolResult::single));
+            rows.extend(alike.take(ROWS_MAX).filter(|other| other.rows().rows.is_empty()).map(|other| other.single()));
             columns = true;
         }
         (rows.len() > 1 && rows.len() <= ROWS_MAX && !sources.is_empty()).then_some(Self { rows, columns, sources })

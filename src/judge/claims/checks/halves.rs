@@ -171,7 +171,7 @@ pub(in crate::judge::claims) fn beyond(
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
     let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
-    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
+    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;
     }
@@ -607,12 +607,12 @@ mod tests {
     /// What is found in a sentence after these calls: tool, arguments, result.
     fn found(asked: &str, calls: &[(&str, &str, &str)], text: &str) -> Option<&'static str> {
         let source = |(tool, arguments, result): &(&str, &str, &str)| {
-            let mut source = ToolResult::new((*tool).to_owned(), (*arguments).to_owned(), (*result).to_owned());
+            let mut source = ToolResult::new(tool, arguments, result);
             source.recent = true;
             source
         };
-        let said = calls.iter().map(|(_, arguments, _)| (*arguments).to_owned()).chain([asked.to_owned()]).collect();
-        let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.to_owned());
+        let said = calls.iter().map(|(_, arguments, _)| (*arguments).into()).chain([asked.into()]).collect();
+        let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.into());
         let tools = ["set_slot", "set_card_state", "get_card", "file_appeal", "renew_loan", "add_test", "book_visit", "transfer_money"];
         let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::ToolRunState { succeeded: true, failed: false }));
         let abilities = ToolCapabilities {

@@ -311,7 +311,7 @@ mod tests {
     };
 
     fn wrong(result: &str, asked: &str, told: &[f64], said: &str) -> Vec<String> {
-        let source = ToolResult::new("t".into(), "{}".into(), result.into());
+        let source = ToolResult::new("t", "{}", result);
         let grounds = EvidenceIndex::new(vec![source], vec![asked.into()], asked.into());
         let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);

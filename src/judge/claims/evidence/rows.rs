@@ -57,7 +57,21 @@ pub struct Rows {
     pub columns: bool,
 }
 
+impl Rows {
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        self.rows.iter().map(Row::bytes).sum::<usize>() + self.free.bytes()
+    }
+}
+
 impl Row {
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let cell = |cell: &Cell| size_of::<Cell>() + cell.column.capacity() + cell.raw.capacity() + cell.folded.capacity();
+        let (dates, numbers) = (self.dates.capacity() * size_of::<Date>(), self.numbers.capacity() * 8 + self.times.capacity() * 4);
+        size_of::<Self>() + self.cells.iter().map(cell).sum::<usize>() + dates + numbers
+    }
+
     fn add(&mut self, column: &str, value: &Scalar) {
         if self.cells.len() >= CELLS_MAX {
             return;
