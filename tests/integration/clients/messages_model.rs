@@ -284,17 +284,7 @@ fn check_thinking(request: &Value, messages: &[Value]) -> Result<(), Refusal> {
 fn as_chat(messages: &[Value]) -> Vec<Value> {
     let mut chat = Vec::new();
     let text = |content: &Value| {
-        let texts: Vec<String> = blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect();
-        match &texts[..] {
-            // A stamp in front of JSON, as the script knows it inside.
-            [stamp, result] if stamp.starts_with("[execution_id: ") && result.starts_with('{') => {
-                let id = stamp.trim_start_matches("[execution_id: ").split([' ', ']']).next().unwrap_or_default();
-                let mut result: Value = serde_json::from_str(result).unwrap();
-                result["execution_id"] = json!(id);
-                result.to_string()
-            }
-            _ => texts.join("\n"),
-        }
+        blocks(content).iter().filter_map(|block| block["text"].as_str().map(str::to_owned)).collect::<Vec<_>>().join("\n")
     };
     for message in messages {
         let mut said = Vec::new();
