@@ -237,21 +237,21 @@ fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
     assert!(store.execution(&RecordGenerator::record(0).executions[0].id).unwrap().is_none());
 }
 
-/// A file as the version wrote it that had so many migrations: its tables, and records as JSON.
-fn of_version(path: &Path, version: usize, count: u64) {
-    let connection = Connection::open(path).unwrap();
-    MIGRATIONS[..version].iter().for_each(|step| connection.execute_batch(step).unwrap());
-    connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
-    connection.pragma_update(None, "user_version", version as i64).unwrap();
+/// A file as the version wrote it that had so many migrations: without later tables, and with records as JSON.
+fn of_version(directory: &Path, version: usize, count: u64) {
+    drop(filled(directory, count));
+    let connection = Connection::open(directory.join("toolmark.db")).unwrap();
     let mut before = ChainKeys::genesis(WRITER);
     for number in 0..count {
-        let (sequence, record) = (number + 1, RecordGenerator::record(number));
-        let body = serde_json::to_vec(&record).unwrap();
+        let (sequence, body) = (number + 1, serde_json::to_vec(&RecordGenerator::record(number)).unwrap());
         before = keys().record(WRITER, sequence, &before, &body);
-        let sql = "INSERT INTO records (sequence, exchange, ended_ms, body, mac) VALUES (?1, ?2, ?3, ?4, ?5)";
-        let values = rusqlite::params![sequence as i64, &record.id.as_bytes()[..], record.ended_ms() as i64, body, &before[..]];
-        connection.execute(sql, values).unwrap();
+        let values = rusqlite::params![sequence as i64, body, &before[..]];
+        connection.execute("UPDATE records SET body = ?2, mac = ?3 WHERE sequence = ?1", values).unwrap();
     }
+    if version < 2 {
+        connection.execute_batch("DROP TABLE kept").unwrap();
+    }
+    connection.pragma_update(None, "user_version", version as i64).unwrap();
 }
 
 #[test]
@@ -259,7 +259,7 @@ fn files_of_every_older_version_open_and_go_on() {
     for version in 1..MIGRATIONS.len() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("toolmark.db");
-        of_version(&path, version, 3);
+        of_version(directory.path(), version, 3);
         let refused = SqliteStore::open_to_read(&path).err().unwrap().to_string();
         assert!(refused.contains("earlier version") && refused.contains("`toolmark serve` brings it up to date"), "{refused}");
         let store = SqliteStore::open(&path, true).unwrap();
