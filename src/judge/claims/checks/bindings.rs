@@ -584,7 +584,7 @@ mod tests {
             source.recent = true;
             source
         };
-        let grounds = EvidenceIndex::new(results.iter().map(source).collect(), Vec::new(), String::new());
+        let grounds = EvidenceIndex::new(results.iter().map(source).collect(), Vec::new(), "".into());
         let plain = AnalyzedPassage::of(text);
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();

@@ -626,7 +626,7 @@ mod tests {
     };
 
     fn rules(result: &str, text: &str) -> Vec<&'static str> {
-        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items".into(), "{}".into(), result.into())], Vec::new(), "".into());
         let plain = AnalyzedPassage::of(text);
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
