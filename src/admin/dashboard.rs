@@ -52,7 +52,12 @@ mod tests {
         }
         assert!(!SCRIPT.contains("https://") && !SCRIPT.contains("eval(") && !SCRIPT.contains("document.write"));
         // One script and one style, and nothing inline.
-        assert!(PAGE.matches("<script").count() == 1 && PAGE.contains("src=\"./app.js\"") && !PAGE.contains("<style") && !PAGE.contains("style="));
+        assert!(
+            PAGE.matches("<script").count() == 1
+                && PAGE.contains("src=\"./app.js\"")
+                && !PAGE.contains("<style")
+                && !PAGE.contains("style=")
+        );
         assert!(!POLICY.contains("unsafe"));
     }
 

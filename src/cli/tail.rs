@@ -83,7 +83,8 @@ impl Colours {
 
 /// A text without control characters: what comes from outside must not steer a terminal.
 fn clean(text: &str) -> String {
-    let is_hidden = |sign: char| sign.is_control() || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let is_hidden =
+        |sign: char| sign.is_control() || matches!(sign, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|sign| if is_hidden(sign) && sign != '\n' { '\u{fffd}' } else { sign }).collect()
 }
 
@@ -105,7 +106,10 @@ fn ask(admin: &AdminArgs, path: &str, limit: Option<Duration>) -> Result<reqwest
         request = request.bearer_auth(token.trim());
     }
     let answer = request.send().map_err(|error| {
-        Error::Failed(format!("{base} can't be reached: {}: does `toolmark serve` run, and is --admin its admin listener?", error.without_url()))
+        Error::Failed(format!(
+            "{base} can't be reached: {}: does `toolmark serve` run, and is --admin its admin listener?",
+            error.without_url()
+        ))
     })?;
     if answer.status().is_success() {
         return Ok(answer);
@@ -176,7 +180,8 @@ fn shown(row: &ExchangeSummary, colours: Colours) -> String {
 /// # Errors
 /// A listener that can't be reached, or an exchange that it doesn't know.
 pub fn show(arguments: &ShowArgs) -> Result<ExitCode, Error> {
-    let id: uuid::Uuid = arguments.id.parse().map_err(|_| Error::Failed("an exchange's id is a UUID, as in the header `toolmark-exchange`".into()))?;
+    let id: uuid::Uuid =
+        arguments.id.parse().map_err(|_| Error::Failed("an exchange's id is a UUID, as in the header `toolmark-exchange`".into()))?;
     let timeline: Value = ask(&arguments.admin, &format!("/api/exchanges/{id}/timeline"), Some(ANSWER))?
         .json()
         .map_err(|error| Error::Failed(format!("the answer can't be read: {}", error.without_url())))?;
@@ -199,7 +204,13 @@ fn told(timeline: &Value, colours: Colours) -> String {
     };
     let time = humantime::format_rfc3339_millis(UNIX_EPOCH + Duration::from_millis(timeline["began_ms"].as_u64().unwrap_or(0)));
     let total_ms = summary["total_us"].as_u64().unwrap_or(0) / 1000;
-    say(format!("{} {} {time} {} {} {total_ms} ms", word(&summary["id"]), colours.paint(&ended, &ended), word(&summary["api"]), word(&summary["model"])));
+    say(format!(
+        "{} {} {time} {} {} {total_ms} ms",
+        word(&summary["id"]),
+        colours.paint(&ended, &ended),
+        word(&summary["api"]),
+        word(&summary["model"])
+    ));
     if timeline["bodies"] == false {
         say("Bodies are closed: set TOOLMARK_ADMIN_TOKEN here and where toolmark serves, or `[admin] bodies = \"everyone\"` there.".into());
     } else if timeline["kept"] == "nowhere" {
@@ -213,13 +224,24 @@ fn told(timeline: &Value, colours: Colours) -> String {
             indented(told.as_str().unwrap_or_default(), "    ", &mut say);
         }
         let status = attempt["status"].as_u64().map_or_else(|| "no answer".to_owned(), |status| format!("HTTP {status}"));
-        say(format!("\nAttempt {}: {}, {}, {status}, {} ms", attempt["number"], word(&attempt["upstream"]), word(&attempt["model"]), attempt["duration_us"].as_u64().unwrap_or(0) / 1000));
+        say(format!(
+            "\nAttempt {}: {}, {}, {status}, {} ms",
+            attempt["number"],
+            word(&attempt["upstream"]),
+            word(&attempt["model"]),
+            attempt["duration_us"].as_u64().unwrap_or(0) / 1000
+        ));
         if let Some(text) = attempt["text"].as_str() {
             indented(text, "  ", &mut say);
         }
         for call in attempt["calls"].as_array().into_iter().flatten() {
             let outcome = word(&call["outcome"]);
-            say(format!("  call {} {} {}", word(&call["tool"]), colours.paint(&outcome, &outcome), call["arguments"].as_str().map_or_else(String::new, line)));
+            say(format!(
+                "  call {} {} {}",
+                word(&call["tool"]),
+                colours.paint(&outcome, &outcome),
+                call["arguments"].as_str().map_or_else(String::new, line)
+            ));
             findings(&call["findings"], colours, &mut say);
         }
         findings(&attempt["findings"], colours, &mut say);
@@ -288,7 +310,14 @@ mod tests {
             "answer": {"status": 200, "text": "Fine.", "calls": []},
         });
         let text = told(&timeline, Colours::Off);
-        for words in ["call t rejected {\"city\":7}", "[wrong_type] block at /city: another type", "should be string", "advice: change it", "The model was told:\n    Tool call rejected: t\n    - no", "What left: HTTP 200\n  Fine."] {
+        for words in [
+            "call t rejected {\"city\":7}",
+            "[wrong_type] block at /city: another type",
+            "should be string",
+            "advice: change it",
+            "The model was told:\n    Tool call rejected: t\n    - no",
+            "What left: HTTP 200\n  Fine.",
+        ] {
             assert!(text.contains(words), "{words}: {text}");
         }
     }

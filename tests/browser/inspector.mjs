@@ -49,7 +49,8 @@ const shot = (name) => page.screenshot({ path: `${SHOTS}/${name}.png` });
 async function clean(what) {
   const found = await page.evaluate(async (source) => {
     if (!window.axe) (0, eval)(source);
-    const { violations } = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] });
+    const { violations, passes } = await window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"] });
+    if (passes.length < 5) throw new Error(`only ${passes.length} rules applied`);
     return violations.map((own) => `${own.id}: ${own.nodes.map((node) => node.target.join(" ")).slice(0, 3).join(", ")}`);
   }, axe).catch((error) => [`axe can't run: ${error.message.split("\n")[0]}`]);
   same(found, [], `axe on ${what}`);
@@ -142,10 +143,10 @@ await scene("exchange", async () => {
   await page.getByText("The model made a mistake, was told so, and answered again.").waitFor();
   const text = await main().innerText();
   for (const words of ["fetch_weather", "unknown_tool", "no tool of this name", "Tool call rejected: fetch_weather", "What left", "passed on"]) holds(text.includes(words), `${words}: ${text}`);
+  await shot("exchange");
   await page.getByText("Body", { exact: true }).first().click();
   await page.getByText("Weather?").waitFor();
   await clean("exchange");
-  await shot("exchange");
 });
 
 await scene("why_it_was_changed", async () => {
@@ -260,7 +261,8 @@ await scene("hostile_text_is_never_markup", async () => {
     await go(`#/exchange/${id}`);
     await page.locator("h1", { hasText: id }).waitFor();
     await page.locator(".timeline").waitFor();
-    for (const fold of await page.locator("details:not([open]) > summary").all()) await fold.click();
+    await page.evaluate(() => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
+    await page.waitForTimeout(30);
     await page.keyboard.press("j");
   }
   for (const hash of ["#/sessions", ...payloads.map((own) => `#/session/${encodeURIComponent(own.replace(/[^\x20-\x7e]/g, ""))}`), "#/tools", "#/models", `#/policy/${encodeURIComponent(payloads[1])}`, `#/exchange/${encodeURIComponent(payloads[0])}`]) {

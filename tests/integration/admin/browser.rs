@@ -32,7 +32,8 @@ const SCENES: [&str; 13] = [
 ];
 
 fn chromium() -> &'static str {
-    let found = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].into_iter().find(|path| Path::new(path).exists());
+    let found =
+        ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"].into_iter().find(|path| Path::new(path).exists());
     found.expect("chromium is missing: apt install chromium; or set TOOLMARK_SKIP_CLIENTS=1 to leave the browser out")
 }
 
@@ -45,7 +46,8 @@ fn play(script: &str, environment: &[(&str, &str)]) -> Value {
     let mut command = tokio::process::Command::new("node");
     command.arg(&copy).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", directory.path());
     command.env("CHROMIUM", chromium()).envs(environment.iter().copied()).current_dir(directory.path()).kill_on_drop(true);
-    let output = harness::run(async { tokio::time::timeout(TIME_MAX, command.output()).await }).expect("the browser takes too long").unwrap();
+    let output =
+        harness::run(async { tokio::time::timeout(TIME_MAX, command.output()).await }).expect("the browser takes too long").unwrap();
     let (out, error) = (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{}: {out}\n{error}", output.status))
 }
@@ -61,7 +63,13 @@ fn the_inspector_in_a_browser() {
     let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inspector");
     let environment = [("ADMIN_URL", &*admin), ("BASE_URL", &base), ("TOKEN", "s3cret"), ("SHOTS", shots.to_str().unwrap())];
     let results = play("inspector.mjs", &environment);
-    let faults: Vec<String> = results.as_object().unwrap().iter().filter(|(_, fault)| !fault.is_null()).map(|(scene, fault)| format!("{scene}: {fault}")).collect();
+    let faults: Vec<String> = results
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(_, fault)| !fault.is_null())
+        .map(|(scene, fault)| format!("{scene}: {fault}"))
+        .collect();
     assert!(faults.is_empty(), "{faults:#?}; pictures are in {}", shots.display());
     for scene in SCENES {
         assert!(results.as_object().unwrap().contains_key(scene), "{scene} wasn't played");
@@ -89,8 +97,12 @@ fn the_committed_page_is_that_of_its_source() {
     run(&["node_modules/typescript/bin/tsc", "--noEmit"]);
     run(&["node_modules/vite/bin/vite.js", "build"]);
     for file in ["index.html", "app.js", "app.css"] {
-        let (built, committed) = (fs::read(directory.path().join("dist").join(file)).unwrap(), fs::read(source.join("dist").join(file)).unwrap());
-        assert!(built == committed, "{file} isn't what its source gives: npm ci && npm run build in src/admin/web, and commit src/admin/web/dist");
+        let (built, committed) =
+            (fs::read(directory.path().join("dist").join(file)).unwrap(), fs::read(source.join("dist").join(file)).unwrap());
+        assert!(
+            built == committed,
+            "{file} isn't what its source gives: npm ci && npm run build in src/admin/web, and commit src/admin/web/dist"
+        );
     }
 }
 
