@@ -31,6 +31,7 @@ mod limits;
 mod loops;
 mod marks;
 mod mcp;
+mod messages;
 mod messages_folded;
 mod messages_traffic;
 mod model;
