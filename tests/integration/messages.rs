@@ -272,7 +272,7 @@ fn a_stream_that_is_cut_ends_with_an_error() {
         let answer = ask(&fixture, &body);
         if answer.status == 502 {
             // Cut with the head of the answer: nothing of a stream was sent.
-            assert_eq!((kept, &answer.json()["error"]["type"]), (1, &"api_error".into()));
+            assert_eq!(answer.json()["error"]["type"], "api_error", "{kept}");
             continue;
         }
         let whole = answer.body.strip_suffix("<broken off>");
