@@ -38,6 +38,11 @@ use crate::{
 /// documentation, "Define tools".
 const UNFORCED_MODELS: [&str; 4] = ["claude-fable-5", "claude-opus-5-5", "claude-sonnet-5-5", "claude-mythos"];
 
+/// Code and message by which clients know to send the whole conversation instead. Source: anthropic (PyPI), `lib/threads`;
+/// docs/wire-facts.md#messages.
+const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
+const THREAD_REFUSED: &str = "capability_rejected: beta_header:message-threads-2026-08-12; toolmark verifies whole conversations: send all messages, without `thread`";
+
 /// Members of a request that toolmark uses.
 #[derive(Clone, Debug)]
 pub struct Head<'d> {
@@ -50,6 +55,8 @@ pub struct Head<'d> {
     pub(super) tools: Option<Value<'d>>,
     pub(super) system: Option<Value<'d>>,
     pub(super) messages: Value<'d>,
+    /// The upstream keeps a part of the conversation, or is asked to.
+    threaded: bool,
     /// Definitions of tools inside messages.
     further: Vec<Arc<str>>,
 }
@@ -72,6 +79,7 @@ impl<'d> Head<'d> {
             tools: None,
             system: None,
             messages: root,
+            threaded: false,
             further: Vec::new(),
         };
         let mut messages = None;
@@ -85,6 +93,7 @@ impl<'d> Head<'d> {
                 "tools" if !value.is_null() => head.tools = Some(array(value, "tools")?),
                 "system" if !value.is_null() => head.system = Some(value),
                 "output_config" => head.json_only |= value.get("format").is_some_and(is_json),
+                "thread" => head.threaded = !value.is_null(),
                 "output_format" => head.json_only |= is_json(value),
                 _ => {}
             }
@@ -137,6 +146,9 @@ impl<'d> RequestHead<'d> for Head<'d> {
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
     let root = document.root();
     let (rules, tools) = (basis.rules.clone(), basis.tools.clone());
+    if head.threaded && rules.policy.mode == PolicyMode::Enforce {
+        return Err(Refusal::new(THREAD_UNSUPPORTED, Some("thread"), THREAD_REFUSED));
+    }
     let places = places(head.messages)?;
     let items = history::items(&places, basis.natures, rules.policy.results.large);
     let past = crate::judge::history::verify(
@@ -150,7 +162,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
             large: rules.policy.results.large,
             adjacency: Adjacency::Required,
             remembered: &[],
-            unseen: false,
+            unseen: head.threaded,
             trail: &[],
             told_apart: rules.policy.loops.forbids_repeating(),
         },

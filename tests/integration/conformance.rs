@@ -158,7 +158,9 @@ fn every_code_is_found_in_every_form() {
                 for form in &FORMS {
                     assert!(rows.iter().any(|name| form.says(row(name))), "{code} is built and has no row as {}", form.name);
                 }
-                for (name, form) in rows.iter().flat_map(|name| FORMS.iter().map(move |form| (name, form))).filter(|(name, form)| form.says(row(name))) {
+                for (name, form) in
+                    rows.iter().flat_map(|name| FORMS.iter().map(move |form| (name, form))).filter(|(name, form)| form.says(row(name)))
+                {
                     assert!(finds(row(name), form, code), "{name} doesn't find {code} as {}", form.name);
                 }
             }

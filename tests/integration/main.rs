@@ -35,6 +35,7 @@ mod loops;
 mod marks;
 mod mcp;
 mod messages_clients;
+mod messages;
 mod messages_folded;
 mod messages_traffic;
 mod model;

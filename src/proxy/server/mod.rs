@@ -247,7 +247,13 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path(), settings)),
-        Route::Chat | Route::Responses | Route::Messages | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
+        Route::Chat
+        | Route::Responses
+        | Route::Messages
+        | Route::CountTokens
+        | Route::Stored(_)
+        | Route::Pass(_)
+        | Route::PassBeside(_) => {}
     }
     let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
         let sent = [http::header::AUTHORIZATION, headers::API_KEY].iter().any(|name| request.headers().contains_key(name));
@@ -280,7 +286,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
     let tape = match found {
-        Route::Stored(_) => None,
+        Route::Stored(_) | Route::CountTokens => None,
         _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
@@ -288,6 +294,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
         Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
+        Route::CountTokens => Movable::new(exchange::count::<Messages>(worker, incoming)).await,
         Route::Messages => Movable::new(exchange::serve::<Messages>(worker, incoming)).await,
         _ => Movable::new(exchange::serve::<Chat>(worker, incoming)).await,
     };

@@ -15,6 +15,8 @@ pub enum Route {
     Messages,
     /// Stored responses and conversations of upstreams.
     Stored(Stored),
+    /// `POST /v1/messages/count_tokens`
+    CountTokens,
     /// `GET /healthz`
     Health,
     /// `HEAD /api/hello`, by which Claude Code looks whether anybody is there.
@@ -103,7 +105,7 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     if let Some(rest) = of_messages(&path).filter(|_| *method == Method::POST) {
         match rest {
             "/messages" => return Route::Messages,
-            "/messages/count_tokens" => return Route::Pass(rest.to_owned()),
+            "/messages/count_tokens" => return Route::CountTokens,
             _ => {}
         }
     }
@@ -201,7 +203,7 @@ mod tests {
             (Method::POST, "/v1/v1/messages/", Route::Messages),
             (Method::POST, "/anthropic/v1/messages", Route::Messages),
             (Method::POST, "/anthropic/messages", Route::Messages),
-            (Method::POST, "/v1/messages/count_tokens", pass("/messages/count_tokens")),
+            (Method::POST, "/v1/messages/count_tokens", Route::CountTokens),
             (Method::POST, "/v1/messages/batches", Route::NotEnforced),
             (Method::GET, "/v1/messages/batches/b1/results", Route::NotEnforced),
             (Method::GET, "/v1/messages", Route::NotEnforced),

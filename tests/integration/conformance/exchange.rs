@@ -133,7 +133,8 @@ impl Got {
     /// With arguments as the JSON that they are, where the API has no text of them.
     pub fn parsed(&self) -> Self {
         let Self::Said(text, refusal, calls) = self else { return self.clone() };
-        let parsed = |arguments: &String| serde_json::from_str::<Value>(arguments).map_or_else(|_| arguments.clone(), |own| own.to_string());
+        let parsed =
+            |arguments: &String| serde_json::from_str::<Value>(arguments).map_or_else(|_| arguments.clone(), |own| own.to_string());
         Self::Said(text.clone(), refusal.clone(), calls.iter().map(|(tool, arguments)| (tool.clone(), parsed(arguments))).collect())
     }
 }

@@ -196,7 +196,7 @@ impl Content {
             Self::Input(None) => block["input"] = Value::Null,
             // What a document can't hold as it is, is a string in it.
             Self::Input(Some(text)) => {
-                let value = serde_json::from_str::<Value>(&text).ok().filter(|value| value.to_string() == text);
+                let value = serde_json::from_str::<Value>(&text).ok().filter(|value| format!("{value}") == text);
                 block["input"] = value.unwrap_or_else(|| json!(text));
             }
         }

@@ -162,7 +162,12 @@ fn all_forms_agree_on_exchanges_at_random() {
             let (answer, _) = stage.play_as(&format!("{seed}"), &case, form, Some(*seed));
             Ok((form, form.read(&answer, case.mode()).map_err(|why| format!("{}: {why}: {}", form.name, answer.body))?))
         };
-        let seen = FORMS.iter().filter(|form| form.says(&case)).map(play).collect::<Result<Vec<_>, String>>().map_err(|why| format!("seed {seed}: {why}"))?;
+        let seen = FORMS
+            .iter()
+            .filter(|form| form.says(&case))
+            .map(play)
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(|why| format!("seed {seed}: {why}"))?;
         let told = || seen.iter().map(|(form, seen)| format!("{}: {seen:?}\n", form.name)).collect::<String>();
         agree(&seen).map_err(|why| format!("seed {seed}: {why}\n{}", told()))?;
         Ok(seen[0].1.verdict.clone())
