@@ -4,11 +4,16 @@
 
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod generate;
+mod http;
 pub mod import;
+pub mod init;
 pub mod judge;
 pub mod ledger;
 pub mod mcp;
+#[cfg(feature = "cassette-import")]
+mod recordings;
 pub mod replay;
 pub mod serve;
 pub mod stats;
@@ -42,6 +47,12 @@ pub struct Cli {
 /// The commands of `toolmark`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write toolmark.toml for a model server: one that is named, or found by its key or on its port
+    #[command(after_help = INIT_EXAMPLE)]
+    Init(init::InitArgs),
+    /// Try it end to end: keys, models, functions, streams, ledger, ports; a table says what to do
+    #[command(after_help = DOCTOR_EXAMPLE)]
+    Doctor(doctor::DoctorArgs),
     /// Run the proxy
     #[command(after_help = SERVE_EXAMPLE)]
     Serve(ServeArgs),
@@ -169,6 +180,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Serve(ServeArgs { listen, upstream, policy, record, replay }) => {
             serve::run(Flags { listen, upstream, policy, record, replay, ..flags })
         }
+        Command::Init(init) => init::run(&init, &flags),
+        Command::Doctor(doctor) => doctor::run(&doctor, &flags),
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check(CheckArgs { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
         Command::Judge(judge) => judge::run(&judge, flags),
@@ -225,6 +238,21 @@ EXAMPLE
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python my_agent.py
 
 Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.";
+
+const INIT_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark init                              # looks for keys in the environment, and for llama.cpp, vLLM, Ollama, LM Studio
+  toolmark init --provider cerebras          # CEREBRAS_API_KEY, if it is set, becomes toolmark's own key
+  toolmark init --url http://127.0.0.1:9000/v1
+
+Then: toolmark doctor, toolmark serve";
+
+const DOCTOR_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark doctor
+  toolmark doctor --upstream http://127.0.0.1:8080/v1 --model qwen3
+
+Sends some fourteen small requests to each upstream. Exit 0 if it works, 1 if something is to be mended, 2 for wrong settings.";
 
 const SERVE_EXAMPLE: &str = "\
 EXAMPLE

@@ -182,12 +182,15 @@ pub(super) struct TomlLimits {
     pub client_idle: Duration,
 }
 
+/// `[limits] connections` where it isn't set.
+pub const CONNECTIONS_DEFAULT: u32 = 10_000;
+
 impl Default for TomlLimits {
     fn default() -> Self {
         Self {
             request_bytes: 32 << 20,
             response_bytes: 64 << 20,
-            connections: 10_000,
+            connections: CONNECTIONS_DEFAULT,
             exchanges: None,
             bytes_in_flight: 0,
             held_bytes: 1 << 20,

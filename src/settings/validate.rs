@@ -199,6 +199,9 @@ fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, 
         return Ok(LedgerUrl::Memory);
     }
     if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        if cfg!(not(feature = "postgres")) {
+            return Err(super::NO_POSTGRES.into());
+        }
         return Ok(LedgerUrl::Postgres(Secret::new(text)));
     }
     let Some(path) = text.strip_prefix("sqlite:") else {

@@ -11,6 +11,10 @@ pub mod readiness;
 pub mod recent;
 pub mod stats;
 pub mod summary;
+#[cfg(feature = "otlp")]
+pub mod traces;
+#[cfg(not(feature = "otlp"))]
+#[path = "no_traces.rs"]
 pub mod traces;
 
 use std::{fmt, sync::Arc};

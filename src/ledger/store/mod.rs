@@ -6,6 +6,7 @@
 pub mod memory;
 pub mod open;
 pub mod page;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod sqlite;
 

@@ -50,6 +50,7 @@ use crate::{
         upstream::timeout::within,
         worker::Worker,
     },
+    settings::CONNECTIONS_DEFAULT,
     sys::{
         clock::Began,
         limits::{self, REQUEST_SHARE},
@@ -62,6 +63,8 @@ use passthrough::PassthroughTarget;
 use rejections::RejectionRewriter;
 use route::{Route, of_messages, route};
 
+/// Connections from which nobody needs a warning who set no limit.
+const CONNECTIONS_ENOUGH: usize = 1_000;
 /// Interval of a timer that keeps each worker's next timer near.
 const TICK: Duration = Duration::from_secs(1);
 /// Grace period for running exchanges after SIGTERM.
@@ -102,10 +105,16 @@ impl Server {
         let most = limits::descriptors_for(wanted);
         if most < wanted {
             app.load.bound_connections(most);
-            tracing::warn!(
-                connections = most,
-                "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: raise the limit (ulimit -n, LimitNOFILE=)"
-            );
+            let raise = "raise the limit (ulimit -n, LimitNOFILE=)";
+            // Nobody asked for the default: thousands of connections are enough then, a few are not.
+            if app.settings.limits.connections == CONNECTIONS_DEFAULT && most >= CONNECTIONS_ENOUGH {
+                tracing::info!(connections = most, "the system gives descriptors for {most} connections; for more {raise}");
+            } else {
+                tracing::warn!(
+                    connections = most,
+                    "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: {raise}"
+                );
+            }
         }
         let address = listener.local_addr()?;
         Ok(Self { app, listener, address })

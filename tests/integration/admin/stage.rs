@@ -201,7 +201,7 @@ fn script(received: &Received) -> Scripted {
 
 /// Asks and reads the answer whole.
 pub fn send(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = crate::harness::http_client();
     let mut request = client.request(method.parse().unwrap(), url).body(body.to_owned());
     for (name, value) in headers {
         request = request.header(*name, *value);
