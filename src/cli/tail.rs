@@ -13,7 +13,10 @@ use clap::Args;
 use serde_json::Value;
 
 use super::Error;
-use crate::telemetry::summary::{ExchangeFilter, ExchangeSummary};
+use crate::{
+    sys::tls,
+    telemetry::summary::{ExchangeFilter, ExchangeSummary},
+};
 
 /// Time limit for connecting, and for an answer that ends.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -94,7 +97,10 @@ fn line(text: &str) -> String {
 }
 
 fn client(limit: Option<Duration>) -> Result<reqwest::blocking::Client, Error> {
-    let built = reqwest::blocking::Client::builder().no_proxy().connect_timeout(CONNECT).timeout(limit).build();
+    let tls = tls::http_client_config(true).map_err(|error| Error::Failed(error.to_string()))?;
+    // No redirects: the token is for this listener only.
+    let client = reqwest::blocking::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let built = client.connect_timeout(CONNECT).timeout(limit).tls_backend_preconfigured(tls).build();
     built.map_err(|error| Error::Failed(error.to_string()))
 }
 

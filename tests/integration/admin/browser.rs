@@ -112,11 +112,9 @@ fn copy(from: &Path, to: &Path) {
         let path = entry.unwrap().path();
         let target = to.join(path.file_name().unwrap());
         if path.is_dir() {
-            copy(&path, &target)
+            copy(&path, &target);
         } else {
-            {
-                fs::copy(&path, &target).unwrap();
-            }
+            fs::copy(&path, &target).unwrap();
         }
     }
 }
