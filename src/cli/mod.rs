@@ -17,6 +17,7 @@ mod recordings;
 pub mod replay;
 pub mod serve;
 pub mod stats;
+pub mod tail;
 pub mod verify;
 
 use std::{
@@ -75,6 +76,12 @@ pub enum Command {
     /// Show the statistics of the ledger as a table
     #[command(after_help = STATS_EXAMPLE)]
     Stats(stats::StatsArgs),
+    /// Follow the exchanges of a running toolmark, a line each
+    #[command(after_help = TAIL_EXAMPLE)]
+    Tail(tail::TailArgs),
+    /// Show one exchange of a running toolmark: what came, what was wrong, what the model was told, what left
+    #[command(after_help = SHOW_EXAMPLE)]
+    Show(tail::ShowArgs),
     /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
     #[command(after_help = REPLAY_EXAMPLE)]
     Replay(replay::ReplayArgs),
@@ -182,6 +189,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
         Command::Stats(arguments) => stats::run(&arguments, &flags),
+        Command::Tail(arguments) => tail::tail(&arguments),
+        Command::Show(arguments) => tail::show(&arguments),
         Command::Replay(replay) => replay::run(&replay, flags),
         Command::Import(import) => import::import(&import),
         Command::Export(export) => import::export(&export),
@@ -301,6 +310,21 @@ EXAMPLE
   toolmark stats --window 24h --json
 
 Reads the ledger that the settings name, while `toolmark serve` may be writing it.";
+
+const TAIL_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark tail
+  toolmark tail --filter 'verdict=blocked tool=get_weather'
+  toolmark tail --json | jq .id
+
+Asks the admin listener of a running toolmark. Ends with Ctrl-C; where the listener goes away, it connects again.";
+
+const SHOW_EXAMPLE: &str = "\
+EXAMPLE
+  export TOOLMARK_ADMIN_TOKEN=…
+  toolmark show 0199c2a4-5b3e-7c10-8a55-3f1c2d4e5f60
+
+Bodies are shown with TOOLMARK_ADMIN_TOKEN, or where the settings have `[admin] bodies = \"everyone\"`. Exit 0, or 2 if there is no such exchange.";
 
 const REPLAY_EXAMPLE: &str = "\
 EXAMPLE

@@ -38,8 +38,8 @@ pub use probe_hosts::ProbeHosts;
 pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
 pub use types::{
-    AdminSettings, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
-    LogLevel, ScopeKind,
+    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log,
+    LogFormat, LogLevel, ScopeKind,
 };
 pub use upstreams::{ApiSupport, Credential, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};

@@ -279,11 +279,9 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
-    let tape = match &worker.app.cassettes.recorder {
-        Some(recorder) if !matches!(found, Route::Stored(_)) => {
-            recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
-        }
-        Some(_) | None => None,
+    let tape = match found {
+        Route::Stored(_) => None,
+        _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {

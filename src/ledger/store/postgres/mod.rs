@@ -32,7 +32,8 @@ const LOCKS: i32 = 0x544c_4d4b;
 /// Message for a database that this version doesn't know.
 const LATER: &str = "the ledger was written by a later version of toolmark: use that one, or another database";
 /// Migrations that bring an older database up to date: each is applied once, in order. A released migration never changes.
-const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql"), include_str!("schema_4.sql")];
 
 /// Store of records in PostgreSQL.
 pub struct PostgresStore {
