@@ -277,7 +277,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
     let tape = match &worker.app.cassettes.recorder {
-        Some(recorder) if !matches!(found, Route::Stored(_) | Route::CountTokens) => {
+        Some(recorder) if !matches!(found, Route::Stored(_)) => {
             recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
         }
         Some(_) | None => None,
