@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use super::{Error, LoadedConfig, prepare};
 use crate::{
-    mcp::{Mcp, McpError, connection::RmcpConnector, pins::Pins},
+    mcp::{Mcp, McpError, pins::Pins, sdk::RmcpConnector},
     policy::{
         PolicyMode,
         compiled::{CompiledPolicy, is_internal},

@@ -78,7 +78,15 @@ fn context(change: impl FnOnce(&mut Policy), members: &str) -> Arc<Context> {
 }
 
 fn violation(code: Code, message: &str) -> Violation {
-    Violation { code, severity: Severity::Block, tool: None, message: message.to_owned(), advice: String::new(), detail: None }
+    Violation {
+        code,
+        severity: Severity::Block,
+        tool: None,
+        message: message.to_owned(),
+        advice: String::new(),
+        pointer: None,
+        detail: None,
+    }
 }
 
 fn choice(of_turn: Option<Violation>, of_text: Option<Violation>) -> JudgedChoice {

@@ -376,15 +376,7 @@ fn items_that_nobody_was_given_are_left_out() {
         let items = format!("conversations/{}/items?order=asc", id(&conversation));
         let url = format!("{}/conversations/{}", stage.upstreams[0].base_url(), id(&conversation));
         crate::harness::run(async {
-            reqwest::Client::builder()
-                .no_proxy()
-                .build()
-                .unwrap()
-                .put(url)
-                .body(json!({"items": hostile}).to_string())
-                .send()
-                .await
-                .unwrap()
+            crate::harness::http_client().put(url).body(json!({"items": hostile}).to_string()).send().await.unwrap()
         });
         let read = get(&stage, &items);
         if policy == "strict" {

@@ -194,6 +194,7 @@ pub(super) fn too_long(rules: &TextRules) -> Violation {
         tool: None,
         message: format!("a block of more than {} bytes is too long to be judged", rules.held_bytes_max),
         advice: "write it in smaller parts, or as prose".to_owned(),
+        pointer: None,
         detail: None,
     }
 }

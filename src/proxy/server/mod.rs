@@ -50,6 +50,7 @@ use crate::{
         upstream::timeout::within,
         worker::Worker,
     },
+    settings::CONNECTIONS_DEFAULT,
     sys::{
         clock::Began,
         limits::{self, REQUEST_SHARE},
@@ -62,6 +63,8 @@ use passthrough::PassthroughTarget;
 use rejections::RejectionRewriter;
 use route::{Route, of_messages, route};
 
+/// Connections from which nobody needs a warning who set no limit.
+const CONNECTIONS_ENOUGH: usize = 1_000;
 /// Interval of a timer that keeps each worker's next timer near.
 const TICK: Duration = Duration::from_secs(1);
 /// Grace period for running exchanges after SIGTERM.
@@ -102,10 +105,16 @@ impl Server {
         let most = limits::descriptors_for(wanted);
         if most < wanted {
             app.load.bound_connections(most);
-            tracing::warn!(
-                connections = most,
-                "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: raise the limit (ulimit -n, LimitNOFILE=)"
-            );
+            let raise = "raise the limit (ulimit -n, LimitNOFILE=)";
+            // Nobody asked for the default: thousands of connections are enough then, a few are not.
+            if app.settings.limits.connections == CONNECTIONS_DEFAULT && most >= CONNECTIONS_ENOUGH {
+                tracing::info!(connections = most, "the system gives descriptors for {most} connections; for more {raise}");
+            } else {
+                tracing::warn!(
+                    connections = most,
+                    "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: {raise}"
+                );
+            }
         }
         let address = listener.local_addr()?;
         Ok(Self { app, listener, address })
@@ -276,11 +285,9 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let waits = parts.headers.contains_key(http::header::EXPECT);
     let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
-    let tape = match &worker.app.cassettes.recorder {
-        Some(recorder) if !matches!(found, Route::Stored(_)) => {
-            recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
-        }
-        Some(_) | None => None,
+    let tape = match found {
+        Route::Stored(_) => None,
+        _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
