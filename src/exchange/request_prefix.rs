@@ -29,7 +29,7 @@ use crate::{
 };
 
 /// Bytes of the shortest request that is kept: what is shorter is read as fast. Tests, whose requests are short, run with all of them kept.
-const REQUEST_BYTES_MIN: usize = if cfg!(debug_assertions) { 0 } else { 8 << 10 };
+const REQUEST_BYTES_MIN: usize = if cfg!(debug_assertions) { 1 } else { 8 << 10 };
 /// Kept requests that a request is compared with, at most. Mostly all but one differ early.
 const COMPARED_MAX: usize = 64;
 /// Bytes that a request is compared with, at most, in multiples of its own.

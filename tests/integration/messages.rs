@@ -345,7 +345,7 @@ fn keys_go_up_in_the_header_that_they_came_in() {
     let fixture = fixture("default", "", vec![message(json!([text("Hi.")]), "end_turn")]);
     let url = format!("http://{}/v1/messages?beta=true", fixture.proxy.address());
     let send = |headers: &[(&'static str, &'static str)]| {
-        let mut asked = reqwest::Client::builder().no_proxy().build().unwrap().post(&url).body(request(json!({})).to_string());
+        let mut asked = crate::harness::http_client().post(&url).body(request(json!({})).to_string());
         for (name, value) in headers {
             asked = asked.header(*name, *value);
         }
@@ -375,7 +375,7 @@ fn toolmarks_own_keys_are_known_in_either_header_and_the_upstreams_goes_where_it
     let settings = format!("[[upstreams]]\nname = \"u\"\nbase_url = \"{}\"\n{settings}", upstream.base_url());
     let proxy = toolmark::testing::Proxy::start(&settings, &[("MESSAGES_TEST_KEY", "sk-up")], directory.path()).unwrap();
     for (name, value, status) in [("x-api-key", "test", 200), ("authorization", "Bearer test", 200), ("x-api-key", "other", 401)] {
-        let asked = reqwest::Client::builder().no_proxy().build().unwrap().post(format!("{}/messages", proxy.base_url()));
+        let asked = crate::harness::http_client().post(format!("{}/messages", proxy.base_url()));
         let answer = run(async {
             let answer = asked.header(name, value).body(request(json!({})).to_string()).send().await.unwrap();
             (answer.status().as_u16(), answer.json::<Value>().await.unwrap())
@@ -411,14 +411,13 @@ fn models_come_in_the_form_of_the_client() {
     let fixture =
         Fixture::new("default", |_| ScriptedReply::json(200, r#"{"object":"list","data":[{"id":"m","object":"model","created":1}]}"#));
     let get = |version: bool| {
-        let asked = reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{}/models?limit=1000", fixture.proxy.base_url()));
+        let asked = crate::harness::http_client().get(format!("{}/models?limit=1000", fixture.proxy.base_url()));
         let asked = if version { asked.header("anthropic-version", "2023-06-01") } else { asked };
         run(async { asked.send().await.unwrap().json::<Value>().await.unwrap() })
     };
     assert_eq!((&get(true)["data"][0]["type"], &get(true)["has_more"]), (&"model".into(), &false.into()));
     assert_eq!(get(false)["object"], "list");
-    let hello =
-        run(reqwest::Client::builder().no_proxy().build().unwrap().head(format!("http://{}/api/hello", fixture.proxy.address())).send());
+    let hello = run(crate::harness::http_client().head(format!("http://{}/api/hello", fixture.proxy.address())).send());
     assert_eq!(hello.unwrap().status(), 200);
 }
 

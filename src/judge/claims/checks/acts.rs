@@ -19,7 +19,7 @@ use crate::{
         context::ClaimFinding,
         evidence::{
             EvidenceIndex,
-            tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+            tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
         },
         language::{
             fold::{akin, fold, name_words, stands_in},
@@ -543,7 +543,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         }
         _ if !acts => false,
         ActForm::Brief => {
-            let alone = !has_finite(words, said) && said.verb != "confirmed" && !(kind == Kind::Line && abilities.looked());
+            // To run `run_tests` may be all that was asked for, though it only reads.
+            let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(tool);
+            let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
+            let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
+            let alone = !accompanied && said.verb != "confirmed";
             alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
         }
         ActForm::Passive => {
@@ -581,6 +585,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Does the tool's name say that it runs something?
+fn is_run(tool: &str) -> bool {
+    name_words(tool).first().is_some_and(|first| matches!(first.as_str(), "run" | "execute" | "perform" | "start"))
 }
 
 /// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.

@@ -580,7 +580,7 @@ mod tests {
     /// The check that finds something in a text that cites these results, of one tool each with these arguments.
     fn rule(results: &[(&str, &str)], kind: Kind, text: &str) -> Option<&'static str> {
         let source = |(arguments, result): &(&str, &str)| {
-            let mut source = ToolResult::new("get_list".into(), (*arguments).into(), (*result).into());
+            let mut source = ToolResult::new("get_list", arguments, result);
             source.recent = true;
             source
         };
