@@ -584,7 +584,7 @@ pub fn clocks(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         before.iter().rev().take(3).any(|word| scene.lexicon.near.contains(&word.lower) || scene.lexicon.bounds.contains(&word.lower))
     };
     let wrong = |time: &&crate::judge::claims::language::date::Time| {
-        !stands(time.minutes) && !follows(time.minutes) && !near(time.span.start) && time.minutes % 60 != 0
+        !stands(time.minutes) && !follows(time.minutes) && !near(time.span.start) && !time.minutes.is_multiple_of(60)
     };
     let found = scene.plain.dates.times.iter().filter(wrong).take(1);
     found
