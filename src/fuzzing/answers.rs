@@ -12,7 +12,11 @@ use super::{
     input::{FuzzInput, repeated},
 };
 use crate::{
-    chat::adapter::Chat, exchange::adapter::Adapter, openai::Api, responses::adapter::Responses, translate::answer::Origin,
+    chat::adapter::Chat,
+    exchange::adapter::Adapter,
+    openai::Api,
+    responses::adapter::Responses,
+    translate::{Translation, answer::Origin},
     wire::json::Document,
 };
 
@@ -38,7 +42,7 @@ impl<'d> FuzzAnswers<'d> {
 
 fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
     let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, api) else { return };
-    let origin = translated.then(|| Origin::new(&request, "0".repeat(32), 1_700_000_000));
+    let origin = translated.then(|| Origin::new(Translation::RESPONSES_TO_CHAT, &request, "0".repeat(32), 1_700_000_000));
     let long = repeated_event(&input);
     let attempts: Vec<&[u8]> = match &long {
         Some(long) => vec![long],
@@ -86,7 +90,11 @@ pub(super) fn chat_whole(data: &[u8]) {
     whole::<Chat>(&begun, input.parts_from(1), None);
     let asked = request(Api::Responses, "How fast is it?", &json!({"mbit": 90}).to_string());
     let Some(begun) = begin(by, Api::Responses, &asked) else { return };
-    whole::<Responses>(&begun, input.parts_from(1), Some(&Origin::new(&asked, "0".repeat(32), 1_700_000_000)));
+    whole::<Responses>(
+        &begun,
+        input.parts_from(1),
+        Some(&Origin::new(Translation::RESPONSES_TO_CHAT, &asked, "0".repeat(32), 1_700_000_000)),
+    );
 }
 
 /// Buffered responses.

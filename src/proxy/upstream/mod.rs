@@ -25,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, DefaultToolChoice, ResponsesSupport, Settings, UpstreamSettings},
+    settings::{ApiSupport, Credential, DefaultToolChoice, Settings, UpstreamSettings},
     sys::tls,
     upstreams::retry::AttemptFailure,
 };
@@ -141,7 +141,7 @@ impl Endpoint {
     /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
     /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
     pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
-        self.settings.responses == ResponsesSupport::Native && (foreign || !self.takes_callers(caller_key))
+        self.settings.responses == ApiSupport::Native && (foreign || !self.takes_callers(caller_key))
     }
 
     /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
