@@ -282,7 +282,8 @@ fn what_a_refusal_says_is_a_refusal_in_chat() {
     assert_eq!(whole(&refused, Translation::CHAT_TO_MESSAGES).unwrap()["choices"][0]["message"], expected);
     let start = event(&json!({"type": "message_start", "message": message(json!([]), "end_turn")}));
     let delta = json!({"stop_reason": "refusal", "stop_details": refused["stop_details"]});
-    let end = event(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}})) + &event(&json!({"type": "message_stop"}));
+    let end =
+        event(&json!({"type": "message_delta", "delta": delta, "usage": {"output_tokens": 1}})) + &event(&json!({"type": "message_stop"}));
     let stream = streamed((start + &end).as_bytes(), origin(Translation::CHAT_TO_MESSAGES), 16).unwrap();
     assert_eq!(folded_chat(&stream)["choices"][0]["message"], expected);
 }
