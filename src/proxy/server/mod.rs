@@ -72,6 +72,8 @@ pub const GRACE: Duration = Duration::from_secs(30);
 /// Time, and bytes, for which a client whose body is too large may go on sending before it gets the error.
 const PASSED_OVER: Duration = Duration::from_secs(2);
 const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
+/// Bytes of the shortest body that may outlive its exchange: it must not hold more memory than it has bytes, as that of its connection.
+const OWN_BYTES_MIN: usize = 8 << 10;
 /// Maximum bytes allocated for a body before it arrives.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of buffered headers, at which hyper itself refuses the request.
@@ -343,6 +345,7 @@ async fn read_body(
         let frame = match within(idle_max, pin!(body.frame())).await {
             None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
+            Some(None) if joined.capacity() - joined.len() > OWN_BYTES_MIN => return Ok(Bytes::copy_from_slice(&joined)),
             Some(None) => return Ok(joined.freeze()),
             Some(Some(Ok(frame))) => frame,
         };
@@ -354,7 +357,7 @@ async fn read_body(
         }
         // The usual case: it all came at once.
         if joined.is_empty() && data.len() == expected && expected > 0 {
-            return Ok(data);
+            return Ok(if data.len() < OWN_BYTES_MIN { data } else { Bytes::copy_from_slice(&data) });
         }
         large = joined.len() + data.len() > bytes_max;
         if !large {
