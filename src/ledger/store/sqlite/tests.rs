@@ -251,6 +251,9 @@ fn of_version(directory: &Path, version: usize, count: u64) {
     if version < 2 {
         connection.execute_batch("DROP TABLE kept").unwrap();
     }
+    if version < MIGRATIONS.len() {
+        connection.execute_batch("DROP TABLE bodies").unwrap();
+    }
     connection.pragma_update(None, "user_version", version as i64).unwrap();
 }
 
