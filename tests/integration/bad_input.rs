@@ -187,7 +187,6 @@ fn paths_hosts_and_keys() {
         ("POST /v1/responses/x/compact", 501, "endpoint_not_enforced"),
         ("POST /v1/responses/compact", 400, "invalid_request"),
         ("DELETE /v1/chat/completions/x", 501, "endpoint_not_enforced"),
-        ("POST /v1/messages/batches", 501, "endpoint_not_enforced"),
         ("POST /v1/batches", 501, "endpoint_not_enforced"),
         ("GET /v1/realtime", 501, "endpoint_not_enforced"),
         ("OPTIONS /v1/chat/completions", 501, "endpoint_not_enforced"),

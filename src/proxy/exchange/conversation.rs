@@ -184,12 +184,17 @@ impl ConversationUpdates {
         std::mem::take(&mut self.rows)
     }
 
-    /// Stores what is left if the exchange ends without an accepted turn.
-    pub fn end(&mut self, app: &App, context: &Context) {
+    /// Stores the update of an exchange that ends without an accepted turn, if it does. Nothing is attempted after this.
+    pub fn settle(&mut self, app: &App, context: &Context) {
         if let Some(mut memo) = self.unanswered.take() {
             memo.items.append(&mut self.dropped);
             self.keep(app, &context.scope, memo);
         }
+    }
+
+    /// Stores what is left if the exchange ends without an accepted turn.
+    pub fn end(&mut self, app: &App, context: &Context) {
+        self.settle(app, context);
         if !self.rows.is_empty() {
             // What couldn't be kept is known to this process.
             let _kept = app.recorder.shelf().put_behind(self.take_rows(), IntentSlot::default(), app.now_ms());

@@ -69,6 +69,7 @@ impl ExchangeDriver {
     /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
     pub(super) async fn wait_for_durability(&mut self) -> Result<(), Failure> {
         let app = self.worker.app.clone();
+        self.conversation.settle(&app, &self.context);
         let rows = self.conversation.take_rows();
         if !rows.is_empty() {
             replicated::store(&app, rows).await;

@@ -441,7 +441,7 @@ mod tests {
             let text: String = (0..40 + grown).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
             let mut edits: Vec<Edit> = Vec::new();
             for (at, len, with) in marks {
-                if edits.iter().all(|(own, _)| at + len <= own.start || own.end <= at) {
+                if at + len <= 40 && edits.iter().all(|(own, _)| at + len <= own.start || own.end <= at) {
                     edits.push((at..at + len, with.into_bytes()));
                 }
             }

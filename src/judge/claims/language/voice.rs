@@ -54,6 +54,8 @@ pub struct Voice {
     announced: bool,
     /// In such a paragraph.
     draft: bool,
+    /// The draft began with a rule.
+    ruled: bool,
     /// A quotation that an earlier passage of the paragraph opened isn't closed yet.
     quotation: bool,
     /// This passage begins inside such a quotation.
@@ -102,6 +104,11 @@ impl Voice {
                     .any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
             };
             let line = words <= LINE_WORDS_MAX && !self.inside_line;
+            if rule && self.draft {
+                // A draft between two rules ends with the second.
+                self.draft = !std::mem::replace(&mut self.ruled, true);
+            }
+            self.ruled &= self.draft;
             if rule || passage.kind == Kind::Heading && !begins(&letters().openings) {
                 self.letter = Letter::None;
             } else if line && self.begun && text.ends_with([',', '，', ':', '!', '、']) && begins(&letters().openings)
@@ -161,7 +168,7 @@ mod tests {
                 "A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.",
                 &["A draft:", "Change it."],
             ),
-            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "---", "So far."]),
+            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "So far."]),
             ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
             ("\"Good evening! I've found it. May I?\"\n\nThat was the game.", &["\"Good evening!", "That was the game."]),
             (
