@@ -121,9 +121,15 @@ fn ask(admin: &AdminArgs, path: &str, limit: Option<Duration>) -> Result<reqwest
         return Ok(answer);
     }
     let status = answer.status();
-    let error: Value = answer.json().unwrap_or_default();
+    let error = json_of(answer).unwrap_or_default();
     let why = error["error"]["message"].as_str().map_or_else(|| format!("HTTP {status}"), line);
     Err(Error::Failed(why))
+}
+
+/// The JSON of an answer.
+fn json_of(answer: reqwest::blocking::Response) -> Result<Value, Error> {
+    let body = answer.bytes().map_err(|error| Error::Failed(format!("the answer can't be read: {}", error.without_url())))?;
+    serde_json::from_slice(&body).map_err(|error| Error::Failed(format!("the answer can't be read: {error}")))
 }
 
 /// Runs `toolmark tail` until it is ended.
@@ -188,9 +194,7 @@ fn shown(row: &ExchangeSummary, colours: Colours) -> String {
 pub fn show(arguments: &ShowArgs) -> Result<ExitCode, Error> {
     let id: uuid::Uuid =
         arguments.id.parse().map_err(|_| Error::Failed("an exchange's id is a UUID, as in the header `toolmark-exchange`".into()))?;
-    let timeline: Value = ask(&arguments.admin, &format!("/api/exchanges/{id}/timeline"), Some(ANSWER))?
-        .json()
-        .map_err(|error| Error::Failed(format!("the answer can't be read: {}", error.without_url())))?;
+    let timeline = json_of(ask(&arguments.admin, &format!("/api/exchanges/{id}/timeline"), Some(ANSWER))?)?;
     let text = match arguments.admin.json {
         true => serde_json::to_string_pretty(&timeline).unwrap_or_default() + "\n",
         false => told(&timeline, Colours::of_terminal()),

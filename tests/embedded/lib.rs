@@ -31,7 +31,7 @@ fn settings_that_need_what_was_left_out_are_refused() {
         assert!(error.contains(says), "{error}");
     };
     let key = [("TOOLMARK_KEY", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef")];
-    refused("ledger.url = 'postgres://a@b/c'", &key, "this build has no PostgreSQL: build it with the feature `postgres`");
+    refused("[ledger]\nurl = 'postgres://a@b/c'", &key, "this build has no PostgreSQL: build it with the feature `postgres`");
     refused("mcp = [{ name = 'todo', url = 'http://127.0.0.1:9/mcp' }]", &[], "this build has no MCP: build it with the feature `mcp`");
     let traces = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")];
     refused("", &traces, "this build can't send traces: build it with the feature `otlp`");
