@@ -66,7 +66,15 @@ pub(super) struct MessageWriter {
 impl MessageWriter {
     /// Events are written for deltas only.
     pub(super) fn new(origin: &Origin, form: MessageKind) -> Self {
-        Self { id: origin.id.clone(), form, thinks: origin.extras.thinking, blocks: Vec::new(), open: None, refusal: String::new(), bytes: 0 }
+        Self {
+            id: origin.id.clone(),
+            form,
+            thinks: origin.extras.thinking,
+            blocks: Vec::new(),
+            open: None,
+            refusal: String::new(),
+            bytes: 0,
+        }
     }
 
     /// Writes an event. `members`: JSON, without braces.
@@ -136,7 +144,8 @@ impl MessageWriter {
             self.call(call, each);
         }
         let usage = end.usage.as_ref().map_or_else(|| TokenUsage::default().to_messages(), TokenUsage::to_messages);
-        let delta = format!(r#""delta":{{"stop_reason":"{}","stop_sequence":null{}}},"usage":{usage}"#, self.stop_reason(end), self.details());
+        let delta =
+            format!(r#""delta":{{"stop_reason":"{}","stop_sequence":null{}}},"usage":{usage}"#, self.stop_reason(end), self.details());
         self.emit("message_delta", &delta, each);
         self.emit("message_stop", "", each);
         Ok(())

@@ -428,7 +428,8 @@ fn custom_tools_become_tools_with_one_text() {
     let asked = json!({"model": "m", "max_tokens": 9, "tools": [{"type": "custom", "custom": {"name": "sh", "format": {"type": "text"}}}],
         "tool_choice": {"type": "custom", "custom": {"name": "sh"}},
         "messages": [said("user", json!("q")), {"role": "assistant", "tool_calls": [call]}, said("user", json!("and?")), tool("1", "r")]});
-    let schema = json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false});
+    let schema =
+        json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false});
     let result = json!({"type": "tool_result", "tool_use_id": "1", "content": "r"});
     let expected = json!({"model": "m", "max_tokens": 9, "tools": [{"name": "sh", "input_schema": schema}], "tool_choice": {"type": "tool", "name": "sh"},
         "messages": [said("user", json!([{"type": "text", "text": "q"}])),

@@ -14,8 +14,8 @@ use bytes::Bytes;
 use super::{
     NOTE, Untranslatable,
     form::{
-        AssistantHistory, CalledInput, ContentPart, HistoryTurn, Json, OfferedChoice, OfferedTool, RequestPart, ToolEnding,
-        ToolInputForm, TurnContent, text_of,
+        AssistantHistory, CalledInput, ContentPart, HistoryTurn, Json, OfferedChoice, OfferedTool, RequestPart, ToolEnding, ToolInputForm,
+        TurnContent, text_of,
     },
     kind_is,
     names::messages_id,
@@ -129,7 +129,9 @@ fn all(items: impl Iterator<Item = Result<String, Untranslatable>>) -> Result<St
 
 fn tool(tool: &OfferedTool<'_>, param: &str) -> Result<String, Untranslatable> {
     let (schema, strict) = match &tool.takes {
-        ToolInputForm::Arguments { schema, strict } => (schema.as_deref().unwrap_or(r#"{"type":"object","properties":{}}"#).into(), *strict),
+        ToolInputForm::Arguments { schema, strict } => {
+            (schema.as_deref().unwrap_or(r#"{"type":"object","properties":{}}"#).into(), *strict)
+        }
         ToolInputForm::Custom(format) if format.as_deref().is_none_or(is_plain_text) => (custom_schema(), false),
         ToolInputForm::Custom(_) => return Err(Untranslatable::unsaid(format!("{param}.format"), "grammar")),
     };
@@ -149,7 +151,8 @@ fn tool(tool: &OfferedTool<'_>, param: &str) -> Result<String, Untranslatable> {
 /// Schema of a custom tool.
 fn custom_schema() -> Cow<'static, str> {
     let input = CUSTOM_INPUT;
-    format!(r#"{{"type":"object","properties":{{"{input}":{{"type":"string"}}}},"required":["{input}"],"additionalProperties":false}}"#).into()
+    format!(r#"{{"type":"object","properties":{{"{input}":{{"type":"string"}}}},"required":["{input}"],"additionalProperties":false}}"#)
+        .into()
 }
 
 /// True if the format of a custom tool allows any text.
