@@ -19,7 +19,7 @@ use crate::ledger::{
 /// Records that are read at a time for a page of exchanges.
 const SCAN_STEP: i64 = 500;
 /// Records that the server searches at a time for a text.
-const SEARCH_STEP: i64 = 20_000;
+const SEARCH_STEP: i64 = 5_000;
 /// Reads records backwards from a place, numbered from 1: those that hold the text (`$6`, if any), those in JSON, and the last one, whose
 /// body is null if it doesn't hold the text.
 pub const SCAN: &str = "WITH part AS MATERIALIZED (SELECT ended_ms, writer::bigint AS writer, sequence, \
