@@ -193,7 +193,10 @@ async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>) -> Result
     match found {
         AdminRoute::Page => Ok(dashboard::page()),
         AdminRoute::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
-        AdminRoute::Ready => health::ready(state, allowed).await,
+        AdminRoute::Ready => {
+            let detail = if allowed { health::ReadinessDetail::Parts } else { health::ReadinessDetail::Ready };
+            health::ready(state, detail).await
+        }
         AdminRoute::Metrics => Ok(health::metrics(&state.app, request.headers())),
         AdminRoute::Executions => api::executions(&state.app, &query).await,
         AdminRoute::Execution(id) => api::execution(&state.app, id, &query).await,

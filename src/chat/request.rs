@@ -198,7 +198,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &P
     Ok(Prepared {
         body: edits.apply(document.bytes()),
         // A tool that was left out can't be asked for.
-        tool_choice: match read_tool_choice(root, tools.any) {
+        tool_choice: match read_tool_choice(root, tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
         },
@@ -279,12 +279,12 @@ fn named_tool<'d>(root: Value<'d>, choice: &str) -> Option<Cow<'d, str>> {
     body.get("name").and_then(Value::text)
 }
 
-fn read_tool_choice(root: Value<'_>, any: bool) -> ToolChoice {
+fn read_tool_choice(root: Value<'_>, tools: &ToolSet) -> ToolChoice {
     let Some(choice) = root.get_some("tool_choice").or_else(|| root.get_some("function_call")) else { return ToolChoice::Auto };
     if let Some(word) = choice.text() {
         return match &*word {
             "none" => ToolChoice::None,
-            "required" | "any" if any => ToolChoice::Required,
+            "required" | "any" if tools.any => ToolChoice::Required,
             _ => ToolChoice::Auto,
         };
     }

@@ -15,6 +15,7 @@ use crate::{
     marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
+    proxy::upstream::CallerCredential,
     proxy::{
         cassettes::Cassettes,
         conversations::{cache::Memory, hidden_turns::HiddenTurnStore, journal::CallJournal, originals::Originals, owners::Owners},
@@ -175,9 +176,14 @@ impl App {
         unix_ms()
     }
 
-    /// Moment of the next mark, at this Unix time in milliseconds. `hides`: toolmark ran calls in its turn, or before it.
-    pub fn moment(&self, now_ms: u64, hides: bool) -> MarkTime {
-        self.counter.next(now_ms, hides)
+    /// Use of the credentials that callers send: where toolmark has clients of its own, they are meant for it.
+    pub fn caller_credential(&self) -> CallerCredential {
+        if self.settings.clients.is_empty() { CallerCredential::Passed } else { CallerCredential::Withheld }
+    }
+
+    /// Moment of the next mark, at this Unix time in milliseconds.
+    pub fn moment(&self, now_ms: u64) -> MarkTime {
+        self.counter.next(now_ms)
     }
 
     /// Resets the counts of loop control: for this tool or all, in this session or all.

@@ -100,15 +100,15 @@ impl RoundForm for Responses {
             SaidItem::Raw(json) => Some(json.clone()),
             SaidItem::Call(at, json) => {
                 let (call, mark) = calls.get(*at)?;
-                let custom = said.calls.get(*at).is_some_and(|(call, _)| call.kind == CallKind::Custom);
-                call_again(call, mark, json, custom)
+                let kind = said.calls.get(*at).map(|(call, _)| call.kind).unwrap_or_default();
+                call_again(call, mark, json, kind)
             }
         };
-        repair::readable(said.items.iter().filter_map(item).collect(), context.hidden.store)
+        repair::readable(said.items.iter().filter_map(item).collect(), &context.hidden)
     }
 
     fn result(mark: &str, text: &str) -> String {
-        output_item(false, mark, text)
+        output_item(CallKind::Function, mark, text)
     }
 
     fn append(request: &Document, added: &[String]) -> Option<Bytes> {
@@ -210,12 +210,12 @@ fn is_models(item: &InputItem<'_>) -> bool {
 }
 
 /// The item of a call in the form in which an application would send it back; `None` if it can't be written.
-fn call_again(call: &ValidCall, mark: &str, json: &str, custom: bool) -> Option<String> {
+fn call_again(call: &ValidCall, mark: &str, json: &str, kind: CallKind) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
     let (root, mut edits) = (document.root(), Splices::default());
     edits.set_member(root, "call_id", &quote(mark));
     rename(&mut edits, root, call, &[]);
-    let member = if custom { "input" } else { "arguments" };
+    let member = if kind == CallKind::Custom { "input" } else { "arguments" };
     edits.set_member(root, member, &quote(call.arguments()));
     echoed_status(&mut edits, root, "completed");
     String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()

@@ -295,20 +295,19 @@ impl ChatStream {
             // Each is written with all that the event says besides.
             count if count as u64 > CHOICES_MAX => Err(Fault::Unknown("too many choices in one event")),
             _ => {
-                let raws: Vec<(String, bool)> =
-                    choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
-                raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
+                let raws: Vec<String> = choices.iter().map(|choice| choice.raw_str().to_owned()).collect();
+                (0..raws.len()).try_for_each(|at| self.split(&event, &document, &raws, at, out))
             }
         }
     }
 
-    /// Handles one choice of an event with several, as an event of its own; the last one keeps the usage.
-    fn split(&mut self, event: &SseEvent, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
+    /// Handles one of the choices of an event, as an event of its own; the last one keeps the usage.
+    fn split(&mut self, event: &SseEvent, document: &Document, choices: &[String], at: usize, out: &mut BytesMut) -> Result<(), Fault> {
         let mut edits = Splices::default();
-        if let Some(choices) = document.root().get("choices") {
-            edits.replace(choices.span(), format!("[{choice}]"));
+        if let (Some(own), Some(choice)) = (document.root().get("choices"), choices.get(at)) {
+            edits.replace(own.span(), format!("[{choice}]"));
         }
-        if let Some(usage) = document.root().get_some("usage").filter(|_| !last) {
+        if let Some(usage) = document.root().get_some("usage").filter(|_| at + 1 < choices.len()) {
             edits.replace(usage.span(), "null");
         }
         let data = edits.apply(document.bytes());

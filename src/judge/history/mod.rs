@@ -175,7 +175,7 @@ pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> 
         walk.step(at, item);
     }
     walk.close_turn();
-    let trail = walk.tracer.finish(rules.trail, rules.told_apart);
+    let trail = walk.tracer.finish(rules);
     VerifiedHistory { trail, ..walk.history }
 }
 
@@ -224,7 +224,9 @@ impl<'h> HistoryVerifier<'h, '_> {
                 if strict {
                     self.close_turn();
                 }
-                self.tracer.model(strict);
+                if strict {
+                    self.tracer.begin_turn();
+                }
                 for (number, call) in calls.iter().enumerate() {
                     let moment = self.verify_call(call);
                     let spot = self.tracer.call(call, moment);
@@ -342,7 +344,11 @@ impl<'h> HistoryVerifier<'h, '_> {
                 moment: Some(call.moment),
             });
         }
-        self.unpaired(result, self.answered.contains(&id));
+        if self.answered.contains(&id) {
+            self.repeated(result);
+        } else {
+            self.unpaired(result);
+        }
         None
     }
 
@@ -368,12 +374,13 @@ impl<'h> HistoryVerifier<'h, '_> {
         self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });
     }
 
-    fn unpaired(&mut self, result: &PastResult<'_>, repeated: bool) {
+    fn repeated(&mut self, result: &PastResult<'_>) {
+        let message = || format!("a second result answers the call `{}`", result.id.as_deref().unwrap_or_default());
+        self.report(Code::DuplicateResult, None, message, "send one result for each call");
+    }
+
+    fn unpaired(&mut self, result: &PastResult<'_>) {
         let id = result.id.as_deref().unwrap_or_default().to_owned();
-        if repeated {
-            let message = || format!("a second result answers the call `{id}`");
-            return self.report(Code::DuplicateResult, None, message, "send one result for each call");
-        }
         if self.rules.unseen {
             let message = || format!("the result for `{id}` answers a call that toolmark didn't see");
             let advice = "send the whole conversation, or the requests of one conversation through one toolmark";

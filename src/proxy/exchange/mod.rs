@@ -48,6 +48,7 @@ use crate::{
     marks::Scope,
     openai::error::{Reported, masked},
     proxy::conversations::journal::Identity,
+    proxy::upstream::BodyPassage,
     proxy::{
         app::{App, Caller},
         helper_threads,
@@ -308,7 +309,7 @@ fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, 
 /// Judges a buffered answer: the response, or `None` if the model is to be asked again.
 async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answer) -> Result<Option<Response<Body>>, Failure> {
     driver.clock.resume_wait();
-    let (status, headers) = (response.status(), driver.endpoint().downstream_headers(response.headers(), true));
+    let (status, headers) = (response.status(), driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange));
     let name = driver.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {
         return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
@@ -430,7 +431,7 @@ async fn handle_reported_error<A: Adapter>(
 fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
-    let mut headers = driver.endpoint().downstream_headers(response.headers(), true);
+    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
     driver.set_headers(&mut headers, VerdictState::Pending);
     let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
     let mut response = Response::new(body);

@@ -14,6 +14,7 @@ use crate::{
     marks::Scope,
     policy::PolicyMode,
     proxy::conversations::journal::Identity,
+    proxy::conversations::owners::UnownedObjects,
     proxy::{
         app::App,
         conversations::{cache::Memory, owners},
@@ -140,8 +141,8 @@ pub(in crate::proxy) async fn check_named(
     head: &Head<'_>,
     recalled: &Recalled,
 ) -> Result<(), Failure> {
-    let (policy, caller_key) = (&standard.rules.policy, app.settings.clients.is_empty());
-    if !endpoint.opens_everybodys(caller_key, false) {
+    let policy = &standard.rules.policy;
+    if !endpoint.opens_everybodys(app.caller_credential()) {
         return Ok(());
     }
     let observes = policy.mode == PolicyMode::Observe;
@@ -150,7 +151,7 @@ pub(in crate::proxy) async fn check_named(
     }
     let replaced: HashSet<&str> = recalled.items.iter().map(|(id, _)| &**id).collect();
     let named = head.named(|id| !observes && replaced.contains(id));
-    owners::check(app, scope, &endpoint.settings.name, &named, observes).await
+    owners::check(app, scope, &endpoint.settings.name, &named, UnownedObjects::under(policy.mode)).await
 }
 
 pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {

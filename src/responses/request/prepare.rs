@@ -18,6 +18,7 @@ use crate::{
         error::Refusal,
         evidence::material::Material,
     },
+    judge::call::CallKind,
     judge::history::{
         self, Adjacency, Execution, HistoryItem, StoredCall, VerifiedHistory,
         stamp::{self, Stamp},
@@ -311,12 +312,13 @@ fn owed(head: &Head<'_>, recalled: &Recalled, ids: &CallIdMap<'_>) -> Vec<String
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
     let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
-    owed.map(|Owed { call_id, custom, output }| output_item(*custom, call_id, output)).collect()
+    let kind = |custom: bool| if custom { CallKind::Custom } else { CallKind::Function };
+    owed.map(|Owed { call_id, custom, output }| output_item(kind(*custom), call_id, output)).collect()
 }
 
 /// An input item with the output of a call: JSON.
-pub(in crate::responses) fn output_item(custom: bool, call_id: &str, output: &str) -> String {
-    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+pub(in crate::responses) fn output_item(kind: CallKind, call_id: &str, output: &str) -> String {
+    let kind = if kind == CallKind::Custom { "custom_tool_call_output" } else { "function_call_output" };
     format!(r#"{{"type":"{kind}","call_id":{},"output":{}}}"#, quote(call_id), quote(output))
 }
 

@@ -30,6 +30,7 @@ use crate::{
         },
         turn::Said,
     },
+    judge::call::turn::FinishReason,
     judge::{call::Call, text::TextGate},
     wire::{
         json::{Document, Value, string::quote_into},
@@ -395,7 +396,9 @@ impl ChoiceStream {
         }
         let calls: Vec<Call> = self.assembler.slots().iter().map(PartialCall::call).collect();
         let has_text = self.fed[0] > 0;
-        let answer = AnswerNature::new(has_text, self.has_audio, self.fed[1] > 0, self.finish_reason.as_deref());
+        let ending = self.finish_reason.as_deref().map_or(FinishReason::Complete, FinishReason::of_finish);
+        let answer = AnswerNature { has_text, has_audio: self.has_audio, ending, ..AnswerNature::default() };
+        let answer = if self.fed[1] > 0 { answer.refused() } else { answer };
         context.judge_choice(&calls, &self.gates.each_ref(), answer, inputs)
     }
 
