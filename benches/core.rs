@@ -9,12 +9,13 @@ use bytes::{Bytes, BytesMut};
 use divan::{Bencher, counter::BytesCount};
 use toolmark::{
     chat::{
-        request::{self, DEPTH_NOTED, Head},
+        adapter::Chat,
+        request::{self, Head},
         stream::ChatStream,
     },
     exchange::active_policy::Standard,
     exchange::{
-        adapter::AnswerStream as _,
+        adapter::{AnswerStream as _, WholeConversation as _},
         context::{Basis, Begun, Context, Upstream},
         tool_set::ToolSet,
     },
@@ -54,7 +55,7 @@ impl Bench {
     fn begin(&self, body: Bytes) -> Begun {
         let recent = self.standard.tools.recent();
         let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
-        let document = Document::parse_noting(body, DEPTH_NOTED, &known).expect("JSON");
+        let document = Document::parse_noting(body, Chat::DEPTH_NOTED, &known).expect("JSON");
         let head = Head::read(&document).expect("a request");
         let tools = self.tools(&head);
         let basis = Basis {

@@ -14,6 +14,7 @@ pub mod judge;
 pub mod ledger;
 pub mod marks;
 pub mod mcp;
+pub mod messages;
 pub mod openai;
 pub mod policy;
 pub mod proxy;

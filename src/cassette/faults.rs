@@ -134,12 +134,14 @@ pub fn made(kind: FaultKind, api: Api, request: &Document) -> Option<SyntheticFa
 static CHAT_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(r#"("type"\s*:\s*"(?:function|custom)"\s*,\s*)?"id"\s*:\s*"[^"]*"(\s*,\s*"(?:type|function|custom|index)"\s*:)?"#).ok()
 });
+static TOOL_USE_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#"("type"\s*:\s*"tool_use"\s*,\s*)"id"\s*:\s*"[^"]*""#).ok());
 static CALL_IDS: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r#""call_id"\s*:\s*"[^"]*""#).ok());
 
 /// Replaces the ids of all calls by `call_0`. `answer`: JSON, or the events of a stream.
 pub fn with_wrong_ids(answer: &str, api: Api) -> String {
     let changed = match api {
         Api::Responses => CALL_IDS.as_ref().map(|ids| ids.replace_all(answer, r#""call_id":"call_0""#).into_owned()),
+        Api::Messages => TOOL_USE_IDS.as_ref().map(|ids| ids.replace_all(answer, r#"${1}"id":"call_0""#).into_owned()),
         Api::Chat => CHAT_IDS.as_ref().map(|ids| {
             let replace = |hit: &regex::Captures<'_>| match (hit.get(1), hit.get(2)) {
                 // The answer's own id.

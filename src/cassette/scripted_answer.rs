@@ -1,4 +1,4 @@
-//! A scripted answer, encoded for either API, whole or streamed: for fault injection and for scripted upstreams. Pure.
+//! A scripted answer, encoded for each API, whole or streamed: for fault injection and for scripted upstreams. Pure.
 
 use std::fmt::Write as _;
 
@@ -29,6 +29,7 @@ impl ScriptedAnswer {
     pub fn whole(&self, api: Api, model: &str, name: &str) -> EncodedAnswer {
         match api {
             Api::Chat => whole(&self.chat(model, name)),
+            Api::Messages => whole(&self.message(model, name)),
             Api::Responses => whole(&self.response(model, name)),
         }
     }
@@ -37,6 +38,7 @@ impl ScriptedAnswer {
     pub fn stream(&self, api: Api, model: &str, name: &str) -> EncodedAnswer {
         match api {
             Api::Chat => events(self.chat_chunks(model, name), Some("data: [DONE]\n\n")),
+            Api::Messages => events(self.message_events(model, name), None),
             Api::Responses => events(self.response_events(model, name), None),
         }
     }
@@ -74,6 +76,46 @@ impl ScriptedAnswer {
         }
         chunks.push(chunk(json!({}), self.finish().into()));
         chunks
+    }
+
+    /// The content blocks, text first. Arguments that are no JSON are a string, as no object has them.
+    fn blocks(&self) -> Vec<Value> {
+        let text = self.text.iter().map(|text| json!({ "type": "text", "text": text }));
+        let call = |(id, tool, arguments): &(String, String, String)| {
+            let input = serde_json::from_str(arguments).unwrap_or_else(|_| Value::String(arguments.clone()));
+            json!({ "type": "tool_use", "id": id, "name": tool, "input": input })
+        };
+        text.chain(self.calls.iter().map(call)).collect()
+    }
+
+    fn message(&self, model: &str, name: &str) -> Value {
+        let stop = if self.calls.is_empty() { "end_turn" } else { "tool_use" };
+        json!({ "id": format!("msg_{name}"), "type": "message", "role": "assistant", "model": model, "content": self.blocks(),
+                "stop_reason": stop, "stop_sequence": null, "usage": { "input_tokens": 1, "output_tokens": 1 } })
+    }
+
+    fn message_events(&self, model: &str, name: &str) -> Vec<Value> {
+        let mut begun = self.message(model, name);
+        let stop = std::mem::replace(&mut begun["stop_reason"], Value::Null);
+        begun["content"] = json!([]);
+        let mut events = vec![json!({ "type": "message_start", "message": begun })];
+        let texts = self.text.iter().map(|text| (json!({ "type": "text", "text": "" }), "text_delta", "text", text));
+        let calls = self.calls.iter().map(|(id, tool, arguments)| {
+            (json!({ "type": "tool_use", "id": id, "name": tool, "input": {} }), "input_json_delta", "partial_json", arguments)
+        });
+        for (index, (block, kind, member, said)) in texts.chain(calls).enumerate() {
+            events.push(json!({ "type": "content_block_start", "index": index, "content_block": block }));
+            for word in said.split_inclusive(' ') {
+                let mut delta = json!({ "type": kind });
+                delta[member] = word.into();
+                events.push(json!({ "type": "content_block_delta", "index": index, "delta": delta }));
+            }
+            events.push(json!({ "type": "content_block_stop", "index": index }));
+        }
+        let delta = json!({ "stop_reason": stop, "stop_sequence": null });
+        events.push(json!({ "type": "message_delta", "delta": delta, "usage": { "output_tokens": 1 } }));
+        events.push(json!({ "type": "message_stop" }));
+        events
     }
 
     /// The output items, text first.

@@ -2,16 +2,21 @@
 
 use bytes::Bytes;
 
-use super::{repair, stream::ChatStream};
+use super::{
+    repair,
+    request::{self, Head},
+    stream::ChatStream,
+};
 use crate::{
     chat::completion::ChatCompletion,
     exchange::context::WordsMember,
     exchange::{
-        adapter::{Adapter, Made},
-        context::Context,
+        adapter::{Adapter, Made, WholeConversation},
+        context::{Basis, Begun, Context},
+        error::Refusal,
         turn::EchoedTurn,
     },
-    wire::json::{JsonError, string::quote},
+    wire::json::{Document, JsonError, string::quote},
 };
 
 /// `POST /v1/chat/completions`
@@ -35,5 +40,15 @@ impl Adapter for Chat {
         let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
         let head = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion","created":{created},"model":{model}"#);
         format!(r#"{head},"choices":[{choice}],"toolmark":{}}}"#, made.verdict).into()
+    }
+}
+
+impl WholeConversation for Chat {
+    /// `messages[].tool_calls[].function.arguments`
+    const DEPTH_NOTED: usize = 6;
+    type Head<'d> = Head<'d>;
+
+    fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
+        request::begin(document, head, basis)
     }
 }

@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// Finds the calls with these ids, and their results.
-pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
-    let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
+pub fn exhibits<'i>(request: &Document, ids: &[&'i str]) -> HashMap<&'i str, Exhibit> {
+    let mut found: HashMap<&str, Exhibit> = ids.iter().map(|id| (*id, Exhibit::default())).collect();
     for message in request.root().get("messages").into_iter().flat_map(Value::items) {
         if let Some(found) = message.get("tool_call_id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) {
             found.result = message.get("content").map(|content| text_of(content).unwrap_or_default().into_owned());

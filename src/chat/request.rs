@@ -6,11 +6,13 @@
 use std::borrow::Cow;
 
 use super::{
+    exhibit::exhibits,
     material::words_of,
     messages::{MessageSpans, read_messages},
 };
 use crate::{
     exchange::{
+        adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
         error::{Refusal, array, unique},
@@ -31,9 +33,6 @@ use crate::{
     violation::{Code, Violation},
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
-
-/// Depth to which a request is indexed: `messages[].tool_calls[].function.arguments`.
-pub const DEPTH_NOTED: usize = 6;
 
 /// Inputs of the preparation besides the request.
 #[derive(Clone, Copy, Debug)]
@@ -131,6 +130,28 @@ impl<'d> Head<'d> {
     }
 }
 
+impl<'d> RequestHead<'d> for Head<'d> {
+    fn read(document: &'d Document) -> Result<Self, Refusal> {
+        Head::read(document)
+    }
+
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn streams(&self) -> bool {
+        self.stream
+    }
+
+    fn choices(&self) -> u64 {
+        self.choices
+    }
+
+    fn brought(&self) -> Brought<'_> {
+        Head::brought(self)
+    }
+}
+
 /// Reads, verifies and prepares a request, and starts its exchange.
 ///
 /// # Errors
@@ -216,6 +237,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &P
         choices: head.choices,
         hidden: Hidden::default(),
         data_of,
+        exhibits_of: exhibits,
     })
 }
 

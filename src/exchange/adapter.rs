@@ -8,19 +8,20 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use super::{
-    context::{Context, JudgedChoice},
+    context::{Basis, Begun, Context, JudgedChoice},
     turn::{EchoedTurn, Said},
 };
 use crate::{
     exchange::{
         conversation::{Memo, RejectedUpdate},
         decision::ChoiceOutcome,
-        error::Fault,
+        error::{Fault, Refusal},
         hidden_turns::RoundForm,
         loop_guard::AttemptInputs,
+        tool_set::Brought,
     },
     wire::{
-        json::{JsonError, Value},
+        json::{Document, JsonError, Value},
         sse::SseEvent,
     },
 };
@@ -45,6 +46,37 @@ pub trait Adapter: RoundForm + Send + Sync + 'static {
 
     /// Builds a complete answer that contains toolmark's own text.
     fn words(made: &Made<'_>, context: &Context) -> Bytes;
+}
+
+/// Members of a request that are read before an upstream is chosen.
+pub trait RequestHead<'d>: Sized + Send + Sync {
+    /// Reads them.
+    ///
+    /// # Errors
+    /// [`Refusal`] for members of the wrong type, and for two members of the same name where it matters.
+    fn read(document: &'d Document) -> Result<Self, Refusal>;
+    /// The model requested; empty if the request has none.
+    fn model(&self) -> &str;
+    /// True if server-sent events are requested.
+    fn streams(&self) -> bool;
+    /// Number of choices requested.
+    fn choices(&self) -> u64;
+    /// The request's tools.
+    fn brought(&self) -> Brought<'_>;
+}
+
+/// An API whose requests contain the whole conversation.
+pub trait WholeConversation: Adapter {
+    /// Depth to which a request is indexed.
+    const DEPTH_NOTED: usize;
+    /// Members of a request that are read first.
+    type Head<'d>: RequestHead<'d>;
+
+    /// Verifies the history, prepares the request, and starts its exchange.
+    ///
+    /// # Errors
+    /// [`Refusal`] for a shape that can't be judged.
+    fn begin(document: &Document, head: &Self::Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal>;
 }
 
 /// Contents of an answer in toolmark's own words.

@@ -4,7 +4,10 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    sync::{Arc, OnceLock, atomic::AtomicUsize},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, AtomicUsize},
+    },
 };
 
 use bytes::Bytes;
@@ -15,7 +18,7 @@ use crate::{
     exchange::{
         answer_tools,
         conversation::Hidden,
-        evidence::material::Material,
+        evidence::{exhibit::Exhibit, material::Material},
         ledger_queries::Inquiry,
         loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
         text::citation_duty,
@@ -78,8 +81,11 @@ pub struct Context {
     pub loops: LoopHistory,
     /// Questions for the ledger.
     pub inquiry: Inquiry,
+    /// A rejected turn was repaired in this exchange.
+    pub repaired: AtomicBool,
     request: Document,
     data_of: DataOf,
+    exhibits_of: ExhibitsOf,
     /// The conversation's own data, decoded on first use.
     data: OnceLock<Vec<String>>,
     /// Tool names whose calls count if written as text; read from the request on first use.
@@ -96,6 +102,8 @@ pub struct Context {
 
 /// Extracts the texts of users, tools and instructions from a request, without the model's.
 pub type DataOf = fn(&Document) -> Vec<String>;
+/// Finds the calls with these ids in a request, and their results.
+pub type ExhibitsOf = for<'i> fn(&Document, &[&'i str]) -> HashMap<&'i str, Exhibit>;
 
 /// Requirements of the upstream that will serve the request.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
@@ -131,6 +139,8 @@ pub struct Prepared {
     pub hidden: Hidden,
     /// Extracts the request's own data.
     pub data_of: DataOf,
+    /// Finds calls and results of the request.
+    pub exhibits_of: ExhibitsOf,
 }
 
 /// Inputs of an exchange besides the request itself.
@@ -191,6 +201,7 @@ impl Begun {
             choices,
             hidden,
             data_of,
+            exhibits_of,
         } = prepared;
         let mut text = basis.text.clone();
         (text.json_only, text.now_ms) = (json_only, basis.now_ms);
@@ -221,8 +232,10 @@ impl Begun {
             hidden,
             loops: LoopHistory { trail, beyond },
             inquiry: Inquiry::default(),
+            repaired: AtomicBool::new(false),
             request: document.clone(),
             data_of,
+            exhibits_of,
             data: OnceLock::new(),
             written: OnceLock::new(),
             standing: LazyWordIndex::default(),
@@ -266,6 +279,11 @@ impl Context {
     /// The texts of the conversation's own data, as far as the request contains it.
     pub fn data(&self) -> &[String] {
         self.data.get_or_init(|| (self.data_of)(&self.request))
+    }
+
+    /// Calls of the request with these ids, and their results.
+    pub fn exhibits<'i>(&self, ids: &[&'i str]) -> HashMap<&'i str, Exhibit> {
+        (self.exhibits_of)(&self.request, ids)
     }
 
     /// The execution with this id.

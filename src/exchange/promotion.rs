@@ -216,7 +216,7 @@ fn fitting(written: TextualCall, context: &Context) -> Option<Promoted> {
 fn typed(values: &[(String, String)], tool: &str) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(tool.as_bytes())).ok()?;
     let body = document.root().get("function").unwrap_or(document.root());
-    let properties = body.get("parameters").and_then(|parameters| parameters.get("properties"));
+    let properties = body.get("parameters").or_else(|| body.get("input_schema")).and_then(|parameters| parameters.get("properties"));
     let member = |(name, value): &(String, String)| {
         let kind = properties?.get(name)?.get("type").and_then(Value::text)?;
         let value = if kind == "string" { quote(value) } else { value.trim().to_owned() };

@@ -19,11 +19,13 @@ use crate::{
     settings::Execute,
     tools::registry::{Registry, RequestTool, SchemaCache, Tool, ToolKind, ToolOrigin, ToolSource, ToolsPlanItem},
     violation::{Checks, Violation},
-    wire::json::{Document, Value},
+    wire::json::{Document, Value, string::quote},
 };
 
 /// Parameters of a tool whose parameters only the upstream knows.
 const ANYTHING: &str = r#"{"type":"object","additionalProperties":true}"#;
+/// Beginnings of the types of tools that Anthropic runs. Source: its API reference, "Tool reference".
+const RUN_UPSTREAM: [&str; 5] = ["web_search_", "web_fetch_", "code_execution_", "tool_search_tool_", "advisor_"];
 /// Limit for cached sets; an application has a handful.
 const SETS_MAX: usize = 4096;
 /// Limit for the arrays whose sets are cached, in bytes.
@@ -49,6 +51,8 @@ pub enum Dialect {
     Legacy,
     /// The Responses API: flat, possibly in namespaces.
     Flat,
+    /// Anthropic's: flat, with `input_schema`.
+    InputSchema,
 }
 
 impl Dialect {
@@ -62,6 +66,7 @@ impl Dialect {
             Self::Nested => b"",
             Self::Legacy => b"functions:",
             Self::Flat => b"responses:",
+            Self::InputSchema => b"messages:",
         }
     }
 }
@@ -307,6 +312,14 @@ fn put(raw: &str, dialect: Dialect) -> String {
     if dialect == Dialect::Legacy {
         return body.raw_str().to_owned();
     }
+    if dialect == Dialect::InputSchema {
+        let member = |name: &str| body.get(name).map(|value| value.raw_str().to_owned());
+        let named = |(own, name): (&str, &str)| member(own).map(|raw| format!("{}:{raw}", quote(name)));
+        let mut members: Vec<String> = [("name", "name"), ("description", "description")].into_iter().filter_map(named).collect();
+        members.push(format!("\"input_schema\":{}", member("parameters").unwrap_or_else(|| r#"{"type":"object"}"#.to_owned())));
+        members.extend(named(("strict", "strict")));
+        return format!("{{{}}}", members.join(","));
+    }
     // Left out, `strict` would be tried here, other than on chat.
     let strict = if kind == "function" && body.get("strict").is_none() { ",\"strict\":false" } else { "" };
     let members: Vec<String> = body.members().map(|member| format!("{}:{}", member.key.raw_str(), member.value.raw_str())).collect();
@@ -361,6 +374,9 @@ impl<'r> OwnTool<'r> {
     fn read(tool: Value<'r>, dialect: Dialect) -> Result<Option<Self>, Refusal> {
         let refuse = |code, message: String| Refusal::new(code, Some(dialect.param()), message);
         let kind = tool.get("type").and_then(Value::text);
+        if dialect == Dialect::InputSchema {
+            return Self::read_with_input_schema(tool, kind.as_deref());
+        }
         let flat = dialect != Dialect::Nested;
         let own_kind = !flat && !matches!(kind.as_deref(), None | Some("function" | "custom"));
         let (kind, body) = match kind.as_deref() {
@@ -389,6 +405,29 @@ impl<'r> OwnTool<'r> {
             kind,
             parameters: body.and_then(|body| body.get("parameters")).map(Value::raw_str).or(own_kind.then_some(ANYTHING)),
             description: body.and_then(|body| body.get("description")).and_then(Value::text).map(Into::into),
+            raw: tool.raw_str(),
+        }))
+    }
+
+    /// Reads a tool of Anthropic's API; `None` for those that the upstream runs, and for sets of tools that it defines.
+    fn read_with_input_schema(tool: Value<'r>, kind: Option<&str>) -> Result<Option<Self>, Refusal> {
+        if let Some(name) = tool.duplicate_name() {
+            return Err(Refusal::new("invalid_json", Some("tools"), format!("a tool has two members named `{name}`")));
+        }
+        let own = matches!(kind, None | Some("custom"));
+        if kind.is_some_and(|kind| RUN_UPSTREAM.iter().any(|run| kind.starts_with(run)) || kind.contains("toolset")) {
+            return Ok(None);
+        }
+        let name = tool.get("name").and_then(Value::text).unwrap_or_default();
+        if name.is_empty() {
+            return Err(Refusal::new("invalid_request", Some("tools"), "every tool needs a `name`"));
+        }
+        Ok(Some(Self {
+            name: name.into_owned(),
+            kind: ToolKind::Function,
+            // The upstream alone knows the parameters of the tools that it defines.
+            parameters: tool.get("input_schema").map(Value::raw_str).or((!own).then_some(ANYTHING)),
+            description: tool.get("description").and_then(Value::text).map(Into::into),
             raw: tool.raw_str(),
         }))
     }

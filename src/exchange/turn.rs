@@ -35,7 +35,7 @@ impl Said {
         let kind = |item: &SaidItem| {
             let SaidItem::Raw(json) = item else { return None };
             let document = Document::parse(json.clone().into()).ok()?;
-            document.root().get("type")?.text().filter(|kind| kind.ends_with("_call")).map(Into::into)
+            document.root().get("type")?.text().filter(|kind| kind.ends_with("_call") || kind.ends_with("_tool_use")).map(Into::into)
         };
         self.items.iter().filter_map(kind).collect()
     }

@@ -107,6 +107,20 @@ pub(super) fn request(api: Api, user: &str, result: &str) -> Document {
             {"role": "assistant", "content": null, "tool_calls": [{"id": mark, "type": "function", "function": {"name": TOOL, "arguments": ARGUMENTS}}]},
             {"role": "tool", "tool_call_id": mark, "content": result},
         ]}),
+        Api::Messages => {
+            let tool = |tool: &Value| {
+                let own = &tool["function"];
+                let schema = own.get("parameters").cloned().unwrap_or_else(|| json!({"type": "object"}));
+                json!({"name": own["name"], "input_schema": schema})
+            };
+            let tools: Vec<Value> = tools().as_array().into_iter().flatten().map(tool).collect();
+            let input: Value = serde_json::from_str(ARGUMENTS).unwrap_or_default();
+            json!({"model": "m", "max_tokens": 9, "tools": tools, "messages": [
+                {"role": "user", "content": user},
+                {"role": "assistant", "content": [{"type": "tool_use", "id": mark, "name": TOOL, "input": input}]},
+                {"role": "user", "content": [{"type": "tool_result", "tool_use_id": mark, "content": result}]},
+            ]})
+        }
         Api::Responses => {
             let flat = |tool: &Value| {
                 let mut flat = tool["function"].clone();

@@ -9,7 +9,7 @@ pub mod usage;
 use minicbor::{Decode, Encode};
 use serde::{Deserialize, Serialize};
 
-use crate::wire::json::Document;
+use crate::wire::json::{Document, Value};
 
 /// An enforced API.
 ///
@@ -24,17 +24,21 @@ pub enum Api {
     /// `POST /v1/responses`
     #[n(1)]
     Responses,
+    /// `POST /v1/messages`, Anthropic's.
+    #[n(2)]
+    Messages,
 }
 
 impl Api {
     /// Every API.
-    pub const ALL: [Self; 2] = [Self::Chat, Self::Responses];
+    pub const ALL: [Self; 3] = [Self::Chat, Self::Responses, Self::Messages];
 
     /// Name of the API in records and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Chat => "chat",
             Self::Responses => "responses",
+            Self::Messages => "messages",
         }
     }
 
@@ -43,6 +47,7 @@ impl Api {
         match self {
             Self::Chat => "/chat/completions",
             Self::Responses => "/responses",
+            Self::Messages => "/messages",
         }
     }
 
@@ -51,9 +56,20 @@ impl Api {
         Self::ALL.into_iter().find(|api| api.path() == path)
     }
 
-    /// The API of a request, by its members: `input` without `messages` is the Responses API.
+    /// The API of a request, by its members: `input` without `messages` is the Responses API; what only Anthropic's
+    /// requests have makes it that API.
     pub fn of_request(request: &Document) -> Self {
-        let of_responses = request.root().get("messages").is_none() && request.root().get("input").is_some();
-        if of_responses { Self::Responses } else { Self::Chat }
+        let root = request.root();
+        if root.get("messages").is_none() && root.get("input").is_some() {
+            return Self::Responses;
+        }
+        let own = ["system", "thinking", "stop_sequences", "output_config", "anthropic_version"];
+        let described = |tool: Value<'_>| tool.get("input_schema").is_some();
+        let kind =
+            |block: Value<'_>| block.get("type").and_then(Value::text).is_some_and(|kind| matches!(&*kind, "tool_use" | "tool_result"));
+        let blocks = |message: Value<'_>| message.get("content").is_some_and(|content| content.items().any(kind));
+        let list = |name: &str| root.get(name).into_iter().flat_map(Value::items);
+        let of_messages = own.iter().any(|name| root.get(name).is_some()) || list("tools").any(described) || list("messages").any(blocks);
+        if of_messages { Self::Messages } else { Self::Chat }
     }
 }

@@ -6,7 +6,7 @@ use unicode_normalization::UnicodeNormalization as _;
 pub fn path_of(url: &str) -> &str {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let path = url.split_once("://").map_or(url, |(_, rest)| rest.find('/').map_or("", |at| &rest[at..]));
-    let known = ["/chat/completions", "/responses"].iter().find_map(|end| path.strip_suffix(end).map(|_| *end));
+    let known = ["/chat/completions", "/responses", "/messages"].iter().find_map(|end| path.strip_suffix(end).map(|_| *end));
     let version = || path.split_once("/v1/").and_then(|(before, rest)| path.get(before.len() + 3..).filter(|_| !rest.is_empty()));
     known.or_else(version).unwrap_or(path)
 }

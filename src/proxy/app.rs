@@ -21,7 +21,7 @@ use crate::{
         conversations::{cache::Memory, hidden_turns::HiddenTurnStore, journal::CallJournal, originals::Originals, owners::Owners},
         error::Error,
         exchange::http_probe,
-        http::credentials,
+        http::{credentials, headers as own_headers},
         loop_control::LoopControl,
         server::admission::AdmissionControl,
         upstream::{
@@ -213,7 +213,8 @@ impl App {
             return Some(Caller { scope: scope(credentials::scope(headers, query)), policy: 0, client: None });
         }
         let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-        let key = authorization.and_then(|value| value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")))?;
+        let bearer = authorization.and_then(|value| value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")));
+        let key = bearer.or_else(|| headers.get(own_headers::API_KEY).map(HeaderValue::as_bytes))?;
         let digest: [u8; 32] = Sha256::digest(key.trim_ascii()).into();
         // All are compared, so that the time doesn't tell which it was.
         let mut found = None;

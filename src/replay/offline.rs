@@ -6,17 +6,19 @@ use std::sync::Arc;
 use bytes::{Bytes, BytesMut};
 
 use crate::{
-    chat::{adapter::Chat, request},
+    chat::adapter::Chat,
     exchange::{
         active_policy::Standard,
-        adapter::{Adapter, AnswerStream, WholeAnswer as _},
+        adapter::{Adapter, AnswerStream, RequestHead as _, WholeAnswer as _, WholeConversation},
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
         error::{Fault, Refusal},
         loop_guard::AttemptInputs,
+        tool_set::ToolSet,
         turn::Said,
     },
     judge::loops::ExternalCounts,
     marks::{KeyRing, Scope},
+    messages::adapter::Messages,
     openai::Api,
     responses::{self, adapter::Responses, request::Recalled},
     tools::registry::SchemaCache,
@@ -82,11 +84,8 @@ impl Bench {
             beyond: ExternalCounts::default(),
         };
         match api {
-            Api::Chat => {
-                let head = request::Head::read(document)?;
-                let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
-                request::begin(document, &head, basis(tools))
-            }
+            Api::Chat => self.begin_whole::<Chat>(document, basis),
+            Api::Messages => self.begin_whole::<Messages>(document, basis),
             Api::Responses => {
                 let head = responses::request::Head::read(document)?;
                 let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
@@ -95,6 +94,18 @@ impl Bench {
                 responses::request::begin(document, &head, recalled, further, basis(tools))
             }
         }
+    }
+}
+
+impl Bench {
+    fn begin_whole<'b, A: WholeConversation>(
+        &self,
+        document: &Document,
+        basis: impl FnOnce(Arc<ToolSet>) -> Basis<'b>,
+    ) -> Result<Begun, Refusal> {
+        let (standard, head) = (&*self.standard, A::Head::read(document)?);
+        let tools = standard.tools.get(head.brought(), &standard.rules.policy, &standard.rules.checks, &self.schemas)?;
+        A::begin(document, &head, basis(tools))
     }
 }
 
@@ -128,6 +139,7 @@ pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Orig
     match api {
         Api::Chat => hear_of::<Chat>(context, answer, None, inputs),
         Api::Responses => hear_of::<Responses>(context, answer, origin, inputs),
+        Api::Messages => hear_of::<Messages>(context, answer, None, inputs),
     }
 }
 

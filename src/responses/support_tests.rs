@@ -81,6 +81,7 @@ impl Bench {
             choices: 1,
             hidden: Hidden { store: true, ..Hidden::default() },
             data_of: |request| request.root().get("input").and_then(|input| input.text()).into_iter().map(Into::into).collect(),
+            exhibits_of: |_, _| Default::default(),
         };
         more(&mut prepared);
         let basis = Basis {

@@ -31,6 +31,8 @@ mod limits;
 mod loops;
 mod marks;
 mod mcp;
+mod messages_folded;
+mod messages_traffic;
 mod model;
 mod mutants;
 mod paths;

@@ -99,7 +99,9 @@ fn what_stands_beside_v1_can_be_let_through() {
     refused(&reply, 501, "endpoint_not_enforced", "tokenize");
     assert!(reply.text().contains(r#"`passthrough = [\"/tokenize\"]`"#), "{}", reply.text());
     // What can't be let through isn't offered.
-    let reply = connection.post("/v1/messages", "", b"{}");
-    refused(&reply, 501, "endpoint_not_enforced", "messages");
+    let reply = connection.post("/v1/messages/batches", "", b"{}");
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status, error["type"].as_str()), (501, Some("invalid_request_error")));
+    assert_eq!(error["details"]["error_code"], "endpoint_not_enforced");
     assert!(!reply.text().contains("passthrough"), "{}", reply.text());
 }

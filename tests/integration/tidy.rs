@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("exchange", &[]),
     ("chat", &[]),
     ("responses", &[]),
+    ("messages", &[]),
     ("translate", &[]),
     ("replay", &[]),
     ("proxy", &["net", "clock", "random", "threads", "log", "tokio", "hyper", "reqwest"]),

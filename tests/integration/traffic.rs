@@ -40,7 +40,12 @@ pub struct Exchange {
 
 /// The recorded exchanges of this API.
 pub fn exchanges(api: &str) -> Option<Vec<Exchange>> {
-    let all = wire::recorded("exchanges.jsonl")?;
+    exchanges_of("exchanges.jsonl", api)
+}
+
+/// The recorded exchanges of this file and API.
+pub fn exchanges_of(file: &str, api: &str) -> Option<Vec<Exchange>> {
+    let all = wire::recorded(file)?;
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let read = |value: &Value| Exchange {
         sha: text(&value["sha"]),

@@ -31,7 +31,8 @@ const KEY: &str = "Bearer callers-own-key";
 const ASKED: &str = "How is my nephew doing?";
 /// Only the verifier objects.
 const QUIET: &str = "[protocol]\ninject = false\n[checks]\nclaim_mismatch = \"off\"\nunsupported_action = \"off\"\nfailed_execution = \"off\"\nungrounded_value = \"off\"\nfabricated_url = \"off\"\ncount_mismatch = \"off\"\nfalse_absence = \"off\"\nmissing_citation = \"off\"\n";
-const WAYS: [(Api, bool); 4] = [(Api::Chat, false), (Api::Chat, true), (Api::Responses, false), (Api::Responses, true)];
+const WAYS: [(Api, bool); 6] =
+    [(Api::Chat, false), (Api::Chat, true), (Api::Responses, false), (Api::Responses, true), (Api::Messages, false), (Api::Messages, true)];
 
 /// A proxy between a model that calls once and then says its answers in turn, the last one again and again, and a verifier.
 struct Stage {
@@ -51,7 +52,7 @@ struct Heard {
 }
 
 fn api_of(received: &Received) -> Api {
-    if received.line.contains("/responses") { Api::Responses } else { Api::Chat }
+    Api::ALL.into_iter().find(|api| received.line.contains(api.path())).unwrap()
 }
 
 fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
@@ -66,9 +67,12 @@ fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> ScriptedRepl
                 ScriptedAnswer { text: Some(answers[at].replace("ID", &id)), calls: vec![] }
             }
         };
-        let stream = received.json()["stream"] == true;
-        let answer = saying.answer(api_of(received), stream, "m", &received.number.to_string());
-        if stream { ScriptedReply::events(answer.pieces) } else { ScriptedReply::json(200, answer.pieces.concat()) }
+        let (api, name) = (api_of(received), received.number.to_string());
+        if received.json()["stream"] == true {
+            ScriptedReply::events(saying.stream(api, "m", &name).pieces)
+        } else {
+            ScriptedReply::json(200, saying.whole(api, "m", &name).pieces.concat())
+        }
     }
 }
 
@@ -94,7 +98,7 @@ impl Stage {
     }
 
     fn url(&self, api: Api) -> String {
-        format!("{}/{}", self.proxy.base_url(), if api == Api::Chat { "chat/completions" } else { "responses" })
+        format!("{}{}", self.proxy.base_url(), api.path())
     }
 
     fn post(&self, api: Api, request: &Value) -> Answer {
@@ -111,6 +115,15 @@ impl Stage {
             let message = first["choices"][0]["message"].clone();
             let result = json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": RESULT});
             return json!({"model": "m", "messages": [user, message, result], "tools": tools, "stream": stream});
+        }
+        if api == Api::Messages {
+            let tools = json!([{"name": "get_players", "input_schema": schema}]);
+            let user = json!({"role": "user", "content": ASKED});
+            let first = self.post(api, &json!({"model": "m", "max_tokens": 9, "messages": [user], "tools": tools})).json();
+            let result = json!({"type": "tool_result", "tool_use_id": first["content"][0]["id"], "content": RESULT});
+            let said = json!({"role": "assistant", "content": first["content"]});
+            let messages = json!([user, said, {"role": "user", "content": [result]}]);
+            return json!({"model": "m", "max_tokens": 9, "messages": messages, "tools": tools, "stream": stream});
         }
         let tools = json!([{"type": "function", "name": "get_players", "parameters": schema}]);
         let user = json!({"role": "user", "content": ASKED});
@@ -136,6 +149,7 @@ impl Stage {
             let text = |event: &Value| match api {
                 Api::Chat => event["choices"][0]["delta"]["content"].as_str().map(str::to_owned),
                 Api::Responses => event["delta"].as_str().filter(|_| event["type"] == "response.output_text.delta").map(str::to_owned),
+                Api::Messages => event["delta"]["text"].as_str().map(str::to_owned),
             };
             (comment["verdict"].as_str().unwrap().to_owned(), codes, answer.events().iter().filter_map(text).collect())
         } else {
@@ -144,6 +158,7 @@ impl Stage {
             let text = match api {
                 Api::Chat => body["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned(),
                 Api::Responses => body["output"][0]["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
+                Api::Messages => body["content"][0]["text"].as_str().unwrap_or_default().to_owned(),
             };
             (answer.header("toolmark-verdict").to_owned(), codes, text)
         };

@@ -3,14 +3,9 @@
 //! Used only if a result differs from the one first returned. A trimmed result can't be cited any more, so there is
 //! nothing to gain from imitating one.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::sync::LazyLock;
 
 use regex::Regex;
-
-use crate::{
-    openai::content::text_of,
-    wire::json::{Document, Value},
-};
 
 /// Limit for a placeholder, in bytes.
 const PLACEHOLDER_BYTES_MAX: usize = 240;
@@ -31,15 +26,6 @@ static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>"]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>"]{{0,80}}(?:\]|\)|>|\.\.\.|…)"#)).ok()
 });
 
-/// Text of a result in a request; `item` is the index of its message or input item.
-pub fn content(request: &Document, item: usize) -> Option<Cow<'_, str>> {
-    let root = request.root();
-    let list = root.get("messages").or_else(|| root.get("input"))?;
-    let result = list.items().nth(item)?;
-    let content: Option<Value<'_>> = result.get("content").or_else(|| result.get("output"));
-    content.and_then(text_of)
-}
-
 /// True if the text is a placeholder for a result, or a result with a note of truncation.
 pub fn is_trimmed(text: &str) -> bool {
     let is = |regex: &LazyLock<Option<Regex>>, text: &str| regex.as_ref().is_some_and(|regex| regex.is_match(text));
@@ -53,8 +39,6 @@ pub fn is_trimmed(text: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-
     use super::*;
 
     #[test]
@@ -89,16 +73,5 @@ mod tests {
         ] {
             assert!(!is_trimmed(text), "{text}");
         }
-    }
-
-    #[test]
-    fn a_results_text_in_either_api() {
-        let read = |json: &str| content(&Document::parse(Bytes::copy_from_slice(json.as_bytes())).unwrap(), 1).map(Cow::into_owned);
-        assert_eq!(read(r#"{"messages":[{},{"role":"tool","content":"x"}]}"#).as_deref(), Some("x"));
-        assert_eq!(
-            read(r#"{"input":[{},{"type":"function_call_output","output":[{"type":"input_text","text":"y"}]}]}"#).as_deref(),
-            Some("y")
-        );
-        assert_eq!(read(r#"{"input":"x"}"#), None);
     }
 }

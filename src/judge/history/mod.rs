@@ -50,8 +50,8 @@ pub struct PastResult<'h> {
     pub nature: ResultTraits,
     /// Bytes of its text. For a result that can't be large: bytes of its raw content, which are at least as many.
     pub bytes: usize,
-    /// Raw content in the request: JSON.
-    pub raw: &'h str,
+    /// Content by which results are compared: JSON; what the API says about its form or caching is left out.
+    pub raw: Cow<'h, str>,
 }
 
 /// One item of the conversation, in its order.
@@ -370,7 +370,7 @@ impl<'h> HistoryVerifier<'h, '_> {
         let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
         let mark = result.id.as_deref().unwrap_or_default().to_owned();
-        let result = result_digest(result.raw);
+        let result = result_digest(&result.raw);
         self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });
     }
 

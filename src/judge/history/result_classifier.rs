@@ -45,12 +45,13 @@ impl ResultClassifier {
         &self,
         id: Option<Cow<'h, str>>,
         name: Option<Cow<'h, str>>,
-        raw: &'h str,
+        raw: impl Into<Cow<'h, str>>,
         large: u64,
         text: impl Fn() -> Cow<'h, str>,
     ) -> PastResult<'h> {
+        let raw = raw.into();
         let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
-        PastResult { id, name, nature: self.remembered(raw, || self.of(&text())), bytes, raw }
+        PastResult { id, name, nature: self.remembered(&raw, || self.of(&text())), bytes, raw }
     }
 
     fn remembered(&self, raw: &str, read: impl FnOnce() -> ResultTraits) -> ResultTraits {
@@ -92,7 +93,7 @@ mod tests {
         for round in 0..3 {
             for text in texts {
                 let raw = quote(text);
-                let read = natures.result(None, None, &raw, 1 << 20, || Cow::Borrowed(text)).nature;
+                let read = natures.result(None, None, &*raw, 1 << 20, || Cow::Borrowed(text)).nature;
                 assert_eq!(read, natures.of(text), "{text:?} in round {round}");
             }
         }

@@ -17,7 +17,13 @@ fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
 }
 
 fn result(id: &str) -> HistoryItem<'static> {
-    HistoryItem::Result(PastResult { id: Some(id.to_owned().into()), name: None, nature: ResultTraits::default(), bytes: 1, raw: "\"\"" })
+    HistoryItem::Result(PastResult {
+        id: Some(id.to_owned().into()),
+        name: None,
+        nature: ResultTraits::default(),
+        bytes: 1,
+        raw: "\"\"".into(),
+    })
 }
 
 fn codes(items: &[HistoryItem<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {

@@ -2,7 +2,7 @@
 //!
 //! The path that drives them is in [`super`]; it is bounded by [`Attempts`].
 
-use std::sync::Arc;
+use std::sync::{Arc, atomic::Ordering};
 
 use bytes::Bytes;
 use http::StatusCode;
@@ -249,6 +249,7 @@ impl ExchangeDriver {
     /// # Errors
     /// [`Failure`] if that can't be made, which would be toolmark's own fault.
     pub(super) fn prepare_repair<A: Adapter>(&mut self, turn: &EchoedTurn, spent: Option<&str>) -> Result<(), Failure> {
+        self.context.repaired.store(true, Ordering::Relaxed);
         self.conversation.reject(A::rejected(&self.context, turn));
         self.attempts.spend(spent);
         self.body = A::next_request(&self.body, turn, self.attempts.findings().repairs, &self.context).map_err(|error| {

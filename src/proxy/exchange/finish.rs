@@ -104,7 +104,7 @@ impl ExchangeDriver {
     pub(super) async fn finish(mut self: Box<Self>, mut response: Response<Body>) -> Response<Body> {
         let known = self.attempts.findings().violations.len();
         if let Err(failure) = self.wait_for_durability().await {
-            response = failure.response();
+            response = failure.response(self.selection.api());
         }
         if self.attempts.findings().violations.len() > known {
             self.set_headers(response.headers_mut(), VerdictState::Final);

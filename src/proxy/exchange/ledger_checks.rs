@@ -71,7 +71,8 @@ impl LedgerChecks {
         }
         for execution in rewritten.into_iter().filter_map(|at| context.executions.get(at)) {
             let tool = &*execution.tool;
-            let trimmed = trimmed::content(context.request(), execution.item).is_some_and(|text| trimmed::is_trimmed(&text));
+            let shown = context.exhibits(&[&execution.mark]).remove(&*execution.mark).and_then(|shown| shown.result);
+            let trimmed = shown.is_some_and(|text| trimmed::is_trimmed(&text));
             violations.extend(if trimmed {
                 context.inquiry.trim(&execution.id);
                 let message = format!("the result of `{tool}` was taken out of the conversation or cut: it can't be cited any more");

@@ -29,17 +29,12 @@ use uuid::Uuid;
 use super::upstream;
 use crate::{
     cassette::recorder::RecordingHandle,
-    chat::{
-        adapter::Chat,
-        request::{self, DEPTH_NOTED, Head},
-    },
     exchange::{
         active_policy::Standard,
-        adapter::{Adapter, AnswerStream as _, WholeAnswer as _},
+        adapter::{Adapter, AnswerStream as _, RequestHead as _, WholeAnswer as _, WholeConversation},
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
         error::{Fault, Refusal},
-        hidden_turns::RoundForm as _,
         text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
@@ -92,38 +87,38 @@ pub struct Incoming {
     pub held: Held,
 }
 
-/// Serves `POST /v1/chat/completions`.
-pub async fn chat(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
-    match begin(worker, incoming).await {
-        Ok(driver) => run::<Chat>(driver).await,
-        Err(failure) => failure.response(),
+/// Serves a request of an API whose requests contain the whole conversation.
+pub async fn serve<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
+    match begin::<A>(worker, incoming).await {
+        Ok(driver) => run::<A>(driver).await,
+        Err(failure) => failure.response(A::API),
     }
 }
 
 /// Prepares an exchange: everything before the first byte goes upstream.
-async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
+async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     helper_threads::step_for(body.len()).await;
-    let came = read(body, &standard, DEPTH_NOTED)?;
-    let restored = app.kept.restore::<Chat>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
+    let came = read(body, &standard, A::DEPTH_NOTED)?;
+    let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     helper_threads::step_for(came.bytes().len()).await;
-    let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
-    let head = Head::read(&document)?;
-    tool_rounds::check(&standard, head.choices)?;
-    let model = head.model.clone().into_owned();
-    let identity = || Identity::of(&caller.scope, Chat::API.path(), &headers, came.bytes());
+    let document = restored.body.map(|body| read(body, &standard, A::DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let head = A::Head::read(&document)?;
+    tool_rounds::check(&standard, head.choices())?;
+    let model = head.model().to_owned();
+    let identity = || Identity::of(&caller.scope, A::API.path(), &headers, came.bytes());
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
-    let selection = UpstreamSelection::new(&worker, Chat::API, &model, query, headers)?;
+    let selection = UpstreamSelection::new(&worker, A::API, &model, query, headers)?;
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought()) {
         helper_threads::step().await;
     }
     let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
-    let delivery = Delivery::of(head.stream);
-    let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Chat::API.path(), came.bytes(), tape);
+    let delivery = Delivery::of(head.streams());
+    let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
         ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
@@ -134,10 +129,10 @@ async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDr
         beyond: basis.beyond.clone(),
         came: came.clone(),
         identity,
-        prepare: Box::new(|document, basis| request::begin(document, &Head::read(document)?, basis)),
-        tap: Chat::tap,
+        prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, basis)),
+        tap: A::tap,
     });
-    let Begun { context, body, mut violations } = request::begin(&document, &head, basis)?;
+    let Begun { context, body, mut violations } = A::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
     Ok(ExchangeDriver::new(PreparedRun {
         worker,
@@ -275,7 +270,7 @@ fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
     } else {
         driver.attempts.block();
     }
-    let mut response = failure.response();
+    let mut response = failure.response(driver.selection.api());
     driver.set_headers(response.headers_mut(), VerdictState::Final);
     driver.record.finish(failure.status);
     response
@@ -416,7 +411,7 @@ async fn handle_reported_error<A: Adapter>(
     let status = error.status.and_then(|status| StatusCode::from_u16(status).ok()).unwrap_or(StatusCode::BAD_GATEWAY);
     let body = Bytes::from(error.judged_envelope(|text| claims(&driver.context, text)));
     let body = driver.endpoint().own_key().map_or(body.clone(), |key| masked(body, key));
-    let mut response = error_response::json(status, Body::Whole(body));
+    let mut response = error_response::json(status, Body::Whole(error_response::in_form_of(driver.selection.api(), body)));
     for (name, value) in &headers {
         if name != header::CONTENT_TYPE {
             response.headers_mut().append(name, value.clone());

@@ -6,7 +6,6 @@ use http::{HeaderMap, StatusCode};
 use uuid::Uuid;
 
 use crate::{
-    chat,
     exchange::{attempts::Attempts, context::Context, decision::ExchangeFindings, turn::EchoedTurn},
     judge::{call::ValidCall, history::Execution},
     ledger::record::{
@@ -15,8 +14,11 @@ use crate::{
     },
     marks::MarkTime,
     openai::Api,
-    proxy::{app::App, exchange::clock::ExchangeClock, http::headers::SESSION},
-    responses,
+    proxy::{
+        app::App,
+        exchange::clock::ExchangeClock,
+        http::headers::{CLAUDE_CODE_SESSION, SESSION},
+    },
     settings::{LedgerSettings, StoredContent},
     violation::{Detail, Place, Severity, Verdict, Violation},
     wire::json::{Document, Value, canonical::canonical},
@@ -30,14 +32,18 @@ const CALLS_MAX: usize = 1024;
 pub struct CallerInfo {
     /// The name that `[[clients]]` give the caller.
     pub client: Option<Box<str>>,
-    /// The caller's name for the conversation, from the header `toolmark-session`.
+    /// The caller's name for the conversation, from the header `toolmark-session`, else from Claude Code's.
     pub session: Option<Box<str>>,
 }
 
 impl CallerInfo {
     /// Reads the session's name from the headers. A name that is empty or not UTF-8 counts as none.
     pub fn of(client: Option<&str>, headers: &HeaderMap) -> Self {
-        let session = headers.get(SESSION).and_then(|value| std::str::from_utf8(value.as_bytes()).ok()).map(str::trim);
+        let session = headers
+            .get(SESSION)
+            .or_else(|| headers.get(CLAUDE_CODE_SESSION))
+            .and_then(|value| std::str::from_utf8(value.as_bytes()).ok())
+            .map(str::trim);
         let kept = |name: &str| name.chars().take(SESSION_CHARS_MAX).collect();
         Self { client: client.map(Into::into), session: session.filter(|name| !name.is_empty()).map(kept) }
     }
@@ -320,7 +326,7 @@ impl RecordBuilder {
             upstream_us: micros(clock.upstream_time()),
             attempts,
             calls,
-            executions: executions(context, state.first_shown, self.api, clock.arrived_ms(), &app.settings.ledger),
+            executions: executions(context, state.first_shown, clock.arrived_ms(), &app.settings.ledger),
             claims: claims(findings),
             violations,
         }
@@ -336,16 +342,13 @@ fn claims(findings: &ExchangeFindings) -> Vec<ClaimRecord> {
 
 /// Executions shown for the first time in this exchange: `fresh` are their indices in the context. `now_ms`: time at which
 /// their results arrived.
-fn executions(context: &Context, fresh: &[usize], api: Api, now_ms: u64, ledger: &LedgerSettings) -> Vec<ExecutionRecord> {
+fn executions(context: &Context, fresh: &[usize], now_ms: u64, ledger: &LedgerSettings) -> Vec<ExecutionRecord> {
     let fresh: Vec<&Execution> = fresh.iter().filter_map(|at| context.executions.get(*at)).collect();
     if fresh.is_empty() {
         return Vec::new();
     }
-    let marks = fresh.iter().map(|execution| execution.mark.as_str());
-    let mut shown = match api {
-        Api::Chat => chat::exhibit::exhibits(context.request(), marks),
-        Api::Responses => responses::request::exhibit::exhibits(context.request(), marks),
-    };
+    let marks: Vec<&str> = fresh.iter().map(|execution| execution.mark.as_str()).collect();
+    let mut shown = context.exhibits(&marks);
     let record = |execution: &Execution| {
         let shown = shown.remove(execution.mark.as_str()).unwrap_or_default();
         ExecutionRecord {

@@ -32,6 +32,7 @@ use crate::{
         upstream::{Endpoint, select::UpstreamSelection},
         worker::Worker,
     },
+    responses::request::named::named_objects,
     responses::{
         adapter::Responses,
         hidden_turns::known_calls,
@@ -44,7 +45,7 @@ use crate::{
 pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
     match begin(worker, incoming).await {
         Ok(driver) => run::<Responses>(driver).await,
-        Err(failure) => failure.response(),
+        Err(failure) => failure.response(Responses::API),
     }
 }
 
@@ -150,7 +151,7 @@ pub(in crate::proxy) async fn check_named(
         statefulness::check(head, policy.responses.stateful)?;
     }
     let replaced: HashSet<&str> = recalled.items.iter().map(|(id, _)| &**id).collect();
-    let named = head.named(|id| !observes && replaced.contains(id));
+    let named = named_objects(head, |id| !observes && replaced.contains(id));
     owners::check(app, scope, &endpoint.settings.name, &named, UnownedObjects::under(policy.mode)).await
 }
 

@@ -1,13 +1,15 @@
-//! Responses that toolmark makes itself: OpenAI's error envelope and other JSON.
+//! Responses that toolmark makes itself: errors in the envelope of the caller's API, and other JSON.
 
+use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
 
 use super::{body::Body, failure::Failure};
+use crate::{messages, openai::Api};
 
 impl Failure {
-    /// The response with the error envelope.
-    pub fn response(&self) -> Response<Body> {
-        let mut response = json(self.status, self.json());
+    /// The response with the error envelope of this API.
+    pub fn response(&self, api: Api) -> Response<Body> {
+        let mut response = json(self.status, Body::Whole(in_form_of(api, self.json().into())));
         let wait = self.retry_after.or((self.status == StatusCode::SERVICE_UNAVAILABLE).then_some(1));
         if let Some(wait) = wait {
             response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(wait));
@@ -20,6 +22,14 @@ impl Failure {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
+    }
+}
+
+/// An error in OpenAI's envelope, in that of this API.
+pub fn in_form_of(api: Api, envelope: Bytes) -> Bytes {
+    match api {
+        Api::Chat | Api::Responses => envelope,
+        Api::Messages => messages::error::converted(&envelope),
     }
 }
 

@@ -38,12 +38,15 @@ use super::{
     upstream::Endpoint,
 };
 use crate::{
+    chat::adapter::Chat,
+    messages::adapter::Messages,
+    openai::{Api, path::normalised},
     proxy::{
         app::App,
         error::Error,
         exchange::responses,
         helper_threads::Movable,
-        http::{body::Body, error_response, failure::Failure},
+        http::{body::Body, error_response, failure::Failure, headers},
         upstream::timeout::within,
         worker::Worker,
     },
@@ -57,7 +60,7 @@ use admission::{Held, MemoryPermit};
 use idle_timeout::IdleTimeoutIo;
 use passthrough::PassthroughTarget;
 use rejections::RejectionRewriter;
-use route::{Route, route};
+use route::{Route, of_messages, route};
 
 /// Interval of a timer that keeps each worker's next timer near.
 const TICK: Duration = Duration::from_secs(1);
@@ -182,7 +185,9 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
     let overloaded = connected.is_none();
     let service = service_fn(move |request| {
         let worker = worker.clone();
-        async move { Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker) } else { handle(worker, request).await }) }
+        async move {
+            Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker, api_of(&request)) } else { handle(worker, request).await })
+        }
     });
     let connection = graceful
         .watch(builder.serve_connection(RejectionRewriter::new(IdleTimeoutIo::new(TokioIo::new(stream), idle)), service).into_owned());
@@ -194,9 +199,9 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
     });
 }
 
-fn too_many(worker: &Worker) -> Response<Body> {
+fn too_many(worker: &Worker, api: Api) -> Response<Body> {
     let message = format!("more than {} connections: try again in a moment", worker.app.load.connections_max());
-    let mut response = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).response();
+    let mut response = Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message).response(api);
     response.headers_mut().insert(http::header::CONNECTION, http::HeaderValue::from_static("close"));
     response
 }
@@ -204,10 +209,17 @@ fn too_many(worker: &Worker) -> Response<Body> {
 /// Handles one request of any kind.
 async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
     let started = Began::now();
+    let api = api_of(&request);
     match dispatch(worker, request, started).await {
         Ok(response) => response,
-        Err(failure) => failure.response(),
+        Err(failure) => failure.response(api),
     }
+}
+
+/// The API whose errors the caller reads.
+fn api_of(request: &Request<HyperBody>) -> Api {
+    let path = normalised(request.uri().path()).unwrap_or_default();
+    if of_messages(&path).is_some() || request.headers().contains_key(&headers::ANTHROPIC_VERSION) { Api::Messages } else { Api::Chat }
 }
 
 async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
@@ -219,20 +231,21 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     }
     let found = route(request.method(), request.uri().path(), &settings.passthrough);
     match found {
+        Route::Hello => return Ok(error_response::json(StatusCode::OK, "{}".to_owned())),
         Route::Health => return Ok(error_response::json(StatusCode::OK, "{\"status\":\"ok\"}".to_owned())),
         Route::InvalidPath => {
             let message = "a server might read another path in this one: send it without dot segments, `;`, backslashes, control characters, and escapes that hide them";
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path(), settings)),
-        Route::Chat | Route::Responses | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
+        Route::Chat | Route::Responses | Route::Messages | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
     }
     let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
-        let sent = request.headers().contains_key(http::header::AUTHORIZATION);
+        let sent = [http::header::AUTHORIZATION, headers::API_KEY].iter().any(|name| request.headers().contains_key(name));
         let message = if sent {
             "this API key isn't known to toolmark: ask whoever runs it for one (`[[clients]]` of its settings)"
         } else {
-            "no API key was sent: send one of toolmark's as `Authorization: Bearer …` (`[[clients]]` of its settings)"
+            "no API key was sent: send one of toolmark's as `Authorization: Bearer …` or `x-api-key` (`[[clients]]` of its settings)"
         };
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     })?;
@@ -244,7 +257,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         }
     };
     if let Some(passage) = PassthroughTarget::of(&found) {
-        return Ok(Box::pin(passthrough::pass(worker, passage, request, held)).await);
+        return Box::pin(passthrough::pass(worker, passage, request, held)).await;
     }
     let mut held = held;
     if !worker.app.recorder.room(settings.ledger.wait).await {
@@ -268,7 +281,8 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
         Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
-        _ => Movable::new(exchange::chat(worker, incoming)).await,
+        Route::Messages => Movable::new(exchange::serve::<Messages>(worker, incoming)).await,
+        _ => Movable::new(exchange::serve::<Chat>(worker, incoming)).await,
     };
     Ok(match tape {
         Some(tape) => Body::recorded(response, tape),
@@ -285,10 +299,7 @@ fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Setting
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));
     let advice = match settings.admin.listen {
-        _ if matches!(plain, "/chat/completions" | "/responses") => ". It takes POST only".to_owned(),
-        _ if plain == "/messages" => {
-            ": Anthropic's Messages API isn't supported; use POST /v1/chat/completions or /v1/responses".to_owned()
-        }
+        _ if matches!(plain, "/chat/completions" | "/responses" | "/messages") => ". It takes POST only".to_owned(),
         Some(listen) if admin => format!(". It is served by the admin listener: http://{listen}{plain}"),
         _ if plain.is_empty() => ". Set your client's base URL to this address with /v1 behind it".to_owned(),
         _ if route::may_pass(path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),

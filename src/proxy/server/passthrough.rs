@@ -43,7 +43,14 @@ impl PassthroughTarget {
         match route {
             Route::Pass(rest) => Some(Self::Below(rest.clone())),
             Route::PassBeside(path) => Some(Self::Beside(path.clone())),
-            Route::Chat | Route::Responses | Route::Stored(_) | Route::Health | Route::NotEnforced | Route::InvalidPath => None,
+            Route::Chat
+            | Route::Responses
+            | Route::Messages
+            | Route::Stored(_)
+            | Route::Health
+            | Route::Hello
+            | Route::NotEnforced
+            | Route::InvalidPath => None,
         }
     }
 
@@ -55,10 +62,14 @@ impl PassthroughTarget {
 }
 
 /// Passes a request on: to the upstream that serves the model in its path, otherwise to the first. `/models` merges the lists of all.
-pub async fn pass(worker: Arc<Worker>, passage: PassthroughTarget, request: Request<hyper::body::Incoming>, held: Held) -> Response<Body> {
+pub async fn pass(
+    worker: Arc<Worker>,
+    passage: PassthroughTarget,
+    request: Request<hyper::body::Incoming>,
+    held: Held,
+) -> Result<Response<Body>, Failure> {
     let merged = passage == PassthroughTarget::Below("/models".to_owned()) && worker.endpoints.len() > 1;
-    let sent = if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await };
-    sent.unwrap_or_else(|failure| failure.response())
+    if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await }
 }
 
 async fn through(

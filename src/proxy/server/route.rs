@@ -11,10 +11,14 @@ pub enum Route {
     Chat,
     /// `POST /v1/responses`
     Responses,
+    /// `POST /v1/messages`
+    Messages,
     /// Stored responses and conversations of upstreams.
     Stored(Stored),
     /// `GET /healthz`
     Health,
+    /// `HEAD /api/hello`, by which Claude Code looks whether anybody is there.
+    Hello,
     /// Let through untouched, to this path below the upstream's base URL.
     Pass(String),
     /// Let through untouched, to this path beside `/v1` of the upstream, as `/health`.
@@ -83,6 +87,16 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     if path == "/healthz" && *method == Method::GET {
         return Route::Health;
     }
+    if path == "/api/hello" && matches!(*method, Method::HEAD | Method::GET) {
+        return Route::Hello;
+    }
+    if let Some(rest) = of_messages(&path).filter(|_| *method == Method::POST) {
+        match rest {
+            "/messages" => return Route::Messages,
+            "/messages/count_tokens" => return Route::Pass(rest.to_owned()),
+            _ => {}
+        }
+    }
     let path = path.strip_prefix("/openai").filter(|rest| rest.starts_with("/v1/")).unwrap_or(&path);
     // Clients whose base URL has no `/v1` mean the same.
     let rest = path.strip_prefix("/v1").filter(|rest| rest.starts_with('/')).unwrap_or(path);
@@ -108,6 +122,16 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
         false if named(path) => Route::Pass(rest.to_owned()),
         _ => Route::NotEnforced,
     }
+}
+
+/// Path of a request of Anthropic's Messages API below the version, by any of the paths that its clients send; `None` for
+/// other paths. `path`: with single slashes.
+pub fn of_messages(path: &str) -> Option<&str> {
+    let path = path.strip_prefix("/anthropic").unwrap_or(path);
+    // Where a client's base URL has a version, the SDKs add another.
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    let path = path.strip_prefix("/v1").unwrap_or(path);
+    path.strip_prefix("/messages").filter(|tail| tail.is_empty() || tail.starts_with('/')).map(|_| path)
 }
 
 fn passes(method: &Method, rest: &str) -> bool {
@@ -162,7 +186,16 @@ mod tests {
             (Method::GET, "/slots/0", Route::PassBeside("/slots/0".to_owned())),
             (Method::GET, "/v1/health", Route::NotEnforced),
             (Method::GET, "/props", Route::NotEnforced),
-            (Method::POST, "/messages", Route::NotEnforced),
+            (Method::POST, "/messages", Route::Messages),
+            (Method::POST, "/v1/messages", Route::Messages),
+            (Method::POST, "/v1/v1/messages/", Route::Messages),
+            (Method::POST, "/anthropic/v1/messages", Route::Messages),
+            (Method::POST, "/anthropic/messages", Route::Messages),
+            (Method::POST, "/v1/messages/count_tokens", pass("/messages/count_tokens")),
+            (Method::POST, "/v1/messages/batches", Route::NotEnforced),
+            (Method::GET, "/v1/messages/batches/b1/results", Route::NotEnforced),
+            (Method::GET, "/v1/messages", Route::NotEnforced),
+            (Method::HEAD, "/api/hello", Route::Hello),
             (Method::GET, "/chat/x", Route::NotEnforced),
             (Method::POST, "/v1", Route::NotEnforced),
             (Method::POST, "/v1/Chat/Completions", Route::NotEnforced),
@@ -199,7 +232,6 @@ mod tests {
             (Method::DELETE, "/v1/conversations/c/items/i", Route::Stored(Stored::Item("c".to_owned(), "i".to_owned()))),
             (Method::POST, "/v1/conversations/c/items/i", Route::NotEnforced),
             (Method::GET, "/v1/conversations/c/items/i/x", Route::NotEnforced),
-            (Method::POST, "/v1/messages", Route::NotEnforced),
             (Method::POST, "/v1/batches", Route::NotEnforced),
             (Method::POST, "/v1/rerank", pass("/rerank")),
             (Method::POST, "/v1/x/y", pass("/x/y")),

@@ -99,7 +99,7 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
         Stored::Items(id) => client.items(&id, &incoming).await,
         Stored::Item(id, item) => client.item(&id, &item, method, &incoming).await,
     };
-    served.unwrap_or_else(|failure| failure.response())
+    served.unwrap_or_else(|failure| failure.response(crate::openai::Api::Responses))
 }
 
 /// The caller's worker, policy and scope.

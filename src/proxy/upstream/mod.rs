@@ -63,7 +63,7 @@ pub struct Endpoint {
     client: UpstreamPool,
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
-    targets: [PathAndQuery; 2],
+    targets: Vec<PathAndQuery>,
     authorization: Option<HeaderValue>,
 }
 
@@ -101,7 +101,7 @@ impl Endpoint {
         let client = UpstreamPool::new(&base, settings.timeouts.connect, tls)?;
         let prefix = base.path().trim_end_matches('/').into();
         let target = |path: &str| format!("{prefix}{path}").parse::<PathAndQuery>();
-        let targets = [target(Api::Chat.path()).map_err(http::Error::from)?, target(Api::Responses.path()).map_err(http::Error::from)?];
+        let targets = Api::ALL.iter().map(|api| target(api.path())).collect::<Result<Vec<_>, _>>().map_err(http::Error::from)?;
         let chat = context::Upstream {
             tool_choice: match settings.tool_choice {
                 DefaultToolChoice::Auto => None,

@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// Finds the calls with these ids, and their outputs.
-pub fn exhibits<'i>(request: &Document, ids: impl Iterator<Item = &'i str>) -> HashMap<&'i str, Exhibit> {
-    let mut found: HashMap<&str, Exhibit> = ids.map(|id| (id, Exhibit::default())).collect();
+pub fn exhibits<'i>(request: &Document, ids: &[&'i str]) -> HashMap<&'i str, Exhibit> {
+    let mut found: HashMap<&str, Exhibit> = ids.iter().map(|id| (*id, Exhibit::default())).collect();
     for item in request.root().get("input").into_iter().flat_map(Value::items) {
         let Some(found) = item.get("call_id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) else { continue };
         if let Some(output) = item.get("output") {

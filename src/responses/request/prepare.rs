@@ -108,6 +108,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
             background: head.background,
         },
         data_of,
+        exhibits_of: super::exhibit::exhibits,
     })
 }
 

@@ -44,7 +44,7 @@ pub const ENDINGS: [(CounterField, &str); 6] = [
     (CounterField::Abandoned, "abandoned"),
 ];
 /// The APIs, in the order of the counters.
-pub const APIS: [Api; 2] = Api::ALL;
+pub const APIS: [Api; 3] = Api::ALL;
 /// The policy's reactions to a violation, in the order of the counters.
 pub const ACTIONS: [&str; 3] = ["info", "warn", "block"];
 /// The outcomes of a repair, in the order of the counters.

@@ -83,6 +83,7 @@ fn exchange(trace: &ExchangeTrace, record: &ExchangeRecord) -> SpanData {
     let path = match record.api {
         Api::Chat => "/v1/chat/completions",
         Api::Responses => "/v1/responses",
+        Api::Messages => "/v1/messages",
     };
     let mut codes: Vec<Code> = record.violations.iter().map(|violation| violation.code).collect();
     codes.sort_unstable();

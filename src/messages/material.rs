@@ -1,0 +1,64 @@
+//! Texts of a request, as evidence for an answer's claims. Pure.
+
+use super::{
+    history::{Place, places, texts},
+    request::Head,
+};
+use crate::{
+    exchange::evidence::material::Words,
+    judge::history::AnsweredCall,
+    openai::content::text_of,
+    wire::json::{Document, Value},
+};
+
+/// Extracts the texts of a request, and the results in `answered`.
+pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
+    let Ok(head) = Head::read(document) else { return Words::default() };
+    let places = places(head.messages).unwrap_or_default();
+    let mut words = Words::default();
+    let input = |call: Value<'_>| call.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default();
+    for result in answered {
+        let call = result.call.and_then(|(item, call)| match places.get(item)? {
+            Place::Model(_, calls) => calls.get(call).copied(),
+            Place::Result(..) | Place::User(_) | Place::Beside(_) | Place::Instructions(_) => None,
+        });
+        let text = match places.get(result.item) {
+            Some(Place::Result(block, _)) => block.get("content").and_then(text_of).unwrap_or_default().into_owned(),
+            _ => String::new(),
+        };
+        words.results.push((call.map(input).unwrap_or_default(), text));
+    }
+    words.said.extend(head.system.into_iter().flat_map(texts));
+    for (at, place) in places.iter().enumerate() {
+        match place {
+            Place::Model(messages, calls) => {
+                let text: String = messages.iter().flat_map(|message| answer_texts(*message)).collect();
+                if !text.is_empty() {
+                    words.answers.push(text.clone());
+                    words.said.push(text);
+                }
+                words.said.extend(calls.iter().map(|call| input(*call)));
+            }
+            Place::User(message) => {
+                let text = texts(*message).join("\n");
+                words.asked.clone_from(&text);
+                words.said.extend((!text.is_empty()).then_some(text));
+            }
+            Place::Beside(message) | Place::Instructions(message) => words.said.extend(texts(*message)),
+            Place::Result(block, _) if !answered.iter().any(|result| result.item == at) => {
+                words.said.extend(block.get("content").map(texts).unwrap_or_default());
+            }
+            Place::Result(..) => {}
+        }
+    }
+    words.definitions = head.tools.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
+    words
+}
+
+/// Texts of a message of the model, in order.
+pub fn answer_texts(message: Value<'_>) -> Vec<String> {
+    let content = message.get("content");
+    let string = content.and_then(Value::text).map(|text| text.into_owned());
+    let blocks = content.into_iter().flat_map(Value::items).filter(|block| block.get("type").is_some_and(|kind| kind.is_text("text")));
+    string.into_iter().chain(blocks.filter_map(|block| block.get("text")?.text().map(|text| text.into_owned()))).collect()
+}
