@@ -13,7 +13,7 @@ use crate::{
     },
     proxy::exchange::http_probe,
     settings::{
-        self, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ResponsesSupport, ScopeKind, Settings, StoredContent,
+        self, ApiSupport, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ScopeKind, Settings, StoredContent,
         UpstreamSettings,
     },
     tools::registry::ToolSource,
@@ -187,12 +187,14 @@ fn upstream(upstream: &UpstreamSettings) -> String {
         Credential::Own { env, .. } => format!("key from {env}"),
     };
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));
-    let responses = match upstream.responses {
-        ResponsesSupport::Native => "",
-        ResponsesSupport::Translate => ", Responses API translated",
-    };
     let name = &upstream.name;
-    let mut text = format!("{name}: {}, {key}, {models}{responses}", upstream.base_url);
+    let mut text = format!("{name}: {}, {key}, {models}", upstream.base_url);
+    for (api, support) in [("Responses API", upstream.responses), ("Messages API", upstream.messages), ("chat completions", upstream.chat)]
+    {
+        if support == ApiSupport::Translate {
+            text.push_str(&format!(", {api} translated"));
+        }
+    }
     if upstream.preset != Preset::None {
         text.push_str(&format!(", preset {}", upstream.preset.as_str()));
     }

@@ -12,7 +12,11 @@ use super::{
     input::{FuzzInput, repeated},
 };
 use crate::{
-    chat::adapter::Chat, exchange::adapter::Adapter, openai::Api, responses::adapter::Responses, translate::answer::Origin,
+    chat::adapter::Chat,
+    exchange::adapter::Adapter,
+    openai::Api,
+    responses::adapter::Responses,
+    translate::{Translation, answer::Origin},
     wire::json::Document,
 };
 
@@ -76,7 +80,9 @@ pub(super) fn responses_stream(data: &[u8]) {
 
 /// Streams of chat completions to requests of the Responses API.
 pub(super) fn translated_stream(data: &[u8]) {
-    stream::<Responses>(data, Api::Responses, |request| Some(Origin::new(request, "0".repeat(32), 1_700_000_000)));
+    stream::<Responses>(data, Api::Responses, |request| {
+        Some(Origin::new(Translation::RESPONSES_TO_CHAT, request, "0".repeat(32), 1_700_000_000))
+    });
 }
 
 /// Buffered chat completions, also as answers to requests of the Responses API.
@@ -86,7 +92,11 @@ pub(super) fn chat_whole(data: &[u8]) {
     whole::<Chat>(&begun, input.parts_from(1), None);
     let asked = request(Api::Responses, "How fast is it?", &json!({"mbit": 90}).to_string());
     let Some(begun) = begin(by, Api::Responses, &asked) else { return };
-    whole::<Responses>(&begun, input.parts_from(1), Some(&Origin::new(&asked, "0".repeat(32), 1_700_000_000)));
+    whole::<Responses>(
+        &begun,
+        input.parts_from(1),
+        Some(&Origin::new(Translation::RESPONSES_TO_CHAT, &asked, "0".repeat(32), 1_700_000_000)),
+    );
 }
 
 /// Buffered responses.

@@ -4,10 +4,14 @@ use super::{
     bench::{By, begin},
     input::{FuzzInput, bounded},
 };
-use crate::{openai::Api, translate, wire::json::Document};
+use crate::{
+    openai::Api,
+    translate::{self, Translation},
+    wire::json::Document,
+};
 
 /// An accepted request is sent upstream as JSON with the same model; under a policy that changes nothing, unchanged. A request that can be
-/// translated becomes a chat request.
+/// translated becomes one of the other API.
 pub(super) fn request(data: &[u8]) {
     let Some(input) = FuzzInput::of(data) else { return };
     let Ok(document) = bounded("the JSON scanner", || Document::parse(data.get(3..).unwrap_or_default().to_vec().into())) else { return };
@@ -22,11 +26,11 @@ pub(super) fn request(data: &[u8]) {
         if begun.context.observes() {
             assert_eq!(begun.body, document.bytes(), "a policy that changes nothing changes the request");
         }
-        if api == Api::Responses
-            && let Ok(chat) = bounded("the translation of a request", || translate::request::request(&sent))
-        {
-            let chat = Document::parse(chat);
-            assert!(chat.is_ok_and(|chat| chat.root().get("messages").is_some()), "a translated request is no chat request");
+        for translation in Api::ALL.into_iter().filter_map(|upstream| Translation::between(api, upstream)) {
+            if let Ok(translated) = bounded("the translation of a request", || translate::request::request(&sent, translation)) {
+                let translated = Document::parse(translated);
+                assert!(translated.is_ok_and(|translated| translated.root().get("messages").is_some()), "a translated request is none");
+            }
         }
     }
 }

@@ -12,7 +12,11 @@ use super::{
     input::{Cuts, FuzzInput, repeated},
 };
 use crate::{
-    chat::adapter::Chat, exchange::context::Begun, openai::Api, responses::adapter::Responses, translate::answer::Origin,
+    chat::adapter::Chat,
+    exchange::context::Begun,
+    openai::Api,
+    responses::adapter::Responses,
+    translate::{Translation, answer::Origin},
     wire::json::Document,
 };
 
@@ -296,7 +300,7 @@ pub(super) fn apis(data: &[u8]) {
     if chat.context.observes() {
         return;
     }
-    let origin = Origin::new(&script.request(Api::Responses), "0".repeat(32), 1_700_000_000);
+    let origin = Origin::new(Translation::RESPONSES_TO_CHAT, &script.request(Api::Responses), "0".repeat(32), 1_700_000_000);
     let of_chat = whole::<Chat>(&chat, &[&script.chat_whole()], None);
     let of_responses = whole::<Responses>(&responses, &[&script.chat_whole()], Some(&origin));
     let Some(responses) = script.begin(script.by, Api::Responses) else { return };

@@ -130,16 +130,15 @@ pub enum Unheard {
     TooLong(#[from] EventTooLong),
 }
 
-/// Reads and judges an answer, whole or streamed. `origin`: set for a chat-completions answer to a request of the Responses
-/// API.
+/// Reads and judges an answer, whole or streamed. `origin`: set for an answer in another API than that of the request.
 ///
 /// # Errors
 /// [`Unheard`].
 pub fn hear(api: Api, context: &Arc<Context>, answer: Bytes, origin: Option<Origin>, inputs: AttemptInputs) -> Result<Heard, Unheard> {
     match api {
-        Api::Chat => hear_of::<Chat>(context, answer, None, inputs),
+        Api::Chat => hear_of::<Chat>(context, answer, origin, inputs),
         Api::Responses => hear_of::<Responses>(context, answer, origin, inputs),
-        Api::Messages => hear_of::<Messages>(context, answer, None, inputs),
+        Api::Messages => hear_of::<Messages>(context, answer, origin, inputs),
     }
 }
 

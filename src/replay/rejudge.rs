@@ -26,7 +26,7 @@ use crate::{
     marks::Scope,
     openai::{Api, error::Reported, path::path_of},
     responses::request::Recalled,
-    translate::answer::Origin,
+    translate::{Translation, answer::Origin},
     violation::{Code, Severity, Violation},
     wire::{json::Document, sse::is_event_stream},
 };
@@ -177,12 +177,12 @@ impl Judging<'_> {
         }
     }
 
-    /// Translation context, if the upstream answered a request of the Responses API with chat completions.
+    /// Translation context, if the upstream answered in another API than it was asked in.
     fn origin(&self, attempt: &RecordedAttempt) -> Option<Origin> {
         let url = &attempt.request.as_ref()?.url;
-        let translated = self.api == Api::Responses && path_of(url) == Api::Chat.path();
+        let translation = Translation::between(self.api, Api::of_path(path_of(url))?)?;
         let id = self.context.id.simple().to_string();
-        translated.then(|| Origin::new(&self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
+        Some(Origin::new(translation, &self.document, id, self.exchange.at_ms.unwrap_or(0) / 1000))
     }
 
     /// Ends the exchange without an answer, unless the proxy tried again.

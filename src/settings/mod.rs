@@ -39,7 +39,7 @@ pub use types::{
     AdminSettings, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
     LogLevel, ScopeKind,
 };
-pub use upstreams::{Credential, ResponsesSupport, Timeouts, UpstreamSettings};
+pub use upstreams::{ApiSupport, Credential, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};
 
 use crate::{config::layers::Layers, policy::load::PolicySource};

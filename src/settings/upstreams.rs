@@ -46,7 +46,9 @@ pub(super) struct TomlUpstream {
     #[serde(default)]
     pub fallback_models: BTreeMap<String, String>,
     pub probe: Option<String>,
-    pub responses: Option<ResponsesSupport>,
+    pub responses: Option<ApiSupport>,
+    pub messages: Option<ApiSupport>,
+    pub chat: Option<ApiSupport>,
     pub preset: Option<Preset>,
     #[serde(default)]
     pub drop: Vec<String>,
@@ -80,14 +82,14 @@ impl Default for TomlTimeouts {
     }
 }
 
-/// `[[upstreams]] responses`
+/// `[[upstreams]] responses`, `messages` and `chat`: whether the upstream serves an API.
 #[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "lowercase")]
-pub enum ResponsesSupport {
-    /// The upstream serves the Responses API itself.
+pub enum ApiSupport {
+    /// It serves the API itself.
     #[default]
     Native,
-    /// The upstream serves only chat completions, to which toolmark translates the Responses API.
+    /// It doesn't: toolmark translates the API to one that it serves.
     Translate,
 }
 
@@ -120,8 +122,12 @@ pub struct UpstreamSettings {
     pub probe: ProbeSchedule,
     /// `tool_choice` for requests that set none.
     pub tool_choice: DefaultToolChoice,
-    /// Support of the Responses API.
-    pub responses: ResponsesSupport,
+    /// Support of the Responses API, translated to chat completions, or to Messages where there are none.
+    pub responses: ApiSupport,
+    /// Support of Anthropic's Messages API, translated to chat completions.
+    pub messages: ApiSupport,
+    /// Support of chat completions, translated to Anthropic's Messages API.
+    pub chat: ApiSupport,
     /// Timeouts of requests to it.
     pub timeouts: Timeouts,
 }
@@ -196,7 +202,13 @@ fn upstream(
     let base_url = base_url(url).map_err(|why| sources.fault(&at("base_url"), why))?;
     fallbacks(sources, all, index, raw)?;
     let preset = quirks::preset(raw);
-    let lacking = if preset.lacks_responses() { ResponsesSupport::Translate } else { ResponsesSupport::Native };
+    let lacking = |lacks| if lacks { ApiSupport::Translate } else { ApiSupport::Native };
+    let chat = raw.chat.unwrap_or(lacking(preset.lacks_chat()));
+    let only_messages = chat == ApiSupport::Translate;
+    let messages = raw.messages.unwrap_or(lacking(preset.lacks_messages() && !only_messages));
+    if only_messages && messages == ApiSupport::Translate {
+        return Err(sources.fault(&at("messages"), "`chat` and `messages` are each translated to the other: one of them must be native"));
+    }
     let matcher = match &raw.models {
         Some(globs) if globs.is_empty() => {
             return Err(sources.fault(&at("models"), "no model at all: leave `models` out to serve all"));
@@ -222,7 +234,9 @@ fn upstream(
         fallback_models: raw.fallback_models.iter().map(|(from, to)| (from.as_str().into(), to.as_str().into())).collect(),
         probe: schedule(sources, &at("probe"), raw.probe.as_deref())?,
         tool_choice: raw.tool_choice,
-        responses: raw.responses.unwrap_or(lacking),
+        responses: raw.responses.unwrap_or(lacking(preset.lacks_responses() || only_messages)),
+        messages,
+        chat,
         timeouts: timeouts(sources, &at("timeouts"), &raw.timeouts)?,
     })
 }

@@ -1,6 +1,7 @@
 //! The openai clients of PyPI and npm through toolmark, as applications use them: no warning, and every refusal
 //! arrives as a type of theirs. `tests/clients/` has the scripts; what they print is judged here.
 
+pub mod messages_model;
 pub mod model;
 pub mod responses_events;
 pub mod responses_model;

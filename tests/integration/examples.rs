@@ -164,6 +164,34 @@ fn langchain_in_front_of_cerebras() {
     served.check(2, "gpt-oss-120b", "Bearer csk-of-toolmark");
 }
 
+/// Cerebras has no Messages API: it is translated.
+#[test]
+fn anthropic_python_in_front_of_cerebras() {
+    if runtimes::skipped("examples::anthropic_python_in_front_of_cerebras") {
+        return;
+    }
+    let served = Served::start("cerebras.toml", "https://api.cerebras.ai/v1", &[("CEREBRAS_API_KEY", "csk-of-toolmark")]);
+    let environment = [
+        ("ANTHROPIC_BASE_URL", served.url.strip_suffix("/v1").unwrap()),
+        ("ANTHROPIC_API_KEY", "any"),
+        ("ANTHROPIC_MODEL", "gpt-oss-120b"),
+    ];
+    let script = repository("examples/anthropic-python/chat.py");
+    let printed = runtimes::run_python_of("messages", "tests/clients/messages.txt", &script, &environment);
+    assert_eq!(printed, WEATHER);
+    served.check(2, "gpt-oss-120b", "Bearer csk-of-toolmark");
+}
+
+/// The settings name nothing but toolmark's address and the models.
+#[test]
+fn claude_code_is_pointed_at_toolmark() {
+    let text = fs::read_to_string(repository("examples/claude-code/settings.json")).unwrap();
+    let settings: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(settings["env"]["ANTHROPIC_BASE_URL"], "http://127.0.0.1:8787");
+    let configuration = fs::read_to_string(repository("examples/cerebras.toml")).unwrap();
+    assert!(configuration.contains("listen = \"127.0.0.1:8787\"") && configuration.contains("gpt-oss*"), "{configuration}");
+}
+
 /// The tests of an agent on recorded traffic.
 #[test]
 fn pytest_on_a_cassette() {

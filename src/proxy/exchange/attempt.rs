@@ -12,7 +12,7 @@ use crate::{
     openai::error::{Reported, enveloped, masked},
     proxy::upstream::BodyPassage,
     proxy::{
-        http::failure::Failure,
+        http::{error_response, failure::Failure},
         upstream::{self, pool::Answer, select::BreakerPermit, status},
     },
     upstreams::breaker::RequestRole,
@@ -148,6 +148,10 @@ async fn read_head(driver: &ExchangeDriver, response: Answer) -> Result<Reply, F
     let body = if endpoint.settings.fitting.wrap_errors && !context.observes() { enveloped(body) } else { body };
     let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
     let failed = Reported::read(&body).filter(|_| !context.observes()).and_then(|error| failed_call(driver, &error));
+    let body = match selection.translation(&endpoint.settings) {
+        Some(translation) => error_response::in_form_of(translation.downstream, body),
+        None => body,
+    };
     Ok(match failed {
         Some(turn) => Reply::FailedCall(turn),
         None => Reply::Error(status, headers, body),

@@ -182,8 +182,9 @@ impl ExchangeDriver {
 
     /// Facts of the request that a translated answer repeats; `None` if answers aren't translated.
     pub(super) fn origin(&self) -> Option<Origin> {
+        let translation = self.selection.translation(&self.endpoint().settings)?;
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts.started() % 100);
-        self.selection.translates(&self.endpoint().settings).then(|| Origin::new(self.context.request(), id, self.now_ms() / 1000))
+        Some(Origin::new(translation, self.context.request(), id, self.now_ms() / 1000).offering(&self.body))
     }
 
     /// Inputs for judging the current attempt's answer.

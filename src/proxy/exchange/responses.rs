@@ -71,7 +71,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[selection.upstream()];
-    let translates = selection.translates(&endpoint.settings);
+    let translates = selection.translation(&endpoint.settings).is_some();
     let mut recalled = recall(&app.memory, &caller.scope, &head);
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.

@@ -219,7 +219,7 @@ impl StoredCaller<'_> {
         let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
         let meant = endpoints.iter().position(by_caller);
         let keeps = |(at, endpoint): &(usize, &Endpoint)| {
-            endpoint.settings.responses == settings::ResponsesSupport::Native
+            endpoint.settings.responses == settings::ApiSupport::Native
                 && (!by_caller(endpoint) || self.app.caller_credential() == CallerCredential::Withheld || meant == Some(*at))
         };
         let found = endpoints.iter().enumerate().find(keeps).map(|(upstream, _)| Holder { upstream, foreign: false });
@@ -237,7 +237,7 @@ impl StoredCaller<'_> {
         body: Bytes,
     ) -> Result<Came, Failure> {
         let endpoint = self.endpoint(holder.upstream)?;
-        if endpoint.settings.responses == settings::ResponsesSupport::Translate {
+        if endpoint.settings.responses == settings::ApiSupport::Translate {
             return Err(keeps_nothing());
         }
         let (mut sent, query) = match holder.foreign {
@@ -426,7 +426,7 @@ impl StoredCaller<'_> {
         let document = Document::parse(body.clone()).ok();
         let model = document.as_ref().and_then(|document| document.root().get("model")).and_then(Value::text).unwrap_or_default();
         let upstream = self.worker.endpoint_for(&model)?;
-        let keeps = self.endpoint(upstream)?.settings.responses == settings::ResponsesSupport::Native;
+        let keeps = self.endpoint(upstream)?.settings.responses == settings::ApiSupport::Native;
         if keeps { Ok(Holder { upstream, foreign: false }) } else { Err(keeps_nothing()) }
     }
 

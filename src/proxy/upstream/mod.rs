@@ -25,7 +25,7 @@ use crate::{
         error::Error,
         http::{credentials, failure::Failure},
     },
-    settings::{Credential, DefaultToolChoice, ResponsesSupport, Settings, UpstreamSettings},
+    settings::{ApiSupport, Credential, DefaultToolChoice, Settings, UpstreamSettings},
     sys::tls,
     sys::tls::TrustedRoots,
     upstreams::retry::AttemptFailure,
@@ -160,7 +160,7 @@ impl Endpoint {
 
     /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
     pub fn opens_everybodys(&self, caller: CallerCredential) -> bool {
-        self.settings.responses == ResponsesSupport::Native && !self.takes_callers(caller)
+        self.settings.responses == ApiSupport::Native && !self.takes_callers(caller)
     }
 
     /// The caller's headers for the upstream.

@@ -14,7 +14,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{
     Endpoint,
@@ -30,11 +30,11 @@ use crate::{
     openai::{Api, error::Reported},
     proxy::{
         app::App,
-        http::{credentials, failure::Failure},
+        http::{credentials, failure::Failure, headers},
         worker::Worker,
     },
-    settings::{ResponsesSupport, UpstreamSettings},
-    translate,
+    settings::{ApiSupport, UpstreamSettings},
+    translate::{self, Translation},
     upstreams::breaker::RequestRole,
     upstreams::{
         breaker::{Admission, BreakerState, RequestOutcome},
@@ -129,6 +129,54 @@ pub struct UpstreamSelection {
     answered: Option<Box<str>>,
 }
 
+/// API in which an upstream is asked for a request of this API.
+fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
+    let support = match api {
+        Api::Chat => settings.chat,
+        Api::Responses => settings.responses,
+        Api::Messages => settings.messages,
+    };
+    match (api, support) {
+        (api, ApiSupport::Native) => api,
+        (Api::Chat, ApiSupport::Translate) => Api::Messages,
+        (Api::Messages, ApiSupport::Translate) => Api::Chat,
+        (Api::Responses, ApiSupport::Translate) if settings.chat == ApiSupport::Translate => Api::Messages,
+        (Api::Responses, ApiSupport::Translate) => Api::Chat,
+    }
+}
+
+/// Headers of a request of one API for an upstream that is asked in another: the key in the header where that expects it, and none of what
+/// belongs to the first API.
+fn headers_of(from: Api, to: Api, mut headers: HeaderMap) -> HeaderMap {
+    match (from, to) {
+        (Api::Messages, Api::Chat) => {
+            let key = headers.remove(headers::API_KEY);
+            if let Some(bearer) = key.filter(|_| !headers.contains_key(header::AUTHORIZATION)).and_then(bearer) {
+                headers.insert(header::AUTHORIZATION, bearer);
+            }
+            let own: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("anthropic-")).cloned().collect();
+            own.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        (Api::Chat | Api::Responses, Api::Messages) => {
+            headers.insert(headers::ANTHROPIC_VERSION, HeaderValue::from_static(TRANSLATED_VERSION));
+            let own: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("openai-")).cloned().collect();
+            own.iter().for_each(|name| drop(headers.remove(name)));
+        }
+        _ => {}
+    }
+    headers
+}
+
+/// A key as a bearer token.
+fn bearer(key: HeaderValue) -> Option<HeaderValue> {
+    let mut bearer = HeaderValue::from_bytes(&[b"Bearer ", key.as_bytes()].concat()).ok()?;
+    bearer.set_sensitive(true);
+    Some(bearer)
+}
+
+/// Version of Anthropic's API that translated requests are written for: the last one with `temperature`.
+const TRANSLATED_VERSION: &str = "2023-06-01";
+
 impl UpstreamSelection {
     /// Selection for a request of this API.
     ///
@@ -139,9 +187,14 @@ impl UpstreamSelection {
         let first = candidates.first().map_or(0, |candidate| candidate.upstream);
         let credential = worker.app.caller_credential();
         let endpoint = worker.endpoints.get(first);
-        let headers = endpoint.map(|endpoint| endpoint.headers(&came, credential)).unwrap_or_default();
+        let asked = |endpoint: &Endpoint| api_of(api, &endpoint.settings);
+        let headers = endpoint.map(|endpoint| headers_of(api, asked(endpoint), endpoint.headers(&came, credential))).unwrap_or_default();
         let plain_query = query.as_deref().and_then(credentials::plain_query);
-        let query = endpoint.and_then(|endpoint| endpoint.query(query, credential));
+        let query = match endpoint.filter(|endpoint| asked(endpoint) == api) {
+            Some(endpoint) => endpoint.query(query, credential),
+            // It belongs to the other API.
+            None => plain_query.clone(),
+        };
         let came = (candidates.len() > 1).then_some(came);
         Ok(Self { candidates, at: 0, api, query, plain_query, came, headers, tries: 0, is_chosen: false, answered: None })
     }
@@ -177,7 +230,7 @@ impl UpstreamSelection {
             && let (Some(came), Some(candidate)) = (&self.came, self.candidates.get(at))
             && let Some(endpoint) = worker.endpoints.get(candidate.upstream)
         {
-            self.headers = endpoint.headers_elsewhere(came);
+            self.headers = headers_of(self.api, api_of(self.api, &endpoint.settings), endpoint.headers_elsewhere(came));
         }
         (self.at, self.tries, self.is_chosen) = (at, 0, false);
     }
@@ -206,14 +259,14 @@ impl UpstreamSelection {
         if self.is_foreign() { self.plain_query.as_deref() } else { self.query.as_deref() }
     }
 
-    /// True if the current upstream gets chat completions, and its answers are translated to the Responses API.
-    pub fn translates(&self, settings: &UpstreamSettings) -> bool {
-        self.api == Api::Responses && settings.responses == ResponsesSupport::Translate
+    /// Translation between the request's API and that in which the current upstream is asked; `None` if they are the same.
+    pub fn translation(&self, settings: &UpstreamSettings) -> Option<Translation> {
+        Translation::between(self.api, api_of(self.api, settings))
     }
 
     /// API in which the current upstream is asked.
     pub fn api_of(&self, settings: &UpstreamSettings) -> Api {
-        if self.translates(settings) { Api::Chat } else { self.api }
+        api_of(self.api, settings)
     }
 
     /// The current upstream, as this worker reaches it.
@@ -352,12 +405,15 @@ impl UpstreamSelection {
             ..Failure::new(StatusCode::BAD_REQUEST, "invalid_request", message)
         };
         let misfit = |why: Incompatible| refused("messages", format!("this can't go to the upstream `{}`: {why}", settings.name));
-        if !self.translates(settings) {
-            return self.fitted(request.body, request).map_err(misfit);
-        }
+        let Some(translation) = self.translation(settings) else { return self.fitted(request.body, request).map_err(misfit) };
         let document = Document::parse(request.body.clone()).map_err(|error| Failure::protocol(&settings.name, error))?;
-        let translated = translate::request::request(&document).map_err(|why| {
-            let message = format!("the upstream `{}` has no Responses API, and this can't be translated: {}", settings.name, why.message);
+        let translated = translate::request::request(&document, translation).map_err(|why| {
+            let api = match translation.downstream {
+                Api::Chat => "chat completions",
+                Api::Responses => "Responses API",
+                Api::Messages => "Messages API",
+            };
+            let message = format!("the upstream `{}` has no {api}, and this can't be translated: {}", settings.name, why.message);
             refused(&why.param, message)
         })?;
         self.fitted(&translated, request).map_err(misfit)

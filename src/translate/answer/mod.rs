@@ -1,138 +1,192 @@
-//! Translates a chat completion to a response object; also parts shared with streams.
+//! Translates answers, whole and streamed: one reader and one writer for each API, with these terms between them.
 //!
-//! Source: OpenAI API reference, "The response object"; docs/wire-facts.md#responses-answers. Pure.
+//! ```text
+//!  chat      ─▶ [`from_chat`], [`chat_message`] ─┐                                     ┌─▶ [`to_responses`]
+//!                                                ├─▶ pieces of text, then [`AnswerEnd`] ─┼─▶ [`to_messages`]
+//!  Messages  ─▶ [`from_messages`] ───────────────┘                                     └─▶ [`to_chat`]
+//! ```
+//! Texts leave at once; calls wait for the end, as only then it is known what they are. Whole answers take the same way without events,
+//! so that both come to the same. Pure.
 
-pub(super) mod message;
+pub(super) mod chat_message;
+pub(super) mod from_chat;
+pub(super) mod from_messages;
 pub mod stream;
+mod to_chat;
+mod to_messages;
+pub(super) mod to_responses;
 pub(super) mod usage;
-pub(super) mod writer;
+mod writer;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::request::push_member;
+use super::{Translation, UpstreamForm, request::names::chat_name};
 use crate::{
-    chat::{assembler::Assembler, places, stream::chunk::finish_of},
-    exchange::{
-        context::Context,
-        text::{
-            place::{is_ambiguous, is_nothing},
-            places::refuse_calls_beside,
-        },
-    },
-    judge::call::turn::FinishReason as TurnEnding,
-    wire::json::{Document, Value, string::quote},
+    chat::places,
+    exchange::context::Context,
+    judge::call::Call,
+    openai::Api,
+    wire::json::{Document, Kind, Value},
 };
-use message::MessageKind;
-use usage::usage;
-use writer::{AnswerEnding, ResponseWriter};
+use chat_message::MessageKind;
+use to_responses::ResponseEcho;
+use usage::TokenUsage;
+use writer::AnswerWriter;
 
 pub use crate::exchange::error::Fault as TranslateFault;
+
+/// Longest request for which an estimate of its tokens is made, in bytes per token: a rough mean over languages and code.
+const BYTES_PER_TOKEN: usize = 4;
+
+/// Kind of a text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::translate) enum PartKind {
+    /// Output text.
+    Text,
+    /// A refusal.
+    Refusal,
+    /// Reasoning.
+    Reasoning(ReasoningSource),
+}
+
+/// Member in which an upstream sends reasoning.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::translate) enum ReasoningSource {
+    /// `reasoning_content`
+    ReasoningContent,
+    /// `reasoning`
+    Reasoning,
+    /// Parts or blocks of kind `thinking`.
+    Thinking,
+}
+
+/// Ending of an answer.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::translate) enum AnswerEnding {
+    /// A normal end.
+    Complete,
+    /// Truncated at a length limit.
+    Length,
+    /// Ended by a content filter, or by the model's refusal to go on.
+    Filter,
+}
+
+/// End of an answer: all but its texts.
+pub(in crate::translate) struct AnswerEnd {
+    /// Calls, under the names that the application knows.
+    pub calls: Vec<Call>,
+    /// Ending of the answer.
+    pub ending: AnswerEnding,
+    /// Tokens used.
+    pub usage: Option<TokenUsage>,
+    /// Model, as in the answer.
+    pub model: Option<String>,
+}
 
 /// Data that a translated answer takes from the request, and its identity.
 #[derive(Clone, Debug)]
 pub struct Origin {
+    translation: Translation,
     /// 32 hex digits, unique to this attempt.
-    pub id: String,
+    pub(super) id: String,
     /// Unix seconds.
-    pub created_at: u64,
-    /// JSON.
-    model: String,
-    /// Members that are the same in every answer to the request, JSON.
-    echo: String,
-    tools: HashSet<String>,
+    pub(super) created_at: u64,
+    /// Model asked for.
+    pub(super) model: String,
+    /// Tools of the request, by the names under which the upstream knows them.
+    tools: HashMap<String, String>,
+    /// Members of a response object that are the same in every answer to the request.
+    pub(super) echo: ResponseEcho,
+    /// The request asks for thinking, or for usage at the end of a stream.
+    pub(super) extras: RequestedExtras,
+    /// Estimate of the request's tokens.
+    pub(super) input_tokens: usize,
+}
+
+/// Parts of an answer that leave only if the request asks for them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::translate) struct RequestedExtras {
+    /// Thinking blocks of a Messages answer.
+    pub thinking: bool,
+    /// The chunk with the usage of a chat stream.
+    pub usage: bool,
 }
 
 impl Origin {
-    /// `document`: the Responses request.
-    pub fn new(document: &Document, id: String, created_at: u64) -> Self {
+    /// `document`: the application's request; `id`: 32 hex digits, unique to this attempt; `created_at`: Unix seconds.
+    pub fn new(translation: Translation, document: &Document, id: String, created_at: u64) -> Self {
         let root = document.root();
-        let own = |name: &str, default: &str| root.get_some(name).map_or_else(|| default.to_owned(), one_line);
-        let mut echo = String::new();
-        for (name, default) in [
-            ("instructions", "null"),
-            ("max_output_tokens", "null"),
-            ("parallel_tool_calls", "true"),
-            ("reasoning", r#"{"effort":null,"summary":null}"#),
-            ("temperature", "1.0"),
-            ("tool_choice", "\"auto\""),
-            ("tools", "[]"),
-            ("top_p", "1.0"),
-            ("user", "null"),
-            ("metadata", "{}"),
-        ] {
-            echo.push_str(&format!(",\"{name}\":{}", own(name, default)));
+        let tools = tools_of(root, translation.upstream);
+        let thinking = root.get_some("thinking").and_then(|thinking| thinking.get("type"));
+        let usage = root.get_some("stream_options").and_then(|options| options.get("include_usage"));
+        let echo = if translation.downstream == Api::Responses { ResponseEcho::of(root) } else { ResponseEcho::default() };
+        Self {
+            translation,
+            id,
+            created_at,
+            model: root.get("model").and_then(Value::text).unwrap_or_default().into_owned(),
+            tools: tools.collect(),
+            echo,
+            extras: RequestedExtras {
+                thinking: thinking.is_some_and(|kind| !kind.is_text("disabled")),
+                usage: usage.is_some_and(|usage| usage.kind() == Kind::True),
+            },
+            input_tokens: document.bytes().len() / BYTES_PER_TOKEN,
         }
-        echo.push_str(&format!(",\"text\":{}", echoed_text(root)));
-        echo.push_str(r#","previous_response_id":null,"store":false,"truncation":"disabled""#);
-        let tools = root.get("tools").into_iter().flat_map(Value::items);
-        let tools = tools.filter_map(|tool| Some(tool.get("name")?.text()?.into_owned())).collect();
-        Self { id, created_at, model: own("model", "\"\""), echo, tools }
     }
 
-    /// True if the request has a tool with this name.
+    /// The same, with the tools that `body` offers, too: the request as it is sent, which may have tools of toolmark's own.
+    #[must_use]
+    pub fn offering(mut self, body: &Bytes) -> Self {
+        // Only long names are known by others.
+        if let Ok(document) = Document::parse(body.clone()) {
+            self.tools.extend(tools_of(document.root(), self.translation.upstream));
+        }
+        self
+    }
+
+    /// True if the upstream knows a tool by this name.
     pub(super) fn knows(&self, tool: &str) -> bool {
-        self.tools.contains(tool)
+        self.tools.contains_key(tool)
     }
 
-    /// The response object. `ending`: `None` before the end; `output`, `usage`: JSON; `model`: as in the answer.
-    pub(super) fn response(&self, ending: Option<AnswerEnding>, output: &str, usage: Option<&str>, model: Option<&str>) -> String {
-        let details = match ending {
-            Some(AnswerEnding::Cut(reason)) => format!(r#"{{"reason":"{reason}"}}"#),
-            Some(AnswerEnding::Complete) | None => "null".to_owned(),
+    /// The call under the name that the application knows.
+    pub(super) fn restored(&self, call: Call) -> Call {
+        match self.tools.get(&call.name) {
+            Some(name) => Call { name: name.clone(), ..call },
+            None => call,
+        }
+    }
+}
+
+/// Tools of a request: the name by which the upstream knows each, and its own.
+fn tools_of(root: Value<'_>, upstream: UpstreamForm) -> impl Iterator<Item = (String, String)> {
+    root.get("tools").into_iter().flat_map(Value::items).filter_map(move |tool| {
+        let named = [Some(tool), tool.get("function"), tool.get("custom")];
+        let name = named.into_iter().flatten().find_map(|own| own.get("name")?.text())?.into_owned();
+        let upstream = match upstream {
+            UpstreamForm::Chat => chat_name(&name).into_owned(),
+            UpstreamForm::Messages => name.clone(),
         };
-        let status = ending.map_or("in_progress", AnswerEnding::status);
-        let Self { id, created_at, echo, .. } = self;
-        let (model, usage) = (model.map_or_else(|| self.model.clone(), quote), usage.unwrap_or("null"));
-        format!(
-            r#"{{"id":"resp_{id}","object":"response","created_at":{created_at},"status":"{status}","error":null,"incomplete_details":{details},"model":{model},"output":{output},"usage":{usage}{echo}}}"#
-        )
-    }
+        Some((upstream, name))
+    })
 }
 
-/// A value on one line, as events need it: in checked JSON, a break can only stand between tokens.
-fn one_line(value: Value<'_>) -> String {
-    value.raw_str().replace(['\n', '\r'], " ")
-}
-
-fn echoed_text(root: Value<'_>) -> String {
-    let text = root.get_some("text");
-    let mut out = String::from("{");
-    let format = text.and_then(|text| text.get_some("format"));
-    push_member(&mut out, "format", &format.map_or_else(|| r#"{"type":"text"}"#.to_owned(), one_line));
-    if let Some(verbosity) = text.and_then(|text| text.get_some("verbosity")) {
-        push_member(&mut out, "verbosity", &one_line(verbosity));
-    }
-    out.push('}');
-    out
-}
-
-/// The response object for a buffered chat completion: JSON.
+/// The application's answer for an upstream's whole answer: JSON.
 ///
 /// # Errors
-/// [`TranslateFault`] if it isn't a completion, or if the translation would lose something.
+/// [`TranslateFault`] if it isn't an answer, or if the translation would lose something.
 pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
     let document = Document::parse(body.clone())?;
-    let root = document.root();
-    check_root(root)?;
-    let Some(choices) = root.get("choices") else { return Err(choiceless(root)) };
-    let mut choices = choices.items();
-    let choice = choices.next().ok_or(TranslateFault::Unknown("no `choices`"))?;
-    if choices.next().is_some() {
-        return Err(TranslateFault::Unknown(SEVERAL));
-    }
-    check_choice(choice, &places::CHOICE, choice.get("message"))?;
-    let message = choice.get("message").filter(|message| message.is_object());
-    let message = message.ok_or(TranslateFault::Unknown("a choice without a message"))?;
-    let (mut assembler, mut output) = (Assembler::new(usize::MAX), ResponseWriter::new(&origin.id, MessageKind::Message));
-    for (kind, text) in message::read(message, MessageKind::Message, &mut assembler, |name| origin.knows(name))? {
-        output.piece(kind, &text, &mut |_| {})?;
-    }
-    let ending = ending(finish_of(choice).as_deref())?;
-    output.end(assembler.slots(), ending, &mut |_| {})?;
-    let usage = usage_of(root);
-    Ok(origin.response(Some(ending), &output.items(), usage.as_deref(), model_of(root).as_deref()).into())
+    let mut writer = AnswerWriter::new(origin, MessageKind::Message);
+    let end = match origin.translation.upstream {
+        UpstreamForm::Chat => from_chat::whole(document.root(), origin, &mut writer)?,
+        UpstreamForm::Messages => from_messages::whole(document.root(), origin, &mut writer)?,
+    };
+    writer.end(&end, origin, &mut |_| {})?;
+    Ok(writer.whole(&end, origin).into())
 }
 
 /// Like [`answer`]; also true if text outside the answer was left out that isn't a copy of it.
@@ -142,83 +196,15 @@ pub fn answer(body: &Bytes, origin: &Origin) -> Result<Bytes, TranslateFault> {
 pub fn watched(body: &Bytes, origin: &Origin, context: &Context) -> Result<(Bytes, bool), TranslateFault> {
     let translated = answer(body, origin)?;
     // What can't be translated was refused; only what is left out is of interest here.
-    let stray = places::swept(Document::parse(body.clone())?, context).is_ok_and(|(_, stray)| stray);
+    let stray = match origin.translation.upstream {
+        UpstreamForm::Chat => places::swept(Document::parse(body.clone())?, context).is_ok_and(|(_, stray)| stray),
+        // Every block is read, or the answer is refused.
+        UpstreamForm::Messages => false,
+    };
     Ok((translated, stray))
 }
 
-pub(super) const SEVERAL: &str = "several choices";
-
-/// Refuses errors, and calls and texts outside the choices.
-pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
-    let reported = |value: Value<'_>| Err(TranslateFault::Reported(value.raw_str().to_owned()));
-    if root.items().next().is_some_and(|first| first.get_some("error").is_some()) {
-        return reported(root);
-    }
-    if !root.is_object() {
-        return Err(TranslateFault::Unknown("no JSON object"));
-    }
-    if is_ambiguous(root) {
-        return Err(TranslateFault::Unknown("two members of one name"));
-    }
-    if root.get_some("error").is_some_and(|error| !error.is_text("")) {
-        return reported(root);
-    }
-    if let Some(groq) = root.get("x_groq").filter(|groq| groq.get_some("error").is_some()) {
-        return reported(groq);
-    }
-    // Only what is read is written: texts elsewhere are left out.
-    refuse_calls_beside(root, &places::ROOT, None)?;
-    match root.get("choices") {
-        Some(choices) if !choices.is_array() && !choices.is_null() => Err(TranslateFault::Unknown("`choices` is no array")),
-        _ => Ok(()),
-    }
-}
-
-/// Error for an answer without `choices`.
-fn choiceless(root: Value<'_>) -> TranslateFault {
-    let error = root.get("object").is_some_and(|object| object.is_text("error"));
-    if error || ["message", "detail"].into_iter().any(|name| root.get(name).is_some()) {
-        TranslateFault::Reported(root.raw_str().to_owned())
-    } else {
-        TranslateFault::Unknown("no `choices`")
-    }
-}
-
-/// Checks that this is the only choice, without an error, and without calls and texts outside its message. `own`: its
-/// members that are read; `original`: a value that another member may repeat as a whole.
-pub(super) fn check_choice(choice: Value<'_>, own: &[&str], original: Option<Value<'_>>) -> Result<(), TranslateFault> {
-    if !choice.is_object() || is_ambiguous(choice) {
-        return Err(TranslateFault::Unknown("a choice that is no object, or has two members of one name"));
-    }
-    if choice.get_some("index").is_some_and(|index| index.integer() != Some(0)) {
-        return Err(TranslateFault::Unknown(SEVERAL));
-    }
-    // OpenRouter's place for what went wrong with its provider.
-    if choice.get_some("error").is_some_and(|error| !is_nothing(error)) {
-        return Err(TranslateFault::Reported(choice.raw_str().to_owned()));
-    }
-    Ok(refuse_calls_beside(choice, own, original)?)
-}
-
-/// Ending of the answer, by its `finish_reason`.
-pub(super) fn ending(finish_reason: Option<&str>) -> Result<AnswerEnding, TranslateFault> {
-    match finish_reason.map_or(TurnEnding::Complete, TurnEnding::of_finish) {
-        TurnEnding::Length => Ok(AnswerEnding::Cut("max_output_tokens")),
-        TurnEnding::ContentFilter => Ok(AnswerEnding::Cut("content_filter")),
-        TurnEnding::Broken => Err(TranslateFault::Unknown("by its `finish_reason`, it failed")),
-        TurnEnding::Complete | TurnEnding::Refusal => Ok(AnswerEnding::Complete),
-    }
-}
-
-/// `usage` for the response object, JSON.
-pub(super) fn usage_of(root: Value<'_>) -> Option<String> {
-    root.get_some("usage").or_else(|| root.get("x_groq")?.get_some("usage")).filter(|value| value.is_object()).map(usage)
-}
-
-/// The answer's model; `None` if empty, as in Azure's first event.
-pub(super) fn model_of(root: Value<'_>) -> Option<String> {
-    root.get("model").and_then(Value::text).filter(|model| !model.is_empty()).map(Into::into)
-}
-
+#[cfg(test)]
+pub(super) mod messages_tests;
 #[cfg(test)]
 pub(super) mod tests;

@@ -1,15 +1,24 @@
-//! Translates a chat stream to a Responses stream, event by event.
+//! Translates a stream, event by event.
 //!
 //! ```text
-//!  event ─▶ errors, usage ─▶ delta ─▶ texts leave at once ([`crate::translate::answer::writer`])
-//!                                └──▶ calls are assembled
-//!  [DONE] or the end ─▶ calls, then `response.completed` or `response.incomplete`
+//!  event ─▶ errors, usage ─▶ texts leave at once ([`crate::translate::answer`]: the writers)
+//!                       └──▶ calls are assembled
+//!  the end ─▶ calls, then the last events
 //! ```
 //! Sans-IO. The terminal event waits for the end of the stream, because usage comes last.
 
 use std::sync::Arc;
 
-use super::message::{self, MessageKind};
+use bytes::Bytes;
+
+use super::{
+    AnswerEnd, Origin, TranslateFault,
+    chat_message::{self, MessageKind},
+    from_chat::{self, SEVERAL},
+    from_messages::{EventEffect, MessageStreamReader},
+    usage::TokenUsage,
+    writer::AnswerWriter,
+};
 use crate::{
     chat::{
         assembler::{AssembleError, Assembler},
@@ -17,56 +26,39 @@ use crate::{
         stream::chunk::{delta_of, finish_of},
     },
     exchange::{context::Context, text::place::is_nothing},
-    translate::answer::{
-        self, Origin, SEVERAL, TranslateFault,
-        writer::{AnswerEnding, ResponseWriter},
-    },
+    translate::UpstreamForm,
     wire::{
         json::{Document, Value},
-        sse::SseEvent,
+        sse::{KEEP_ALIVE, SseEvent},
     },
 };
 
-/// Translator of one chat stream.
+/// Translator of one stream.
 pub struct StreamTranslator {
     origin: Origin,
-    output: ResponseWriter,
-    assembler: Assembler,
-    /// The events that begin an answer were sent.
-    begun: bool,
-    /// A choice has arrived.
-    spoken: bool,
-    /// There were calls outside the deltas.
-    copied_calls: bool,
-    finish_reason: Option<String>,
-    /// For the response object, JSON.
-    usage: Option<String>,
-    model: Option<String>,
+    output: AnswerWriter,
+    reader: StreamReader,
     done: bool,
     /// Context for judging text outside the answer.
     context: Option<Arc<Context>>,
     stray: bool,
 }
 
+/// Reader, by the upstream's API.
+enum StreamReader {
+    Chat(ChatStreamReader),
+    Messages(MessageStreamReader),
+}
+
 impl StreamTranslator {
     /// `held_bytes_max`: limit for one call's arguments, in bytes.
     pub fn new(origin: Origin, held_bytes_max: usize) -> Self {
-        let output = ResponseWriter::new(&origin.id, MessageKind::Delta);
-        let assembler = Assembler::new(held_bytes_max);
-        Self {
-            origin,
-            output,
-            assembler,
-            begun: false,
-            spoken: false,
-            copied_calls: false,
-            finish_reason: None,
-            usage: None,
-            model: None,
-            done: false,
-            context: None,
-            stray: false,
-        }
+        let output = AnswerWriter::new(&origin, MessageKind::Delta);
+        let reader = match origin.translation.upstream {
+            UpstreamForm::Chat => StreamReader::Chat(ChatStreamReader::new(held_bytes_max)),
+            UpstreamForm::Messages => StreamReader::Messages(MessageStreamReader::new(held_bytes_max)),
+        };
+        Self { origin, output, reader, done: false, context: None, stray: false }
     }
 
     /// Also records text outside the answer that was left out.
@@ -80,7 +72,7 @@ impl StreamTranslator {
         self.stray
     }
 
-    /// Handles one event of the chat stream; passes Responses events to `each`.
+    /// Handles one event of the upstream's stream; passes the application's events to `each`.
     ///
     /// # Errors
     /// [`TranslateFault`]: the stream must be aborted, with an error downstream.
@@ -100,73 +92,129 @@ impl StreamTranslator {
             return Ok(());
         }
         if trimmed == b"[DONE]" {
-            return self.conclude(each);
+            return match self.reader {
+                StreamReader::Chat(_) => self.conclude(each),
+                // It isn't Anthropic's, and says nothing.
+                StreamReader::Messages(_) => Ok(()),
+            };
         }
         let document = Document::parse(data)?;
-        let root = document.root();
         if event.name.as_deref() == Some(b"error") {
-            return Err(TranslateFault::Reported(root.raw_str().to_owned()));
+            return Err(TranslateFault::Reported(document.root().raw_str().to_owned()));
         }
-        answer::check_root(root)?;
+        let Self { origin, output, reader, context, stray, .. } = self;
+        match reader {
+            StreamReader::Chat(reader) => {
+                if reader.handle(&document, &event, origin, output, each)?
+                    && let Some(context) = context.as_ref().filter(|_| !*stray)
+                {
+                    *stray = places::swept_event(document.clone(), context).is_ok_and(|(_, stray)| stray);
+                }
+                Ok(())
+            }
+            StreamReader::Messages(reader) => {
+                if document.root().get("type").is_some_and(|kind| kind.is_text("ping")) {
+                    let raw = Bytes::from_static(KEEP_ALIVE);
+                    each(SseEvent { raw, data: None, name: None, plain: false });
+                    return Ok(());
+                }
+                match reader.handle(&document, origin, output, each)? {
+                    EventEffect::More => Ok(()),
+                    EventEffect::Done => self.conclude(each),
+                }
+            }
+        }
+    }
+
+    /// Writes the last events at the end of the stream, unless its last event did so already.
+    ///
+    /// # Errors
+    /// [`TranslateFault::Cut`] if the answer is incomplete.
+    pub fn finish(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
+        let may_end = match &self.reader {
+            StreamReader::Chat(reader) => reader.finish_reason.is_some(),
+            StreamReader::Messages(reader) => reader.may_end(),
+        };
+        match (self.done, may_end) {
+            (true, _) => Ok(()),
+            (false, false) => Err(TranslateFault::Cut),
+            (false, true) => self.conclude(each),
+        }
+    }
+
+    fn conclude(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
+        let end = match &mut self.reader {
+            StreamReader::Chat(reader) => reader.end(&self.origin),
+            StreamReader::Messages(reader) => reader.end(&self.origin),
+        }?;
+        self.done = true;
+        self.output.end(&end, &self.origin, each)
+    }
+}
+
+/// Reader of one chat stream.
+struct ChatStreamReader {
+    assembler: Assembler,
+    /// The events that begin an answer were sent.
+    begun: bool,
+    /// A choice has arrived.
+    spoken: bool,
+    /// There were calls outside the deltas.
+    copied_calls: bool,
+    finish_reason: Option<String>,
+    usage: Option<TokenUsage>,
+    model: Option<String>,
+}
+
+impl ChatStreamReader {
+    fn new(held_bytes_max: usize) -> Self {
+        let assembler = Assembler::new(held_bytes_max);
+        Self { assembler, begun: false, spoken: false, copied_calls: false, finish_reason: None, usage: None, model: None }
+    }
+
+    /// Handles one event. True if it belongs to the answer.
+    fn handle(
+        &mut self,
+        document: &Document,
+        event: &SseEvent,
+        origin: &Origin,
+        output: &mut AnswerWriter,
+        each: &mut dyn FnMut(SseEvent),
+    ) -> Result<bool, TranslateFault> {
+        let root = document.root();
+        from_chat::check_root(root)?;
         let mut choices = root.get("choices").into_iter().flat_map(Value::items);
         let choice = choices.next();
         if choices.next().is_some() {
             return Err(TranslateFault::Unknown(SEVERAL));
         }
-        if choice.is_none() && !self.choiceless(root, &event)? {
-            return Ok(());
+        if choice.is_none() && !choiceless(root, event)? {
+            return Ok(false);
         }
-        self.usage = answer::usage_of(root).or(self.usage.take());
-        self.model = answer::model_of(root).or(self.model.take());
-        if let Some(context) = self.context.as_ref().filter(|_| !self.stray) {
-            self.stray = places::swept_event(document.clone(), context).is_ok_and(|(_, stray)| stray);
+        self.usage = from_chat::usage_of(root).or(self.usage.take());
+        self.model = from_chat::model_of(root).or(self.model.take());
+        if !std::mem::replace(&mut self.begun, true) {
+            output.begin(self.model.as_deref(), origin, each);
         }
-        self.begin(each);
-        choice.map_or(Ok(()), |choice| self.choice(choice, each))
+        choice.map_or(Ok(()), |choice| self.choice(choice, origin, output, each))?;
+        Ok(true)
     }
 
-    /// Writes the last events at the end of the stream, unless `[DONE]` did so already.
-    ///
-    /// # Errors
-    /// [`TranslateFault::Cut`] if the answer is incomplete.
-    pub fn finish(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
-        match (self.done, &self.finish_reason) {
-            (true, _) => Ok(()),
-            (false, None) => Err(TranslateFault::Cut),
-            (false, Some(_)) => self.conclude(each),
-        }
-    }
-
-    /// True if an event without choices belongs to the answer.
-    fn choiceless(&self, root: Value<'_>, event: &SseEvent) -> Result<bool, TranslateFault> {
-        let flat_error = root.get("choices").is_none() && root.get("message").is_some();
-        if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
-            return Err(TranslateFault::Reported(root.raw_str().to_owned()));
-        }
-        // `event: ping` and the like.
-        Ok(root.get("choices").is_some() || event.name.is_none() || root.get_some("usage").is_some())
-    }
-
-    fn begin(&mut self, each: &mut dyn FnMut(SseEvent)) {
-        if std::mem::replace(&mut self.begun, true) {
-            return;
-        }
-        let response = self.origin.response(None, "[]", None, self.model.as_deref());
-        let members = format!("\"response\":{response}");
-        self.output.emit("response.created", &members, each);
-        self.output.emit("response.in_progress", &members, each);
-    }
-
-    fn choice(&mut self, choice: Value<'_>, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
-        answer::check_choice(choice, &places::CHOICE_OF_EVENT, None)?;
+    fn choice(
+        &mut self,
+        choice: Value<'_>,
+        origin: &Origin,
+        output: &mut AnswerWriter,
+        each: &mut dyn FnMut(SseEvent),
+    ) -> Result<(), TranslateFault> {
+        from_chat::check_choice(choice, &places::CHOICE_OF_EVENT, None)?;
         self.spoken = true;
         if let Some(delta) = delta_of(choice) {
             if !delta.is_object() && !is_nothing(delta) {
                 return Err(AssembleError::Text.into());
             }
-            let Self { assembler, origin, .. } = self;
-            for (kind, text) in message::read(delta, MessageKind::Delta, assembler, |name| origin.knows(name))? {
-                self.output.piece(kind, &text, each)?;
+            for (kind, text) in chat_message::read(delta, MessageKind::Delta, &mut self.assembler, |name| origin.knows(name))? {
+                output.piece(kind, &text, each)?;
             }
         }
         if let (Some(_), Some(message)) = (choice.get_some("delta"), choice.get_some("message")) {
@@ -183,24 +231,25 @@ impl StreamTranslator {
         Ok(())
     }
 
-    fn conclude(&mut self, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
+    fn end(&mut self, origin: &Origin) -> Result<AnswerEnd, TranslateFault> {
         if !self.spoken {
             return Err(TranslateFault::Cut);
         }
         if self.copied_calls && self.assembler.slots().is_empty() {
             return Err(TranslateFault::Unknown("a choice whose calls stand beside its deltas only"));
         }
-        self.done = true;
-        let ending = answer::ending(self.finish_reason.as_deref())?;
-        self.output.end(self.assembler.slots(), ending, each)?;
-        let response = self.origin.response(Some(ending), &self.output.items(), self.usage.as_deref(), self.model.as_deref());
-        let kind = match ending {
-            AnswerEnding::Complete => "response.completed",
-            AnswerEnding::Cut(_) => "response.incomplete",
-        };
-        self.output.emit(kind, &format!("\"response\":{response}"), each);
-        Ok(())
+        from_chat::end(&self.assembler, self.finish_reason.as_deref(), self.usage.take(), self.model.take(), origin)
     }
+}
+
+/// True if an event without choices belongs to the answer.
+fn choiceless(root: Value<'_>, event: &SseEvent) -> Result<bool, TranslateFault> {
+    let flat_error = root.get("choices").is_none() && root.get("message").is_some();
+    if flat_error && (root.get("code").is_some() || root.get("type").is_some()) {
+        return Err(TranslateFault::Reported(root.raw_str().to_owned()));
+    }
+    // `event: ping` and the like.
+    Ok(root.get("choices").is_some() || event.name.is_none() || root.get_some("usage").is_some())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Origin, TranslateFault, answer};
-use crate::wire::json::Document;
+use crate::{translate::Translation, wire::json::Document};
 
 pub(in crate::translate) const ID: &str = "0123456789abcdef0123456789abcdef";
 
@@ -12,7 +12,7 @@ pub(in crate::translate) const ID: &str = "0123456789abcdef0123456789abcdef";
 pub(in crate::translate) fn origin() -> Origin {
     let request = "{\"model\":\"asked\",\"input\":\"hi\",\"temperature\":0.50,\"tools\":[{\"type\":\"function\",\n\"name\":\"f\"},{\"type\":\"custom\",\"name\":\"sh\"}]}";
     let document = Document::parse(Bytes::from_static(request.as_bytes())).unwrap();
-    Origin::new(&document, ID.to_owned(), 7)
+    Origin::new(Translation::RESPONSES_TO_CHAT, &document, ID.to_owned(), 7)
 }
 
 fn translated(chat: &str) -> Result<Value, TranslateFault> {

@@ -1,16 +1,30 @@
-//! Translates a Responses request to a chat request, member by member.
+//! Translates requests: one reader and one writer for each API, with [`form`] between them.
 //!
-//! Members that chat can't carry are refused by name, never dropped silently, except those that mean nothing to an
-//! upstream that stores nothing. Values that both APIs share are copied byte for byte. Source: OpenAI API reference,
-//! "Create a model response" and "Create chat completion". Pure.
+//! Members that the other API can't carry are refused by name, never dropped silently, except those that mean nothing to it; each reader
+//! and writer says which. Values that both APIs share are copied byte for byte. Source: OpenAI API reference, "Create a model response"
+//! and "Create chat completion"; Anthropic API reference, "Messages". Pure.
 
-pub(super) mod content;
-pub(super) mod messages;
-pub(super) mod tools;
+pub(super) mod form;
+mod from_chat;
+mod from_messages;
+mod from_responses;
+pub(super) mod names;
+mod to_chat;
+mod to_messages;
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
-use crate::wire::json::{Document, Kind, Value, string::quote_into};
+use super::{Translation, UpstreamForm};
+use crate::{
+    openai::Api,
+    wire::json::{Document, Value, string::quote_into},
+};
+
+/// Words before a system message in the middle of a conversation, which becomes a text of the user: many chat templates and most models
+/// of the Messages API take instructions at the start only.
+const NOTE: &str = "Note from the system, not from the user:\n";
 
 /// A request that can't be translated: HTTP 400.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
@@ -27,7 +41,7 @@ impl Untranslatable {
         Self { param: param.into(), message: message.into() }
     }
 
-    /// Error for a member that the Responses API itself would refuse.
+    /// Error for a member that the request's own API would refuse.
     pub(super) fn malformed(param: impl Into<String>, expected: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}` is not {expected}");
@@ -40,13 +54,20 @@ impl Untranslatable {
         let message = format!("`{param}`: this upstream speaks chat completions, which can't carry `{kind}`");
         Self { param, message }
     }
+
+    /// Error for a member of a kind that the Messages API can't carry.
+    pub(super) fn unsaid(param: impl Into<String>, kind: &str) -> Self {
+        let param = param.into();
+        let message = format!("`{param}`: this upstream speaks Anthropic's Messages API, which can't carry `{kind}`");
+        Self { param, message }
+    }
 }
 
-/// The chat request for a Responses request. `document` is the request as it would be sent to a native upstream.
+/// The upstream's request for a request of the application. `document` is the request as it would be sent to a native upstream.
 ///
 /// # Errors
 /// [`Untranslatable`] for the first member at fault.
-pub fn request(document: &Document) -> Result<Bytes, Untranslatable> {
+pub fn request(document: &Document, translation: Translation) -> Result<Bytes, Untranslatable> {
     let root = document.root();
     if !root.is_object() {
         return Err(Untranslatable::new("", "the request is no JSON object"));
@@ -54,81 +75,16 @@ pub fn request(document: &Document) -> Result<Bytes, Untranslatable> {
     if let Some(name) = root.duplicate_name() {
         return Err(Untranslatable::new(name.clone(), format!("`{name}` is said twice")));
     }
-    if root.get_some("input").is_none() {
-        return Err(Untranslatable::new("input", "`input` is missing"));
-    }
-    let has_tools = root.get_some("tools").is_some_and(|tools| !tools.is_array() || tools.items().next().is_some());
-    let mut chat = ChatMembers::default();
-    for member in root.members().filter(|member| !member.value.is_null()) {
-        translate(&mut chat, root, &member.name(), member.value, has_tools)?;
-    }
-    Ok(chat.object().into())
-}
-
-fn translate(chat: &mut ChatMembers, root: Value<'_>, name: &str, value: Value<'_>, has_tools: bool) -> Result<(), Untranslatable> {
-    match name {
-        "input" => chat.push("messages", &messages::messages(root)?),
-        // Those go with `input`; of the others nothing is kept, and so they mean nothing.
-        "instructions" | "include" | "store" | "metadata" | "max_tool_calls" | "stream_options" | "prompt_cache_retention" => Ok(()),
-        "previous_response_id" | "conversation" | "prompt" | "context_management" | "moderation" => {
-            Err(Untranslatable::uncarried(name, name))
-        }
-        "background" if value.kind() != Kind::False => Err(Untranslatable::uncarried(name, "background")),
-        "truncation" if !value.is_text("disabled") => Err(Untranslatable::uncarried(name, "truncation")),
-        "background" | "truncation" => Ok(()),
-        "tools" if has_tools => chat.push(name, &tools::tools(value)?),
-        "tool_choice" if has_tools => chat.push(name, &tools::tool_choice(value)?),
-        "parallel_tool_calls" if has_tools => chat.push(name, value.raw_str()),
-        // Chat refuses all three where there is no tool.
-        "tools" | "tool_choice" | "parallel_tool_calls" => Ok(()),
-        "max_output_tokens" => chat.push("max_tokens", value.raw_str()),
-        "text" => text(chat, value),
-        "reasoning" => reasoning(chat, value),
-        "top_logprobs" => {
-            chat.push("logprobs", "true")?;
-            chat.push(name, value.raw_str())
-        }
-        "stream" => {
-            chat.push(name, value.raw_str())?;
-            if value.kind() == Kind::True { chat.push("stream_options", r#"{"include_usage":true}"#) } else { Ok(()) }
-        }
-        // Chat's own ways to say what was judged in another place, or to ask for more than is read.
-        "messages" | "functions" | "function_call" | "n" => {
-            Err(Untranslatable::new(name, format!("`{name}` is no member of a Responses request")))
-        }
-        _ => chat.push(name, value.raw_str()),
-    }
-}
-
-fn text(chat: &mut ChatMembers, text: Value<'_>) -> Result<(), Untranslatable> {
-    if !text.is_object() {
-        return Err(Untranslatable::malformed("text", "an object"));
-    }
-    if let Some(format) = text.get_some("format") {
-        match format.get("type").and_then(Value::text).as_deref() {
-            Some("text") => {}
-            Some("json_object") => chat.push("response_format", r#"{"type":"json_object"}"#)?,
-            Some("json_schema") => {
-                let inner = picked(format, &["name", "description", "schema", "strict"]);
-                chat.push("response_format", &format!(r#"{{"type":"json_schema","json_schema":{inner}}}"#))?;
-            }
-            kind => return Err(Untranslatable::uncarried("text.format", kind.unwrap_or("a format without a type"))),
-        }
-    }
-    match text.get_some("verbosity") {
-        Some(verbosity) => chat.push("verbosity", verbosity.raw_str()),
-        None => Ok(()),
-    }
-}
-
-fn reasoning(chat: &mut ChatMembers, reasoning: Value<'_>) -> Result<(), Untranslatable> {
-    if !reasoning.is_object() {
-        return Err(Untranslatable::malformed("reasoning", "an object"));
-    }
-    match reasoning.get_some("effort") {
-        Some(effort) => chat.push("reasoning_effort", effort.raw_str()),
-        None => Ok(()),
-    }
+    let parts = match translation.downstream {
+        Api::Chat => from_chat::read(root)?,
+        Api::Responses => from_responses::read(root)?,
+        Api::Messages => from_messages::read(root)?,
+    };
+    let text = match translation.upstream {
+        UpstreamForm::Messages => to_messages::write(parts)?,
+        UpstreamForm::Chat => to_chat::write(parts)?,
+    };
+    Ok(text.into())
 }
 
 /// An object with the named members of `object` that aren't `null`, byte for byte.
@@ -153,33 +109,44 @@ pub(super) fn push_member(out: &mut String, name: &str, value: &str) {
     out.push_str(value);
 }
 
-/// The members of the chat request.
-#[derive(Default)]
-struct ChatMembers {
-    text: String,
-    names: Vec<String>,
+/// The member `name`, a string.
+///
+/// # Errors
+/// [`Untranslatable`] if it isn't a string.
+pub(super) fn string<'d>(object: Value<'d>, name: &str, param: &str) -> Result<Value<'d>, Untranslatable> {
+    let value = object.get(name).filter(|value| value.is_string());
+    value.ok_or_else(|| Untranslatable::malformed(format!("{param}.{name}"), "a string"))
 }
 
-impl ChatMembers {
-    /// `value`: JSON.
-    fn push(&mut self, name: &str, value: &str) -> Result<(), Untranslatable> {
-        // A request may bring a member that has this name in chat only, beside the one that becomes it.
-        if self.names.iter().any(|own| own == name) {
-            return Err(Untranslatable::new(name, format!("`{name}` is said in two ways")));
-        }
-        self.names.push(name.to_owned());
-        if self.text.is_empty() {
-            self.text.push('{');
-        }
-        push_member(&mut self.text, name, value);
-        Ok(())
-    }
+/// True if the object's `type` is this one.
+pub(super) fn kind_is(value: Value<'_>, kind: &str) -> bool {
+    value.get("type").is_some_and(|own| own.is_text(kind))
+}
 
-    fn object(mut self) -> String {
-        self.text.push('}');
-        self.text
+/// Checks that a value is an object without two members of one name.
+///
+/// # Errors
+/// [`Untranslatable`] if it isn't.
+pub(super) fn checked<'d>(value: Value<'d>, param: &str) -> Result<Value<'d>, Untranslatable> {
+    if !value.is_object() {
+        return Err(Untranslatable::malformed(param, "an object"));
+    }
+    match value.duplicate_name() {
+        Some(name) => Err(Untranslatable::new(param, format!("`{param}` says `{name}` twice"))),
+        None => Ok(value),
     }
 }
 
+/// The `type` of an object; objects with two members of the same name are refused.
+///
+/// # Errors
+/// [`Untranslatable`] if it isn't such an object.
+pub(super) fn kind_of<'d>(value: Value<'d>, param: &str) -> Result<Cow<'d, str>, Untranslatable> {
+    let kind = checked(value, param)?.get("type").and_then(Value::text);
+    kind.ok_or_else(|| Untranslatable::malformed(format!("{param}.type"), "a string"))
+}
+
+#[cfg(test)]
+mod messages_tests;
 #[cfg(test)]
 mod tests;

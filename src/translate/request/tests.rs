@@ -4,11 +4,11 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::{Untranslatable, request};
-use crate::wire::json::Document;
+use crate::{translate::Translation, wire::json::Document};
 
 fn translated(request_text: &str) -> Result<String, Untranslatable> {
     let document = Document::parse(Bytes::copy_from_slice(request_text.as_bytes())).unwrap();
-    request(&document).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
+    request(&document, Translation::RESPONSES_TO_CHAT).map(|bytes| String::from_utf8(bytes.to_vec()).unwrap())
 }
 
 fn translated_json(value: &Value) -> Value {

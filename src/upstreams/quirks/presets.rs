@@ -34,6 +34,8 @@ pub enum Preset {
     DeepSeek,
     /// OpenRouter.
     OpenRouter,
+    /// Anthropic.
+    Anthropic,
 }
 
 impl Preset {
@@ -56,6 +58,7 @@ impl Preset {
             Self::Gemini => "gemini",
             Self::DeepSeek => "deepseek",
             Self::OpenRouter => "openrouter",
+            Self::Anthropic => "anthropic",
         }
     }
 
@@ -72,6 +75,7 @@ impl Preset {
             () if at("openrouter.ai") => Self::OpenRouter,
             () if at("generativelanguage.googleapis.com") => Self::Gemini,
             () if at("deepseek.com") => Self::DeepSeek,
+            () if at("anthropic.com") => Self::Anthropic,
             () if port == Some(OLLAMA_PORT) => Self::Ollama,
             () => Self::None,
         }
@@ -80,9 +84,25 @@ impl Preset {
     /// Returns whether the provider has no Responses API of its own.
     pub fn lacks_responses(self) -> bool {
         match self {
-            Self::Cerebras | Self::Mistral | Self::LlamaCpp | Self::Gemini => true,
+            Self::Cerebras | Self::Mistral | Self::LlamaCpp | Self::Gemini | Self::Anthropic => true,
             Self::None | Self::OpenAi | Self::Groq | Self::Ollama | Self::Vllm | Self::DeepSeek | Self::OpenRouter => false,
         }
+    }
+
+    /// Returns whether the provider has no Messages API of its own below the same base URL. vLLM and llama.cpp have one that loses
+    /// `is_error` and more, so that their chat completions are used.
+    pub fn lacks_messages(self) -> bool {
+        match self {
+            Self::Cerebras | Self::Groq | Self::Mistral | Self::LlamaCpp | Self::Vllm | Self::Gemini | Self::OpenAi | Self::DeepSeek => {
+                true
+            }
+            Self::None | Self::Ollama | Self::OpenRouter | Self::Anthropic => false,
+        }
+    }
+
+    /// Returns whether chat completions are translated: Anthropic's own leave `strict` and more out.
+    pub fn lacks_chat(self) -> bool {
+        self == Self::Anthropic
     }
 
     /// Quirks of the provider, applied to its requests.
@@ -91,7 +111,7 @@ impl Preset {
         let wrap_errors = matches!(self, Self::Cerebras | Self::Mistral | Self::Vllm | Self::Gemini);
         let own = Quirks { custom_tools, wrap_errors, ..Quirks::default() };
         match self {
-            Self::None | Self::OpenAi | Self::OpenRouter | Self::Vllm => own,
+            Self::None | Self::OpenAi | Self::OpenRouter | Self::Vllm | Self::Anthropic => own,
             // Mixed values of `strict` are a 422; `parallel_tool_calls: false` was a 400 for some models.
             Self::Cerebras => Quirks { uniform_strict: true, drop: drops(&["parallel_tool_calls"]), ..own },
             // 400 for each of these; nulls in assistant messages are refused, too.
@@ -142,6 +162,7 @@ mod tests {
             ("openrouter.ai", None, Preset::OpenRouter),
             ("generativelanguage.googleapis.com", None, Preset::Gemini),
             ("api.deepseek.com.", None, Preset::DeepSeek),
+            ("api.anthropic.com", None, Preset::Anthropic),
             ("localhost", Some(11434), Preset::Ollama),
             ("localhost", Some(8000), Preset::None),
             ("notgroq.com", None, Preset::None),

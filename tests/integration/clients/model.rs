@@ -85,7 +85,7 @@ fn report(result: &str) -> String {
         return result["execution_id"].as_str().map_or(said.clone(), |execution_id| cited(&said, execution_id));
     }
     match result.strip_prefix("[execution_id: ").and_then(|result| result.split_once(']')) {
-        Some((stamp, said)) => cited(said.trim_start(), stamp.split(' ').next().unwrap_or_default()),
+        Some((stamp, said)) => cited(&report(said.trim_start()), stamp.split(' ').next().unwrap_or_default()),
         None => result.to_owned(),
     }
 }

@@ -113,7 +113,12 @@ fn made(name: &str, version: &str, locks: &[&PathBuf], make: impl FnOnce(&Path))
 
 /// Runs Python with every warning an error.
 pub fn run_python(script: &Path, environment: &[(&str, &str)]) -> String {
-    let mut command = tokio::process::Command::new(python());
+    run_python_of("venv", "tests/clients/requirements.txt", script, environment)
+}
+
+/// The same in another environment of Python's.
+pub fn run_python_of(name: &str, lock: &str, script: &Path, environment: &[(&str, &str)]) -> String {
+    let mut command = tokio::process::Command::new(self::environment(name, lock));
     command.args(["-W", "error"]).arg(script);
     run(command, environment)
 }

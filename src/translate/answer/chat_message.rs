@@ -1,6 +1,6 @@
 //! Reads a chat message or delta: reasoning, texts and refusals; calls go to the assembler.
 //!
-//! Refuses the shapes that the chat adapter refuses, and content that a Responses answer can't carry: anything unread
+//! Refuses the shapes that the chat adapter refuses, and content that no other API's answer can carry: anything unread
 //! would be lost. Pure.
 
 use std::borrow::Cow;
@@ -14,10 +14,7 @@ use crate::{
         place::{is_ambiguous, is_nothing, strings_of},
         places::{is_thought, refuse_calls_beside},
     },
-    translate::answer::{
-        TranslateFault,
-        writer::{PartKind, ReasoningSource},
-    },
+    translate::answer::{PartKind, ReasoningSource, TranslateFault},
     wire::json::Value,
 };
 
@@ -74,7 +71,7 @@ impl<'d> MessageParts<'d> {
         }
         // Images and sounds.
         if strings_of(part)?.is_empty() && !matches!(&*kind, "" | "text" | "output_text" | "refusal" | "reference") {
-            return Err(TranslateFault::Unknown("a part of a content that a Responses answer has no place for"));
+            return Err(TranslateFault::Unknown("a part of a content that a translated answer has no place for"));
         }
         for member in part.members() {
             match &*member.name() {
@@ -145,7 +142,7 @@ fn silent(audio: Value<'_>) -> Result<(), TranslateFault> {
     }
     let sounds = |name: &str| audio.get(name).is_some_and(|value| !is_nothing(value));
     if sounds("data") || sounds("transcript") {
-        return Err(TranslateFault::Unknown("sound, which a Responses answer has no place for"));
+        return Err(TranslateFault::Unknown("sound, which a translated answer has no place for"));
     }
     Ok(())
 }
