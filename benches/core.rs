@@ -72,6 +72,7 @@ impl Bench {
             protocol: self.standard.protocol.as_deref(),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
+            prefix: Default::default(),
         };
         request::begin(&document, &head, basis).expect("a request")
     }

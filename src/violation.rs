@@ -210,6 +210,8 @@ pub struct Violation {
     pub message: String,
     /// One-line advice on how to fix it; may be empty.
     pub advice: String,
+    /// JSON pointer into the call's arguments (RFC 6901), where one place in them is at fault; empty: the arguments as a whole.
+    pub pointer: Option<Box<str>>,
     /// Comparison that the violation follows from, if a claim was compared.
     pub detail: Option<Box<Detail>>,
 }
@@ -305,6 +307,7 @@ impl Checks {
             tool: tool.map(Into::into),
             message: message.into(),
             advice: advice.into(),
+            pointer: None,
             detail: None,
         })
     }

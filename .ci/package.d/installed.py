@@ -253,6 +253,12 @@ def test_licences(_: Release, path: Path, __: Path) -> None:
         raise Failed("licences are missing")
 
 
+def test_symbols(_: Release, path: Path, __: Path) -> None:
+    """They name functions of this project."""
+    if not any("toolmark" in line for line in run("nm", "--demangle", path).splitlines()):
+        raise Failed("no function of toolmark is in it")
+
+
 def test_checksums(release: Release, path: Path, _: Path) -> None:
     run("sha256sum", "--check", "--strict", path, cwd=release.into)
 
@@ -266,6 +272,7 @@ TESTS = {
     "formula": test_formula,
     "sbom": test_sbom,
     "licences": test_licences,
+    "symbols": test_symbols,
     "checksums": test_checksums,
 }
 

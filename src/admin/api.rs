@@ -4,9 +4,12 @@ use std::{sync::Arc, time::Duration};
 
 use http::Response;
 use serde::Serialize;
-use uuid::Uuid;
 
-use super::query::{PAGED, Parameters};
+use super::{
+    access::AdminCaller,
+    query::{PAGED, Parameters},
+    timeline::{hide_words, without_bodies},
+};
 use crate::{
     admin::responses::{self, invalid},
     config::error::maybe,
@@ -29,7 +32,12 @@ pub async fn look_up<T: Send + 'static>(
     look: impl FnOnce(&dyn Store) -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, Failure> {
     let store = app.recorder.store();
-    let looking = tokio::task::spawn_blocking(move || look(&*store));
+    read_blocking(move || look(&*store)).await
+}
+
+/// Runs something that blocks on a thread for it.
+pub async fn read_blocking<T: Send + 'static>(read: impl FnOnce() -> Result<T, StoreError> + Send + 'static) -> Result<T, Failure> {
+    let looking = tokio::task::spawn_blocking(read);
     match tokio::time::timeout(DEADLINE, looking).await {
         Ok(Ok(found)) => found.map_err(|error| responses::ledger(&error)),
         Ok(Err(_)) => Err(responses::ledger(&StoreError::Unavailable("the look-up broke off".into()))),
@@ -65,6 +73,11 @@ impl From<FoundExecution> for ExecutionView {
     }
 }
 
+/// An execution without its arguments and result.
+fn closed(found: FoundExecution) -> FoundExecution {
+    FoundExecution { execution: without_bodies(&found.execution), ..found }
+}
+
 /// Statistics of the ledger, and those of loop control, which are this process's own.
 #[derive(Serialize)]
 struct StatsWithLoops {
@@ -74,23 +87,34 @@ struct StatsWithLoops {
 }
 
 /// `GET /api/executions`
-pub async fn executions(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+pub async fn executions(app: &Arc<App>, caller: &AdminCaller, query: &str) -> Result<Response<Body>, Failure> {
     let parameters = Parameters::read(query, &[&["tool", "session", "until"][..], &PAGED].concat())?;
     let page = parameters.page(app.now_ms())?;
     let filter = ExecutionFilter { tool: parameters.text("tool"), session: parameters.text("session"), page };
     let ResultPage { rows, next } = look_up(app, move |store| store.executions(&filter)).await?;
-    Ok(responses::json(&PageResponse { data: rows.into_iter().map(ExecutionView::from).collect(), next }))
+    if caller.reads_bodies && rows.iter().any(|row| row.execution.result_body.is_some()) {
+        caller.audit("executions", "");
+    }
+    let shown = |row: FoundExecution| ExecutionView::from(if caller.reads_bodies { row } else { closed(row) });
+    Ok(responses::json(&PageResponse { data: rows.into_iter().map(shown).collect(), next }))
 }
 
 /// `GET /api/executions/{id}`
-pub async fn execution(app: &Arc<App>, id: String, query: &str) -> Result<Response<Body>, Failure> {
+pub async fn execution(app: &Arc<App>, caller: &AdminCaller, id: String, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     let found = look_up(app, move |store| store.execution(&id)).await?;
-    found.map(|found| responses::json(&ExecutionView::from(found))).ok_or_else(|| responses::not_found("execution"))
+    let found = found.ok_or_else(|| responses::not_found("execution"))?;
+    if !caller.reads_bodies {
+        return Ok(responses::json(&ExecutionView::from(closed(found))));
+    }
+    if found.execution.result_body.is_some() {
+        caller.audit("execution", &found.exchange.to_string());
+    }
+    Ok(responses::json(&ExecutionView::from(found)))
 }
 
 /// `GET /api/violations`
-pub async fn violations(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+pub async fn violations(app: &Arc<App>, caller: &AdminCaller, query: &str) -> Result<Response<Body>, Failure> {
     let parameters = Parameters::read(query, &[&["code", "tool", "model", "until"][..], &PAGED].concat())?;
     let code = parameters.text("code");
     if let Some(code) = code.as_deref().filter(|code| Code::parse(code).is_none()) {
@@ -99,15 +123,13 @@ pub async fn violations(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     }
     let page = parameters.page(app.now_ms())?;
     let filter = ViolationFilter { code, tool: parameters.text("tool"), model: parameters.text("model"), page };
-    Ok(responses::json(&PageResponse::from(look_up(app, move |store| store.violations(&filter)).await?)))
-}
-
-/// `GET /api/exchanges/{id}`
-pub async fn exchange(app: &Arc<App>, id: &str, query: &str) -> Result<Response<Body>, Failure> {
-    Parameters::read(query, &[])?;
-    let id: Uuid = id.parse().map_err(|_| invalid("id", "an exchange's id is a UUID, as in the header `toolmark-exchange`"))?;
-    let found = look_up(app, move |store| store.exchange(id)).await?;
-    found.map(|record| responses::json(&*record)).ok_or_else(|| responses::not_found("exchange"))
+    let mut found = look_up(app, move |store| store.violations(&filter)).await?;
+    if !caller.reads_bodies {
+        found.rows.iter_mut().for_each(|row| hide_words(&mut row.violation));
+    } else if found.rows.iter().any(|row| row.violation.message.is_some()) {
+        caller.audit("violations", "");
+    }
+    Ok(responses::json(&PageResponse::from(found)))
 }
 
 /// `GET /api/stats`

@@ -3,15 +3,22 @@
 //! It has its own thread and listener, so that no worker waits for a request here. Queries block, so they run on a few
 //! threads of their own.
 
+mod access;
 mod api;
+mod codes;
 mod dashboard;
 mod events;
+mod exchanges;
 mod health;
+mod ledger;
 mod loops;
+mod policy;
 mod process_metrics;
 mod query;
 mod responses;
 mod route;
+mod timeline;
+mod upstreams;
 
 use std::{
     net::{SocketAddr, TcpListener as StdListener},
@@ -22,26 +29,24 @@ use std::{
     time::Duration,
 };
 
-use http::{HeaderMap, Request, Response, header};
+use http::{Request, Response, header};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo, TokioTimer},
     server::{conn::auto, graceful::GracefulShutdown},
 };
-use subtle::ConstantTimeEq as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
-use crate::{
-    proxy::{
-        app::App,
-        error::Error,
-        http::{body::Body, failure::Failure},
-        server::request_checks,
-    },
-    settings::Secret,
+use crate::proxy::{
+    app::App,
+    error::Error,
+    http::{body::Body, failure::Failure},
+    server::request_checks,
 };
-use route::{Access, AdminRoute, route};
+use access::{AdminCaller, Role};
+use ledger::Verification;
+use route::{AdminRoute, route};
 
 /// Maximum concurrent connections.
 const CONNECTIONS_MAX: usize = 256;
@@ -64,6 +69,7 @@ struct AdminState {
     app: Arc<App>,
     stop: CancellationToken,
     connections: AtomicUsize,
+    verification: Verification,
 }
 
 impl AdminServer {
@@ -89,7 +95,7 @@ impl AdminServer {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         process_metrics::register(&app);
-        let state = Arc::new(AdminState { app, stop, connections: AtomicUsize::new(0) });
+        let state = Arc::new(AdminState { app, stop, connections: AtomicUsize::new(0), verification: Verification::default() });
         Ok(Some(Self { state, listener, address }))
     }
 
@@ -145,9 +151,10 @@ fn accept(state: &Arc<AdminState>, builder: &auto::Builder<TokioExecutor>, grace
     let _unsupported = stream.set_nodelay(true);
     let counted = ConnectionPermit(state.clone());
     let own = state.clone();
+    let peer = stream.peer_addr().ok();
     let service = service_fn(move |request| {
         let state = own.clone();
-        async move { Ok::<_, std::convert::Infallible>(handle(state, request).await) }
+        async move { Ok::<_, std::convert::Infallible>(handle(state, request, peer).await) }
     });
     let connection = graceful.watch(builder.serve_connection(TokioIo::new(stream), service).into_owned());
     tokio::spawn(async move {
@@ -166,8 +173,8 @@ impl Drop for ConnectionPermit {
     }
 }
 
-async fn handle(state: Arc<AdminState>, request: Request<Incoming>) -> Response<Body> {
-    let mut response = match dispatch(&state, request).await {
+async fn handle(state: Arc<AdminState>, request: Request<Incoming>, peer: Option<SocketAddr>) -> Response<Body> {
+    let mut response = match dispatch(&state, request, peer).await {
         Ok(response) => response,
         Err(failure) => responses::failure(&failure),
     };
@@ -177,7 +184,7 @@ async fn handle(state: Arc<AdminState>, request: Request<Incoming>) -> Response<
     response
 }
 
-async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>) -> Result<Response<Body>, Failure> {
+async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>, peer: Option<SocketAddr>) -> Result<Response<Body>, Failure> {
     let settings = &state.app.settings;
     request_checks::header_bounds(request.headers())?;
     if settings.admin.listen.is_none_or(|address| address.ip().to_canonical().is_loopback()) {
@@ -185,34 +192,50 @@ async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>) -> Result
         request_checks::host(request.headers(), authority, &settings.allowed_hosts)?;
     }
     let found = route(request.method(), request.uri().path())?;
-    let allowed = authorized(request.headers(), settings.admin.token.as_ref());
-    if !allowed && found.open() == Access::No {
-        return Err(responses::unauthorized());
+    let caller = AdminCaller::of(&settings.admin, request.headers(), peer);
+    if caller.role < found.needs() {
+        return Err(if caller.role == Role::Nobody { responses::unauthorized() } else { responses::forbidden() });
     }
     let query = request.uri().query().unwrap_or_default().to_owned();
+    let app = &state.app;
     match found {
-        AdminRoute::Page => Ok(dashboard::page()),
+        AdminRoute::Page(file) => Ok(dashboard::file(file)),
         AdminRoute::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
         AdminRoute::Ready => {
-            let detail = if allowed { health::ReadinessDetail::Parts } else { health::ReadinessDetail::Ready };
+            let detail = if caller.role > Role::Nobody { health::ReadinessDetail::Parts } else { health::ReadinessDetail::Ready };
             health::ready(state, detail).await
         }
-        AdminRoute::Metrics => Ok(health::metrics(&state.app, request.headers())),
-        AdminRoute::Executions => api::executions(&state.app, &query).await,
-        AdminRoute::Execution(id) => api::execution(&state.app, id, &query).await,
-        AdminRoute::Violations => api::violations(&state.app, &query).await,
-        AdminRoute::Stats => api::statistics(&state.app, &query).await,
-        AdminRoute::Exchange(id) => api::exchange(&state.app, &id, &query).await,
+        AdminRoute::Metrics => Ok(health::metrics(app, request.headers())),
+        AdminRoute::Executions => api::executions(app, &caller, &query).await,
+        AdminRoute::Execution(id) => api::execution(app, &caller, id, &query).await,
+        AdminRoute::Violations => api::violations(app, &caller, &query).await,
+        AdminRoute::Stats => api::statistics(app, &query).await,
+        AdminRoute::Exchanges => exchanges::list(app, &caller, &query).await,
+        AdminRoute::Exchange(id) => exchanges::record(app, &caller, &id, &query).await,
+        AdminRoute::Timeline(id) => exchanges::timeline(app, &caller, &id, &query).await,
+        AdminRoute::Cassette(id) => exchanges::cassette(app, &caller, &id, &query).await,
+        AdminRoute::Sessions => exchanges::sessions(app, &query).await,
+        AdminRoute::Session(name) => exchanges::session(app, &caller, name, &query).await,
+        AdminRoute::Refusals => exchanges::refusals(app, &caller, &query).await,
+        AdminRoute::Policy => policy::policy(app, &query).await,
+        AdminRoute::WhatIf => policy::what_if(app, request).await,
+        AdminRoute::Ledger => ledger::ledger(state, &query).await,
+        AdminRoute::VerifyLedger => ledger::verify(state, &query),
+        AdminRoute::Upstreams => upstreams::upstreams(app, &query).await,
+        AdminRoute::WhoAmI => Ok(responses::json(&who_am_i(app, &caller))),
+        AdminRoute::OpenApi => Ok(responses::of(http::StatusCode::OK, "application/json", OPENAPI)),
         AdminRoute::Events => events::events(state, &query),
-        AdminRoute::ResetLoops => loops::reset(&state.app, request).await,
+        AdminRoute::ResetLoops => loops::reset(app, request).await,
     }
 }
 
-/// True if the request carries the token, or none is set. Digests are compared, so that timing doesn't reveal the length either.
-fn authorized(headers: &HeaderMap, token: Option<&Secret>) -> bool {
-    let Some(token) = token else { return true };
-    let value = headers.get(header::AUTHORIZATION).map_or(&b""[..], |value| value.as_bytes());
-    let sent = value.strip_prefix(b"Bearer ").or_else(|| value.strip_prefix(b"bearer ")).unwrap_or_default();
-    let digest = |bytes: &[u8]| *blake3::hash(bytes).as_bytes();
-    digest(sent.trim_ascii()).ct_eq(&digest(token.expose().as_bytes())).into()
+/// The document that describes the API.
+const OPENAPI: &str = include_str!("openapi.json");
+
+/// The caller's role, and what it may read.
+fn who_am_i(app: &App, caller: &AdminCaller) -> serde_json::Value {
+    let needs_token = app.settings.admin.token.is_some() || app.settings.admin.read_token.is_some();
+    serde_json::json!({
+        "role": caller.role.as_str(), "bodies": caller.reads_bodies, "needs_token": needs_token, "version": env!("CARGO_PKG_VERSION"),
+    })
 }

@@ -59,6 +59,12 @@ pub fn unauthorized() -> Failure {
     Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
 }
 
+/// 403: the token is that of a reader.
+pub fn forbidden() -> Failure {
+    let message = "the token TOOLMARK_ADMIN_READ_TOKEN only reads: this needs TOOLMARK_ADMIN_TOKEN";
+    Failure::new(StatusCode::FORBIDDEN, "forbidden", message)
+}
+
 /// 400: a parameter is invalid.
 pub fn invalid(param: &str, message: impl Into<String>) -> Failure {
     Failure { param: Some(param.to_owned()), ..Failure::new(StatusCode::BAD_REQUEST, "invalid_parameter", message) }

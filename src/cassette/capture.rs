@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// A captured request.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CapturedRequest {
     /// The HTTP method, as `POST`.
     pub method: String,
@@ -41,7 +41,7 @@ pub enum BodyEnd {
 }
 
 /// A captured response.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CapturedResponse {
     head: Option<(u16, HeaderMap, u64)>,
     pieces: Vec<(u64, Bytes)>,
@@ -49,7 +49,7 @@ pub struct CapturedResponse {
 }
 
 /// A captured upstream request with its response.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct CapturedAttempt {
     upstream: String,
     /// Milliseconds after the exchange began.
@@ -63,7 +63,7 @@ pub struct CapturedAttempt {
 }
 
 /// An exchange as captured, before secrets are removed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct CapturedExchange {
     at_ms: u64,
     began: Instant,
@@ -115,6 +115,31 @@ impl CapturedExchange {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Cuts each body to `bytes_max` bytes. True if any was longer. Cut bodies are copied, so that nothing holds the whole of them.
+    pub fn cut_bodies(&mut self, bytes_max: usize) -> bool {
+        let mut is_cut = self.request.cut(bytes_max);
+        for attempt in &mut self.attempts {
+            is_cut |= attempt.request.cut(bytes_max);
+            is_cut |= attempt.answer.cut(bytes_max);
+        }
+        self.response.cut(bytes_max) | is_cut
+    }
+
+    /// Bytes of all its bodies.
+    pub fn body_bytes(&self) -> usize {
+        let attempts = self.attempts.iter().map(|attempt| attempt.request.body.len() + attempt.answer.bytes());
+        self.request.body.len() + self.response.bytes() + attempts.sum::<usize>()
+    }
+
+    /// True if these words stand in one of its bodies. `words`: in lower case; ASCII letters of the bodies count as such.
+    pub fn bodies_contain(&self, words: &str) -> bool {
+        let holds = |bytes: &[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), words.as_bytes()).is_some();
+        let answer = |answer: &CapturedResponse| holds(&answer.pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>());
+        holds(&self.request.body)
+            || answer(&self.response)
+            || self.attempts.iter().any(|own| holds(&own.request.body) || answer(&own.answer))
+    }
+
     /// The credentials in the headers of all its requests.
     pub fn credentials(&self) -> Vec<String> {
         let messages = self.attempts.iter().map(|attempt| &attempt.request).chain([&self.request]);
@@ -160,6 +185,16 @@ fn made_id(request: &CapturedRequest, at_ms: u64) -> Uuid {
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
 }
 
+impl CapturedRequest {
+    fn cut(&mut self, bytes_max: usize) -> bool {
+        let is_cut = self.body.len() > bytes_max;
+        if is_cut {
+            self.body = Bytes::copy_from_slice(self.body.get(..bytes_max).unwrap_or_default());
+        }
+        is_cut
+    }
+}
+
 impl CapturedAttempt {
     /// Starts capturing an attempt.
     pub fn new(upstream: &str, after_ms: u64, request: CapturedRequest) -> Self {
@@ -182,6 +217,25 @@ impl CapturedResponse {
     pub fn piece(&mut self, bytes: Bytes, ms: u64) {
         let head_ms = self.head.as_ref().map_or(0, |(_, _, head_ms)| *head_ms);
         self.pieces.push((ms.saturating_sub(head_ms), bytes));
+    }
+
+    /// Bytes of the body so far.
+    fn bytes(&self) -> usize {
+        self.pieces.iter().map(|(_, piece)| piece.len()).sum()
+    }
+
+    fn cut(&mut self, bytes_max: usize) -> bool {
+        let mut left = bytes_max;
+        for at in 0..self.pieces.len() {
+            let Some((_, piece)) = self.pieces.get_mut(at) else { break };
+            if piece.len() > left {
+                *piece = Bytes::copy_from_slice(piece.get(..left).unwrap_or_default());
+                self.pieces.truncate(at + 1);
+                return true;
+            }
+            left -= piece.len();
+        }
+        false
     }
 
     /// Records the end of the body.

@@ -275,6 +275,15 @@ impl RecordedExchange {
         }
     }
 
+    /// Bytes of its longest body.
+    pub fn body_bytes_max(&self) -> usize {
+        let request = |request: &RecordedRequest| request.body.as_ref().map_or(0, |body| body.bytes().len());
+        let response =
+            |response: &Option<RecordedResponse>| response.as_ref().and_then(|own| own.body.as_ref()).map_or(0, |body| body.bytes().len());
+        let attempts = self.attempts.iter().map(|attempt| attempt.request.as_ref().map_or(0, request).max(response(&attempt.response)));
+        request(&self.downstream.request).max(response(&self.downstream.response)).max(attempts.max().unwrap_or(0))
+    }
+
     /// The exchange as JSON, without a line end.
     pub fn line(&self) -> String {
         // INVARIANT: its maps have strings for names and its numbers are finite, so it always is JSON.

@@ -1,5 +1,5 @@
 //! Records exchanges while they happen. An exchange only collects its data; a separate thread splits streams, removes
-//! secrets and writes.
+//! secrets and writes. Others may take the same data: [`CaptureSink`].
 //!
 //! Nothing is lost under load: an exchange begins only when the queue has room for it, so callers that are faster than the
 //! disk wait at the start of their exchange, and the memory used for recording is bounded.
@@ -51,6 +51,12 @@ pub struct CassetteRecorder {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
+/// Takes captured exchanges when they have ended, on the worker of the exchange: it must neither block nor take long.
+pub trait CaptureSink: Send + Sync {
+    /// Called once for each captured exchange, when all of it was sent.
+    fn take(&self, captured: CapturedExchange);
+}
+
 type Job = (Box<CapturedExchange>, Option<OwnedSemaphorePermit>);
 
 impl CassetteRecorder {
@@ -82,10 +88,8 @@ impl CassetteRecorder {
         let units = 1 + (body.len() / UNIT_BYTES).min(UNITS / 4);
         // Never closed.
         let room = self.room.clone().acquire_many_owned(units as u32).await.ok();
-        let message = CapturedRequest { method: method.to_owned(), url, headers, body };
-        let raw = CapturedExchange::new(now_ms(), Instant::now(), message);
-        let inner = Inner { raw: Mutex::new(Box::new(raw)), queue: self.queue.clone()?, room };
-        Some(RecordingHandle(Arc::new(inner)))
+        let to = CassettePlace { queue: self.queue.clone()?, room };
+        Some(RecordingHandle::begin(method, url, headers, body, Some(to), Arc::default()))
     }
 }
 
@@ -108,8 +112,17 @@ fn now_ms() -> u64 {
 #[derive(Clone)]
 pub struct RecordingHandle(Arc<Inner>);
 
+/// Sinks of a process, shared by its exchanges.
+pub type CaptureSinks = Arc<[Arc<dyn CaptureSink>]>;
+
 struct Inner {
     raw: Mutex<Box<CapturedExchange>>,
+    cassette: Option<CassettePlace>,
+    sinks: CaptureSinks,
+}
+
+/// An exchange's place in the queue of the cassette's writer.
+struct CassettePlace {
     queue: mpsc::Sender<Job>,
     room: Option<OwnedSemaphorePermit>,
 }
@@ -117,12 +130,38 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
-        // The send fails only if the writer has panicked, which its own hook reported.
-        let _gone = self.queue.send((raw, self.room.take()));
+        for sink in self.sinks.iter() {
+            // Bodies are shared, not copied.
+            sink.take((*raw).clone());
+        }
+        if let Some(CassettePlace { queue, room }) = self.cassette.take() {
+            // The send fails only if the writer has panicked, which its own hook reported.
+            let _gone = queue.send((raw, room));
+        }
     }
 }
 
 impl RecordingHandle {
+    /// Starts capturing an exchange for these sinks only.
+    pub fn for_sinks(method: &str, url: String, headers: HeaderMap, body: Bytes, sinks: CaptureSinks) -> Self {
+        Self::begin(method, url, headers, body, None, sinks)
+    }
+
+    /// This handle, whose exchange also goes to these sinks. INVARIANT: called before the handle is shared.
+    #[must_use]
+    pub fn with_sinks(mut self, sinks: CaptureSinks) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.sinks = sinks;
+        }
+        self
+    }
+
+    fn begin(method: &str, url: String, headers: HeaderMap, body: Bytes, cassette: Option<CassettePlace>, sinks: CaptureSinks) -> Self {
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body };
+        let raw = CapturedExchange::new(now_ms(), Instant::now(), message);
+        Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks }))
+    }
+
     fn raw(&self) -> MutexGuard<'_, Box<CapturedExchange>> {
         // Never contended: an exchange is one task.
         self.0.raw.lock().unwrap_or_else(PoisonError::into_inner)
@@ -235,11 +274,16 @@ impl RecorderThread {
     }
 
     fn exchange(&self, raw: CapturedExchange) -> RecordedExchange {
-        // INVARIANT: what the application and the upstreams were called with is known before the headers are chosen.
-        let secrets = raw.credentials();
-        let exchange = raw.exchange(&self.ring, &self.recording.headers);
-        self.recording.redactor.knowing(secrets.iter().map(String::as_str)).exchange(exchange)
+        redacted(raw, &self.ring, &self.recording.headers, &self.recording.redactor)
     }
+}
+
+/// The exchange as a cassette has it, without its secrets. `headers`: names of headers to keep in addition to the fixed ones.
+pub fn redacted(raw: CapturedExchange, ring: &KeyRing, headers: &[String], redactor: &Redactor) -> RecordedExchange {
+    // INVARIANT: what the application and the upstreams were called with is known before the headers are chosen.
+    let secrets = raw.credentials();
+    let exchange = raw.exchange(ring, headers);
+    redactor.knowing(secrets.iter().map(String::as_str)).exchange(exchange)
 }
 
 /// True if both paths are the same: a cassette that is being written must not be played.

@@ -2,12 +2,12 @@
 //!
 //! Source: OpenAI API reference, "Create chat completion", `messages`. Pure.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     exchange::error::{Refusal, unique},
-    judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
-    openai::content::text_of,
+    judge::history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
+    openai::content::{arguments_text, text_of},
     wire::json::Value,
 };
 
@@ -19,7 +19,8 @@ pub struct MessageSpans<'d> {
     pub ids: Vec<Value<'d>>,
 }
 
-/// Reads the messages, each as an item of the history and the position of its parts. `large`: bytes above which a result is large.
+/// Reads the messages, each as an item of the history and the position of its parts. `large`: bytes above which a result is large; `memo`:
+/// what was read from each before, empty or as long as `messages`.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
@@ -27,10 +28,12 @@ pub fn read_messages<'d>(
     messages: Value<'d>,
     natures: &ResultClassifier,
     large: u64,
+    memo: &'d [Arc<ItemMemo>],
 ) -> Result<(Vec<HistoryItem<'d>>, Vec<MessageSpans<'d>>), Refusal> {
     let count = messages.items().count();
     let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for message in messages.items() {
+    for (at, message) in messages.items().enumerate() {
+        let memo = memo.get(at).map(|memo| &**memo);
         if !message.is_object() {
             return Err(Refusal::wrong("messages", "an array of objects"));
         }
@@ -40,14 +43,14 @@ pub fn read_messages<'d>(
         let content = message.get_some("content");
         let mut ids = Vec::new();
         items.push(match &*role {
-            "assistant" => HistoryItem::Assistant(read_calls(message, &mut ids)?),
+            "assistant" => HistoryItem::Assistant(read_calls(message, &mut ids, memo)?),
             "tool" | "function" => {
                 let answers = message.get("tool_call_id");
                 ids.extend(answers.filter(|id| id.is_string()));
                 let id = answers.and_then(Value::text).filter(|_| role == "tool");
                 let (name, raw) = (message.get("name").and_then(Value::text), content.map_or("", Value::raw_str));
                 let text = || content.and_then(text_of).unwrap_or_default();
-                HistoryItem::Result(natures.result(id, name, raw, large, text))
+                HistoryItem::Result(natures.result(id, name, raw, large, memo, text))
             }
             "user" => HistoryItem::User,
             _ => HistoryItem::Other,
@@ -57,7 +60,7 @@ pub fn read_messages<'d>(
     Ok((items, places))
 }
 
-fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>) -> Result<Vec<PastCall<'d>>, Refusal> {
+fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
     let mut calls = Vec::new();
     for call in message.get("tool_calls").into_iter().flat_map(Value::items) {
         unique(call, "a tool call")?;
@@ -71,11 +74,14 @@ fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>) -> Result<Vec<Pa
         unique(call, "a function call")?;
         calls.push(past_call(call, None));
     }
+    if let Some(memo) = memo.filter(|_| !calls.is_empty()) {
+        let memos = memo.calls(calls.len());
+        calls.iter_mut().zip(memos).for_each(|(call, memo)| call.memo = Some(memo));
+    }
     Ok(calls)
 }
 
 fn past_call<'d>(body: Value<'d>, id: Option<Cow<'d, str>>) -> PastCall<'d> {
     let arguments = body.get("arguments").or_else(|| body.get("input"));
-    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
-    PastCall { id, name: body.get("name").and_then(Value::text).unwrap_or_default(), arguments: arguments.map(text).unwrap_or_default() }
+    PastCall { id, name: body.get("name").and_then(Value::text).unwrap_or_default(), arguments: arguments_text(arguments), memo: None }
 }

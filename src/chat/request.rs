@@ -3,7 +3,7 @@
 //! Source: OpenAI API reference, "Create chat completion". Pure. Members that toolmark doesn't use pass unread; a
 //! member that it needs and can't read is refused here.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, sync::Arc};
 
 use super::{
     exhibit::exhibits,
@@ -17,6 +17,7 @@ use crate::{
         conversation::Hidden,
         error::{Refusal, array, unique},
         evidence::material::Material,
+        request_prefix::PrefixUse,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
     judge::{
@@ -39,6 +40,8 @@ use crate::{
 pub struct PrepareInputs<'i> {
     /// The policy.
     pub rules: &'i CompiledPolicy,
+    /// What is known of the request's beginning.
+    pub prefix: &'i PrefixUse,
     /// Classifier of results.
     pub natures: &'i ResultClassifier,
     /// Keys of the marks.
@@ -159,6 +162,7 @@ impl<'d> RequestHead<'d> for Head<'d> {
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
     let inputs = PrepareInputs {
         rules: basis.rules,
+        prefix: &basis.prefix,
         natures: basis.natures,
         ring: basis.ring,
         scope: &basis.scope,
@@ -178,10 +182,11 @@ fn data_of(document: &Document) -> Vec<String> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
+pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large)?;
+    let memo = inputs.prefix.memo(tools, head.messages.items().count());
+    let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large, &memo)?;
     let past = history::verify(
         &items,
         &history::HistoryRules {
@@ -217,7 +222,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &P
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
-        body: edits.apply(document.bytes()),
+        body: inputs.prefix.apply(edits, document, Some(head.messages), tools, &memo),
         // A tool that was left out can't be asked for.
         tool_choice: match read_tool_choice(root, tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
@@ -231,7 +236,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &ToolSet, inputs: &P
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, words_of),
+        evidence: Material::new(answered, memo, words_of),
         violations,
         json_only: head.json_only,
         choices: head.choices,
@@ -263,10 +268,10 @@ fn stamp_results(
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
 fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, place: &MessageSpans<'_>) -> Option<Violation> {
     let text = place.content.and_then(text_of).unwrap_or_default();
-    if own.is_some_and(|execution| text.contains(&execution.id)) {
+    if own.is_some_and(|execution| text.contains(&*execution.id)) {
         return None;
     }
-    let tool = own.map(|execution| execution.tool.as_str());
+    let tool = own.map(|execution| &*execution.tool);
     let message = "a tool result carries an execution ID that toolmark didn't put there";
     rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }

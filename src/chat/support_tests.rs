@@ -78,6 +78,7 @@ impl Bench {
             protocol: Some("\"Use tools honestly.\""),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
+            prefix: Default::default(),
         };
         request::begin(&document, &head, basis)
     }

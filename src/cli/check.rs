@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use super::{Error, LoadedConfig, prepare};
 use crate::{
-    mcp::{Mcp, McpError, connection::RmcpConnector, pins::Pins},
+    mcp::{Mcp, McpError, pins::Pins, sdk::RmcpConnector},
     policy::{
         PolicyMode,
         compiled::{CompiledPolicy, is_internal},
@@ -165,10 +165,11 @@ fn surroundings(out: &mut String, settings: &Settings) {
     let limits = &settings.limits;
     let size = |bytes| bytesize::ByteSize(bytes);
     let text = format!(
-        "request {}, response {}, held {}, {} connections",
+        "request {}, response {}, held {}, conversations {}, {} connections",
         size(limits.request_bytes),
         size(limits.response_bytes),
         size(limits.held_bytes),
+        size(limits.conversation_cache),
         limits.connections
     );
     line(out, "limits", &text);

@@ -1,21 +1,12 @@
 //! `toolmark import` and `toolmark export`: other tools' recordings as cassettes, and cassettes for other tools.
 
-use std::{
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{path::PathBuf, process::ExitCode};
 
 use clap::{Args, ValueEnum};
 
 use super::Error;
-use crate::cassette::{
-    export,
-    import::{self, Format},
-    reader,
-    redact::{Credentials, Redactor, pointer},
-    writer::{CassetteWriter, Rotation, is_directory},
-};
+#[cfg(feature = "cassette-import")]
+use super::recordings;
 
 /// A format that can be imported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, ValueEnum)]
@@ -74,70 +65,35 @@ pub struct ExportArgs {
 /// Runs `toolmark import`.
 ///
 /// # Errors
-/// Files that can't be read or have another format; an output file that exists already.
+/// Files that can't be read or have another format; an output file that exists already; a build that can't.
+#[cfg(feature = "cassette-import")]
 pub fn import(arguments: &ImportArgs) -> Result<ExitCode, Error> {
-    let pointers = arguments.redact.iter().map(|text| {
-        pointer(text)
-            .ok_or_else(|| Error::Failed(format!("--redact {text}: no JSON pointer; write it like /metadata/email or /messages/*/name")))
-    });
-    let credentials = if arguments.keep_credentials { Credentials::Keep } else { Credentials::Redact };
-    let redactor = Redactor { pointers: pointers.collect::<Result<_, _>>()?, literals: Vec::new(), credentials };
-    let format = match arguments.form {
-        ImportFormat::Vcr => Format::Vcr,
-        ImportFormat::Har => Format::Har,
-        ImportFormat::Exchanges => Format::Exchanges,
-    };
-    new(&arguments.output)?;
-    let (mut lines, mut count, mut redactions) = (String::new(), 0, 0);
-    for file in &arguments.files {
-        let text =
-            std::fs::read_to_string(file).map_err(|error| Error::Failed(format!("the file {} can't be read: {error}", file.display())))?;
-        let exchanges = import::read(format, &text).map_err(|error| Error::Failed(format!("{}: {error}", file.display())))?;
-        for exchange in exchanges {
-            let exchange = redactor.exchange(exchange);
-            (count, redactions) = (count + 1, redactions + exchange.redactions);
-            lines.push_str(&exchange.line());
-            lines.push('\n');
-        }
-    }
-    let rotation = Rotation { bytes: u64::MAX, every: Duration::MAX };
-    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let failed = |error: crate::cassette::writer::WriteError| Error::Failed(error.to_string());
-    let mut writer = CassetteWriter::open(&arguments.output, rotation, now_ms).map_err(failed)?;
-    writer.append(lines.as_bytes(), now_ms).map_err(failed)?;
-    writer.sync().map_err(failed)?;
-    let secrets = match redactions {
-        0 => String::new(),
-        places => format!("; secrets were taken out in {places} places (--keep-credentials leaves them)"),
-    };
-    super::print(&format!("{count} exchanges in {}{secrets}\n", writer.path().display()));
-    Ok(ExitCode::SUCCESS)
+    recordings::import(arguments)
 }
 
 /// Runs `toolmark export`.
 ///
 /// # Errors
-/// A cassette that can't be read; an output file that exists already.
+/// A cassette that can't be read; an output file that exists already; a build that can't.
+#[cfg(feature = "cassette-import")]
 pub fn export(arguments: &ExportArgs) -> Result<ExitCode, Error> {
-    if arguments.output.exists() {
-        return Err(exists(&arguments.output));
-    }
-    let (exchanges, notices) = reader::all(&arguments.cassette).map_err(|error| Error::Failed(error.to_string()))?;
-    let text = match arguments.form {
-        ExportFormat::Vcr => export::vcr::write(&exchanges),
-        ExportFormat::Har => export::har::write(&exchanges),
-    };
-    std::fs::write(&arguments.output, text)
-        .map_err(|error| Error::Failed(format!("{} can't be written: {error}", arguments.output.display())))?;
-    let notices: String = notices.iter().map(|notice| format!("{notice}\n")).collect();
-    super::print(&format!("{notices}{} exchanges in {}\n", exchanges.len(), arguments.output.display()));
-    Ok(ExitCode::SUCCESS)
+    recordings::export(arguments)
 }
 
-fn new(path: &Path) -> Result<(), Error> {
-    if path.exists() && !is_directory(path) { Err(exists(path)) } else { Ok(()) }
+/// Runs `toolmark import` in a build that can't.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "cassette-import"))]
+pub fn import(_: &ImportArgs) -> Result<ExitCode, Error> {
+    Err(Error::Failed(crate::settings::NO_IMPORT.into()))
 }
 
-fn exists(path: &Path) -> Error {
-    Error::Failed(format!("{} exists already, and nothing is overwritten: remove it, or choose another name", path.display()))
+/// Runs `toolmark export` in a build that can't.
+///
+/// # Errors
+/// Always.
+#[cfg(not(feature = "cassette-import"))]
+pub fn export(_: &ExportArgs) -> Result<ExitCode, Error> {
+    Err(Error::Failed(crate::settings::NO_IMPORT.into()))
 }

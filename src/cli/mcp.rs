@@ -12,9 +12,9 @@ use crate::{
     mcp::{
         Mcp,
         catalog::{Catalog, OfferedTool, ServerStatus, ServerTool},
-        connection::RmcpConnector,
         pins::{Pin, PinDrift, Pins},
         runner::ToolCallRequest,
+        sdk::RmcpConnector,
     },
     settings::{self, Environment, Flags},
 };

@@ -4,14 +4,20 @@
 
 pub mod check;
 pub mod demo;
+pub mod doctor;
 pub mod generate;
+mod http;
 pub mod import;
+pub mod init;
 pub mod judge;
 pub mod ledger;
 pub mod mcp;
+#[cfg(feature = "cassette-import")]
+mod recordings;
 pub mod replay;
 pub mod serve;
 pub mod stats;
+pub mod tail;
 pub mod verify;
 
 use std::{
@@ -41,6 +47,12 @@ pub struct Cli {
 /// The commands of `toolmark`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write toolmark.toml for a model server: one that is named, or found by its key or on its port
+    #[command(after_help = INIT_EXAMPLE)]
+    Init(init::InitArgs),
+    /// Try it end to end: keys, models, functions, streams, ledger, ports; a table says what to do
+    #[command(after_help = DOCTOR_EXAMPLE)]
+    Doctor(doctor::DoctorArgs),
     /// Run the proxy
     #[command(after_help = SERVE_EXAMPLE)]
     Serve(ServeArgs),
@@ -64,6 +76,12 @@ pub enum Command {
     /// Show the statistics of the ledger as a table
     #[command(after_help = STATS_EXAMPLE)]
     Stats(stats::StatsArgs),
+    /// Follow the exchanges of a running toolmark, a line each
+    #[command(after_help = TAIL_EXAMPLE)]
+    Tail(tail::TailArgs),
+    /// Show one exchange of a running toolmark: what came, what was wrong, what the model was told, what left
+    #[command(after_help = SHOW_EXAMPLE)]
+    Show(tail::ShowArgs),
     /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
     #[command(after_help = REPLAY_EXAMPLE)]
     Replay(replay::ReplayArgs),
@@ -162,6 +180,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Serve(ServeArgs { listen, upstream, policy, record, replay }) => {
             serve::run(Flags { listen, upstream, policy, record, replay, ..flags })
         }
+        Command::Init(init) => init::run(&init, &flags),
+        Command::Doctor(doctor) => doctor::run(&doctor, &flags),
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check(CheckArgs { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
         Command::Judge(judge) => judge::run(&judge, flags),
@@ -169,6 +189,8 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
         Command::Stats(arguments) => stats::run(&arguments, &flags),
+        Command::Tail(arguments) => tail::tail(&arguments),
+        Command::Show(arguments) => tail::show(&arguments),
         Command::Replay(replay) => replay::run(&replay, flags),
         Command::Import(import) => import::import(&import),
         Command::Export(export) => import::export(&export),
@@ -216,6 +238,21 @@ EXAMPLE
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python my_agent.py
 
 Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.";
+
+const INIT_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark init                              # looks for keys in the environment, and for llama.cpp, vLLM, Ollama, LM Studio
+  toolmark init --provider cerebras          # CEREBRAS_API_KEY, if it is set, becomes toolmark's own key
+  toolmark init --url http://127.0.0.1:9000/v1
+
+Then: toolmark doctor, toolmark serve";
+
+const DOCTOR_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark doctor
+  toolmark doctor --upstream http://127.0.0.1:8080/v1 --model qwen3
+
+Sends some fourteen small requests to each upstream. Exit 0 if it works, 1 if something is to be mended, 2 for wrong settings.";
 
 const SERVE_EXAMPLE: &str = "\
 EXAMPLE
@@ -273,6 +310,21 @@ EXAMPLE
   toolmark stats --window 24h --json
 
 Reads the ledger that the settings name, while `toolmark serve` may be writing it.";
+
+const TAIL_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark tail
+  toolmark tail --filter 'verdict=blocked tool=get_weather'
+  toolmark tail --json | jq .id
+
+Asks the admin listener of a running toolmark. Ends with Ctrl-C; where the listener goes away, it connects again.";
+
+const SHOW_EXAMPLE: &str = "\
+EXAMPLE
+  export TOOLMARK_ADMIN_TOKEN=…
+  toolmark show 0199c2a4-5b3e-7c10-8a55-3f1c2d4e5f60
+
+Bodies are shown with TOOLMARK_ADMIN_TOKEN, or where the settings have `[admin] bodies = \"everyone\"`. Exit 0, or 2 if there is no such exchange.";
 
 const REPLAY_EXAMPLE: &str = "\
 EXAMPLE

@@ -56,11 +56,11 @@ fn announce(app: &App, address: SocketAddr, admin: Option<SocketAddr>) {
             upstream.cassette.as_ref().map_or_else(|| upstream.base_url.to_string(), |file| format!("cassette:{}", file.display()));
         tracing::info!(upstream = &*upstream.name, base_url, "upstream `{}`", upstream.name);
     }
-    if app.tracks() && matches!(settings.keys, KeySource::Ring(_)) {
+    if app.tracks() && matches!(settings.keys, KeySource::Ring(_)) && !app.recorder.is_shared() {
         // A key that is given may be given to several.
         tracing::info!(
-            "conversations that an upstream keeps are remembered in this process only: until there is a shared ledger, several replicas need \
-             session affinity for /v1/responses, or `[responses] stateful = \"stateless\"`"
+            "conversations that an upstream keeps are remembered by this process and its ledger only: several replicas need a shared ledger \
+             (`[ledger] url = \"postgres://…\"`), session affinity for /v1/responses, or `[responses] stateful = \"stateless\"`"
         );
     }
     if let Some(admin) = admin {

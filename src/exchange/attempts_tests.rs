@@ -72,13 +72,22 @@ fn context(change: impl FnOnce(&mut Policy), members: &str) -> Arc<Context> {
         protocol: None,
         held_bytes_max: 1 << 20,
         beyond: Default::default(),
+        prefix: Default::default(),
     };
     let Begun { context, .. } = request::begin(&document, &head, basis).unwrap();
     context
 }
 
 fn violation(code: Code, message: &str) -> Violation {
-    Violation { code, severity: Severity::Block, tool: None, message: message.to_owned(), advice: String::new(), detail: None }
+    Violation {
+        code,
+        severity: Severity::Block,
+        tool: None,
+        message: message.to_owned(),
+        advice: String::new(),
+        pointer: None,
+        detail: None,
+    }
 }
 
 fn choice(of_turn: Option<Violation>, of_text: Option<Violation>) -> JudgedChoice {

@@ -10,8 +10,6 @@ use std::{
     },
 };
 
-use bytes::Bytes;
-
 use uuid::Uuid;
 
 use crate::{
@@ -21,6 +19,7 @@ use crate::{
         evidence::{exhibit::Exhibit, material::Material},
         ledger_queries::Inquiry,
         loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
+        request_prefix::{KnownRequest, PrefixUse, PreparedBody},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -38,7 +37,7 @@ use crate::{
     marks::{KeyRing, MarkTime, Scope},
     policy::{OnBlockedJson, PolicyMode, compiled::CompiledPolicy},
     violation::{Code, Severity, Violation},
-    wire::json::Document,
+    wire::{json::Document, rope::Rope},
 };
 
 /// Up to this many executions are searched linearly.
@@ -93,11 +92,11 @@ pub struct Context {
     /// Index of that data, for looking up phrases.
     pub(super) standing: LazyWordIndex,
     /// Executions by id; used if there are more than [`FEW`].
-    by_id: OnceLock<HashMap<String, usize>>,
+    by_id: OnceLock<HashMap<Arc<str>, usize>>,
     /// Number of comparisons of names with tool names for near matches.
     pub(super) compared: AtomicUsize,
     /// Evidence that claims are compared with.
-    pub(super) evidence: Material,
+    pub evidence: Material,
 }
 
 /// Extracts the texts of users, tools and instructions from a request, without the model's.
@@ -115,8 +114,8 @@ pub struct Upstream {
 /// A request made ready for the upstream, and what was found on the way.
 #[derive(Debug)]
 pub struct Prepared {
-    /// Body for the upstream; in observe mode the request's own bytes.
-    pub body: Bytes,
+    /// Body for the upstream, in observe mode the request's own bytes; and the request, if it is to be kept.
+    pub body: PreparedBody,
     /// The request's `tool_choice`.
     pub tool_choice: ToolChoice,
     /// `parallel_tool_calls`, where the request says it.
@@ -172,6 +171,8 @@ pub struct Basis<'b> {
     pub held_bytes_max: usize,
     /// Counts for loop control from outside the conversation.
     pub beyond: ExternalCounts,
+    /// What is known of the request's beginning.
+    pub prefix: PrefixUse,
 }
 
 /// A request that was read, verified and prepared.
@@ -180,7 +181,9 @@ pub struct Begun {
     /// Context for judging the answers.
     pub context: Arc<Context>,
     /// Body for the upstream.
-    pub body: Bytes,
+    pub body: Rope,
+    /// The request, if it is to be kept for later ones.
+    pub known: Option<KnownRequest>,
     /// Violations found in the request, the registry and the history.
     pub violations: Vec<Violation>,
 }
@@ -244,7 +247,8 @@ impl Begun {
             evidence,
         });
         context.excuse_marks(&mut violations);
-        Self { context, body, violations }
+        let PreparedBody { rope, known } = body;
+        Self { context, body: rope, known, violations }
     }
 
     /// Mutable context; available until it is shared.
@@ -289,7 +293,7 @@ impl Context {
     /// The execution with this id.
     pub(super) fn execution(&self, id: &str) -> Option<&Execution> {
         if self.executions.len() <= FEW {
-            return self.executions.iter().find(|execution| execution.id == id);
+            return self.executions.iter().find(|execution| *execution.id == *id);
         }
         let by_id = || self.executions.iter().enumerate().rev().map(|(at, execution)| (execution.id.clone(), at)).collect();
         self.by_id.get_or_init(by_id).get(id).and_then(|at| self.executions.get(*at))

@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     judge::history::{
@@ -44,7 +45,8 @@ const WRITTEN_MAX: usize = 1024;
 const FEW: usize = 256;
 
 /// Known state of a conversation up to one response.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(default)]
 pub struct Thread {
     /// Results that were stamped.
     pub executions: Vec<Execution>,
@@ -66,6 +68,8 @@ pub struct Thread {
     pub asked: Arc<str>,
     /// Part of the conversation is unknown or was dropped.
     pub incomplete: bool,
+    /// Its evidence (texts, arguments, results) was left out where it was stored.
+    pub lacks_evidence: bool,
     /// Calls that the upstream stores and that were never passed on: it must be sent outputs for them.
     pub owed: Vec<Owed>,
     /// The upstream's id of the response, if the application has another.
@@ -77,7 +81,7 @@ pub struct Thread {
 }
 
 /// A call that was never passed on, and the output to send for it.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Owed {
     /// The upstream's id of the call.
     pub call_id: String,
@@ -88,7 +92,7 @@ pub struct Owed {
 }
 
 /// A result of a call.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct KnownResult {
     /// The tool.
     pub tool: Box<str>,
@@ -109,7 +113,7 @@ impl KnownResult {
 }
 
 /// A call that was passed on.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct KnownCall {
     /// The upstream's id of the call.
     pub upstream_id: Arc<str>,
@@ -129,7 +133,7 @@ pub fn kept_arguments(arguments: &str) -> Arc<str> {
 }
 
 /// Disposition of an output item that the upstream stores but the application did not get.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub enum Fate {
     /// It belongs to a rejected attempt: requests must not refer to it.
     Dropped,
@@ -184,6 +188,8 @@ pub struct Hidden {
     pub earlier: Option<Arc<Thread>>,
     /// Such a part exists, and not all of it is known.
     pub unseen: bool,
+    /// Evidence of that part is missing: what an answer says of it can be neither proven nor refuted.
+    pub lacks_evidence: bool,
     /// The request has a user message.
     pub spoke: bool,
     /// The upstream stores this exchange.
@@ -273,6 +279,16 @@ impl Thread {
                 own.recent = recent;
             }
         }
+    }
+
+    /// The state without texts, arguments and results.
+    #[must_use]
+    pub fn without_evidence(mut self) -> Self {
+        let has_evidence = !(self.data.is_empty() && self.results.is_empty() && self.said.is_empty() && self.asked.is_empty());
+        self.lacks_evidence |= has_evidence;
+        (self.data, self.results, self.said) = (Vec::new(), Vec::new(), Vec::new());
+        (self.asked, self.recent_from) = (Arc::default(), 0);
+        self
     }
 
     /// Adds the id of a response that the application got, or will get.
@@ -392,6 +408,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::judge::history::ExecutionProof;
 
     thread_local! {
         /// Texts that were compared with one another.
@@ -400,7 +417,9 @@ mod tests {
 
     fn execution(number: usize, recent: bool) -> Execution {
         let (id, moment) = (format!("t_{number:013}_0123456789abcdef"), MarkTime { time_ms: number as u64, counter: 0 });
-        Execution { id, tool: "t".to_owned(), moment, failed: false, recent, expired: false, item: 3, mark: String::new(), result: [0; 32] }
+        let (id, tool, mark, result) = (id.into(), "t".into(), String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id, tool, moment, failed: false, mark, result });
+        Execution { proof, recent, expired: false, item: 3 }
     }
 
     /// Twice the conversation makes no more than about twice the comparisons, sent whole with every turn or not.

@@ -105,7 +105,7 @@ impl DriveOutcome {
 
 /// Builds the next attempt's request and checks that it is valid.
 fn ask_again<A: Adapter>(begun: &Begun, turn: &EchoedTurn, repairs: u32) {
-    let body = bounded("the next request", || A::next_request(&begun.body, turn, repairs, &begun.context));
+    let body = bounded("the next request", || A::next_request(&begun.body.joined(), turn, repairs, &begun.context));
     let parsed = body.and_then(Document::parse);
     assert!(parsed.as_ref().is_ok_and(|request| request.root().is_object()), "the next attempt's request is none: {parsed:?}");
 }

@@ -18,13 +18,14 @@ pub(super) fn request(data: &[u8]) {
     let by = By::of(input.flags);
     for api in [Api::Chat, Api::Responses] {
         let Some(begun) = bounded("the preparation of a request", || begin(by, api, &document)) else { continue };
-        let sent = Document::parse(begun.body.clone());
-        assert!(sent.is_ok(), "what goes upstream is no JSON: {}", String::from_utf8_lossy(&begun.body));
+        let body = begun.body.joined();
+        let sent = Document::parse(body.clone());
+        assert!(sent.is_ok(), "what goes upstream is no JSON: {}", String::from_utf8_lossy(&body));
         let Ok(sent) = sent else { continue };
         let model = |document: &Document| document.root().get("model").and_then(|model| Some(model.text()?.into_owned()));
         assert_eq!(model(&document), model(&sent), "another model is asked");
         if begun.context.observes() {
-            assert_eq!(begun.body, document.bytes(), "a policy that changes nothing changes the request");
+            assert_eq!(body, document.bytes(), "a policy that changes nothing changes the request");
         }
         for translation in Api::ALL.into_iter().filter_map(|upstream| Translation::between(api, upstream)) {
             if let Ok(translated) = bounded("the translation of a request", || translate::request::request(&sent, translation)) {

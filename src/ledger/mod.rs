@@ -3,6 +3,7 @@
 //! At the end of an exchange one [`record::ExchangeRecord`] is made and handed to the [`recorder::LedgerHandle`], which passes it to the
 //! observers and to the [`store::Store`].
 
+pub mod bodies;
 pub mod chain;
 pub mod codec;
 pub mod digest;

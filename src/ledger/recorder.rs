@@ -13,14 +13,16 @@ use super::{
     lookup::LookupPool,
     queue::RecordSender,
     record::{ExchangeRecord, ScopeDigest},
-    store::{ChainStore, ExecutionFilter, HourlyAggregator, PageQuery, Store, StoreError},
+    store::{Chain, ChainStore, ExecutionFilter, HourlyAggregator, PageQuery, Store, StoreError},
 };
 use crate::{
     ledger::{
+        bodies::{BodyRules, ExchangeBodies},
         execution_cache::ExecutionCache,
         queue::writer::{LedgerWriter, WriteFailure, now_ms},
         sealed_kv::SealedKv,
         store::open::open,
+        verify::{VerificationReport, verify_telling},
     },
     marks::Scope,
     settings::{self, Durability},
@@ -44,6 +46,7 @@ pub struct LedgerHandle {
     lookup: LookupPool,
     shelf: SealedKv,
     trouble: WriteFailure,
+    keys: ChainKeys,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
 
@@ -62,7 +65,7 @@ impl LedgerHandle {
         let store = open(&settings.url, settings.durability)?;
         let (queue, inlet) = RecordSender::new(&*hourly);
         let trouble = WriteFailure::default();
-        let (own, chain) = (trouble.clone(), ChainKeys::new(keys));
+        let (own, chain, chain_keys) = (trouble.clone(), ChainKeys::new(keys), ChainKeys::new(keys));
         let mut writer = LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
@@ -75,7 +78,20 @@ impl LedgerHandle {
         let (seen, lookup) = (ExecutionCache::new(newest_ms.max(now_ms())), LookupPool::start(&store, settings.lookup)?);
         let shelf = SealedKv::start(&store, keys, settings)?;
         let shared = store.is_shared();
-        Ok(Self { store, observers, scope_key, queue, commit, shared, seen, lookup, shelf, trouble, writer: Mutex::new(Some(thread)) })
+        Ok(Self {
+            store,
+            observers,
+            scope_key,
+            queue,
+            commit,
+            shared,
+            seen,
+            lookup,
+            shelf,
+            trouble,
+            keys: chain_keys,
+            writer: Mutex::new(Some(thread)),
+        })
     }
 
     /// The state that says why the ledger can't be written, while it can't.
@@ -106,6 +122,31 @@ impl LedgerHandle {
     /// The store of records. Its methods block: see [`Store`].
     pub fn store(&self) -> Arc<dyn Store> {
         self.store.clone()
+    }
+
+    /// Verifies the ledger. Blocks, for as long as reading all of it takes. `tell`: gets the records of a chain that were verified, and
+    /// how many it has.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the ledger can't be read.
+    pub fn verify(&self, tell: &dyn Fn(u64, u64)) -> Result<VerificationReport, StoreError> {
+        verify_telling(&*self.store, &self.keys, &[], tell)
+    }
+
+    /// Starts keeping whole exchanges, if the store outlives the process. `keys`: those of the marks.
+    ///
+    /// # Errors
+    /// [`StoreError`] if its thread can't be started.
+    pub fn keep_bodies(&self, keys: &[[u8; 32]], rules: BodyRules) -> Result<Option<ExchangeBodies>, StoreError> {
+        self.store.is_lasting().then(|| ExchangeBodies::start(self.store.clone(), keys, rules)).transpose()
+    }
+
+    /// The chains of the ledger. Blocks.
+    ///
+    /// # Errors
+    /// [`StoreError`] if the ledger can't be read.
+    pub fn chains(&self) -> Result<Vec<Chain>, StoreError> {
+        self.store.chains()
     }
 
     /// The keyed digest that identifies a scope in records.

@@ -121,12 +121,25 @@ impl From<ChainFault> for WalkStop {
 /// # Errors
 /// [`StoreError`] if the ledger can't be read.
 pub fn verify(store: &dyn ChainStore, keys: &ChainKeys, kept: &[Position]) -> Result<VerificationReport, StoreError> {
+    verify_telling(store, keys, kept, &|_, _| {})
+}
+
+/// Like [`verify`]; tells how far it is: the records of a chain that were verified, and how many it has.
+///
+/// # Errors
+/// [`StoreError`] if the ledger can't be read.
+pub fn verify_telling(
+    store: &dyn ChainStore,
+    keys: &ChainKeys,
+    kept: &[Position],
+    tell: &dyn Fn(u64, u64),
+) -> Result<VerificationReport, StoreError> {
     let mut tries = 0;
     loop {
         let chains = store.chains()?;
         let mut report = VerificationReport::default();
         tries += 1;
-        match check_all(store, keys, kept, &chains, &mut report) {
+        match check_all(store, keys, kept, &chains, &mut report, tell) {
             Ok(()) => return Ok(report),
             Err(WalkStop::Store(StoreError::Corrupt(_))) | Err(WalkStop::Fault(_)) if tries < TRIES && moved(&chains, &store.chains()?) => {
             }
@@ -148,10 +161,11 @@ fn check_all(
     kept: &[Position],
     chains: &[Chain],
     report: &mut VerificationReport,
+    tell: &dyn Fn(u64, u64),
 ) -> Result<(), WalkStop> {
     let (mut executions, mut violations) = (0, 0);
     for chain in chains {
-        let mut walk = ChainWalk { store, keys, chain, kept, executions: 0, violations: 0, records: 0 };
+        let mut walk = ChainWalk { store, keys, chain, kept, tell, executions: 0, violations: 0, records: 0 };
         let walked = walk.run();
         report.records += walk.records;
         report.rows += walk.executions + walk.violations;
@@ -179,6 +193,7 @@ struct ChainWalk<'w> {
     keys: &'w ChainKeys,
     chain: &'w Chain,
     kept: &'w [Position],
+    tell: &'w dyn Fn(u64, u64),
     executions: u64,
     violations: u64,
     records: u64,
@@ -205,6 +220,7 @@ impl ChainWalk<'_> {
                 self.compare_kept(last, &before, end)?;
                 self.records += 1;
             }
+            (self.tell)(self.records, end.saturating_sub(self.chain.anchor.as_ref().map_or(0, |anchor| anchor.sequence)));
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ mod scope_seal;
 use std::{borrow::Cow, fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 pub use recorded::RecordedMarks;
@@ -85,7 +86,7 @@ impl Scope {
 }
 
 /// Time of a mark: the millisecond in which a call was let through, and a counter.
-#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Hash, Ord, PartialEq, PartialOrd, Serialize)]
 pub struct MarkTime {
     /// Unix milliseconds, 48 bits.
     pub time_ms: u64,

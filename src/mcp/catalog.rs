@@ -178,6 +178,7 @@ fn drifted(server: &McpServer, name: &str, drift: PinDrift) -> Option<Violation>
         tool: Some(name.into()),
         message: format!("the {} of tool `{name}` of the MCP server `{}` changed since it was pinned", drift.what(), server.name),
         advice: format!("look at it with `toolmark mcp diff`, then `toolmark mcp approve {}`", server.name),
+        pointer: None,
         detail: None,
     })
 }

@@ -10,6 +10,11 @@ pub mod outcome;
 pub mod pins;
 pub mod runner;
 pub mod schema;
+#[cfg(feature = "mcp")]
+pub mod sdk;
+#[cfg(not(feature = "mcp"))]
+#[path = "no_sdk.rs"]
+pub mod sdk;
 pub mod server;
 
 use std::{
@@ -24,9 +29,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::settings::{Execute, McpServer, Settings};
 use catalog::{Catalog, NameAllocator, ServerStatus};
-use connection::{CONNECT_MAX, Connector, RmcpConnector};
+use connection::{CONNECT_MAX, Connector};
 use pins::{PinError, Pins};
 use runner::CallRunner;
+use sdk::RmcpConnector;
 use server::{SupervisedServer, ToolCallStats};
 
 /// Time limit for connecting and listing at startup.

@@ -12,7 +12,7 @@ use crate::{
     exchange::error::{Refusal, unique},
     judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
     openai::content::text_of,
-    wire::json::{Document, Value, splice::Splices},
+    wire::json::{Document, Value, splice::Splices, string::JsonText},
 };
 
 /// Levels of content in which texts are looked for.
@@ -123,7 +123,7 @@ pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64) -
             let content = block.get_some("content");
             let id = block.get("tool_use_id").and_then(Value::text);
             let text = || content.and_then(text_of).unwrap_or_default();
-            let mut result = natures.result(id, None, content.map_or(Cow::Borrowed("\"\""), compared), large, text);
+            let mut result = natures.result(id, None, content.map_or(Cow::Borrowed("\"\""), compared), large, None, text);
             result.nature.failed |= block.get("is_error").is_some_and(|flag| flag.raw() == b"true");
             HistoryItem::Result(result)
         }
@@ -135,8 +135,8 @@ pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64) -
 
 fn past_call<'d>(block: Value<'d>) -> PastCall<'d> {
     let text = |name: &str| block.get(name).and_then(Value::text);
-    let input = block.get_some("input").map_or(Cow::Borrowed(""), |input| Cow::Borrowed(input.raw_str()));
-    PastCall { id: Some(text("id").unwrap_or_default()), name: text("name").unwrap_or_default(), arguments: input }
+    let arguments = JsonText::Plain(block.get_some("input").map_or("", Value::raw_str));
+    PastCall { id: Some(text("id").unwrap_or_default()), name: text("name").unwrap_or_default(), arguments, memo: None }
 }
 
 /// A result's content as it is compared with the first one: a single text is a string, and nothing is said of caching.

@@ -1,18 +1,20 @@
 //! Texts of a request, as evidence for an answer's claims. Pure.
 
+use std::sync::Arc;
+
 use super::{
     history::{Place, places, texts},
     request::Head,
 };
 use crate::{
-    exchange::evidence::material::Words,
-    judge::history::AnsweredCall,
+    exchange::evidence::material::{Material, Words},
     openai::content::text_of,
     wire::json::{Document, Value},
 };
 
-/// Extracts the texts of a request, and the results in `answered`.
-pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
+/// Extracts the texts of a request, and the results that `material` has.
+pub fn words_of(document: &Document, material: &Material) -> Words {
+    let answered = &material.answered;
     let Ok(head) = Head::read(document) else { return Words::default() };
     let places = places(head.messages).unwrap_or_default();
     let mut words = Words::default();
@@ -26,27 +28,28 @@ pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
             Some(Place::Result(block, _)) => block.get("content").and_then(text_of).unwrap_or_default().into_owned(),
             _ => String::new(),
         };
-        words.results.push((call.map(input).unwrap_or_default(), text));
+        words.results.push(material.reading(result, || (call.map(input).unwrap_or_default().into(), text.into())));
     }
-    words.said.extend(head.system.into_iter().flat_map(texts));
+    words.said.extend(head.system.into_iter().flat_map(texts).map(Arc::from));
     for (at, place) in places.iter().enumerate() {
         match place {
             Place::Model(messages, calls) => {
                 let text: String = messages.iter().flat_map(|message| answer_texts(*message)).collect();
+                let text: Arc<str> = text.into();
                 if !text.is_empty() {
                     words.answers.push(text.clone());
                     words.said.push(text);
                 }
-                words.said.extend(calls.iter().map(|call| input(*call)));
+                words.said.extend(calls.iter().map(|call| input(*call).into()));
             }
             Place::User(message) => {
-                let text = texts(*message).join("\n");
+                let text: Arc<str> = texts(*message).join("\n").into();
                 words.asked.clone_from(&text);
                 words.said.extend((!text.is_empty()).then_some(text));
             }
-            Place::Beside(message) | Place::Instructions(message) => words.said.extend(texts(*message)),
+            Place::Beside(message) | Place::Instructions(message) => words.said.extend(texts(*message).into_iter().map(Arc::from)),
             Place::Result(block, _) if !answered.iter().any(|result| result.item == at) => {
-                words.said.extend(block.get("content").map(texts).unwrap_or_default());
+                words.said.extend(block.get("content").map(texts).unwrap_or_default().into_iter().map(Arc::from));
             }
             Place::Result(..) => {}
         }

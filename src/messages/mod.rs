@@ -9,6 +9,7 @@ pub(super) mod exhibit;
 pub(super) mod hidden_turns;
 pub(super) mod history;
 pub(super) mod material;
+pub mod models;
 pub(super) mod places;
 pub(super) mod promotion;
 pub(super) mod repair;

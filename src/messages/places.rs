@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Members of an answer that are read.
-const MESSAGE: [&str; 3] = ["content", "error", "toolmark"];
+const MESSAGE: [&str; 4] = ["content", "stop_details", "error", "toolmark"];
 /// Members of a call that are read.
 const CALL: [&str; 6] = ["type", "id", "name", "input", "caller", "toolset_name"];
 /// Members of a block that only the upstream writes.
@@ -33,6 +33,7 @@ pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), 
     let mut sweep = Sweep::new(context);
     sweep.object(root, &MESSAGE, None, || joined(Some(content)))?;
     content.items().try_for_each(|block| sweep_block(&mut sweep, block))?;
+    sweep_details(&mut sweep, root.get("stop_details"))?;
     finished(sweep, document)
 }
 
@@ -69,7 +70,8 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
         }
         _ => {
             if let Some(delta) = root.get("delta").filter(|delta| !is_ambiguous(*delta)) {
-                sweep.object(delta, &["type"], None, Default::default)?;
+                sweep.object(delta, &["type", "stop_details"], None, Default::default)?;
+                sweep_details(&mut sweep, delta.get("stop_details"))?;
             }
             sweep.object(root, &["type", "delta", "toolmark"], None, Default::default)?;
         }
@@ -81,6 +83,15 @@ fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fa
     let differs = sweep.differs;
     let swept = sweep.finish(&document)?;
     Ok((swept.unwrap_or(document), differs))
+}
+
+/// Examines `stop_details`, whose `explanation` is judged as a text.
+fn sweep_details(sweep: &mut Sweep<'_>, details: Option<Value<'_>>) -> Result<(), ShapeError> {
+    match details.filter(|details| details.is_object()) {
+        Some(details) if is_ambiguous(details) => Err(ShapeError::Text),
+        Some(details) => sweep.object(details, &["type", "explanation"], None, Default::default),
+        None => Ok(()),
+    }
 }
 
 fn sweep_block(sweep: &mut Sweep<'_>, block: Value<'_>) -> Result<(), ShapeError> {

@@ -24,6 +24,7 @@ use crate::{
         call::{CallKind, turn::ToolChoice},
         history::{
             Adjacency, Execution, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
+            memo::HistoryMemo,
             stamp::{self, Stamp},
         },
     },
@@ -37,6 +38,11 @@ use crate::{
 /// documentation, "Define tools".
 const UNFORCED_MODELS: [&str; 4] = ["claude-fable-5", "claude-opus-5-5", "claude-sonnet-5-5", "claude-mythos"];
 
+/// Code and message by which clients know to send the whole conversation instead. Source: anthropic (PyPI), `lib/threads`;
+/// docs/wire-facts.md#messages.
+const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
+const THREAD_REFUSED: &str = "capability_rejected: beta_header:message-threads-2026-08-12; toolmark verifies whole conversations: send all messages, without `thread`";
+
 /// Members of a request that toolmark uses.
 #[derive(Clone, Debug)]
 pub struct Head<'d> {
@@ -49,6 +55,8 @@ pub struct Head<'d> {
     pub(super) tools: Option<Value<'d>>,
     pub(super) system: Option<Value<'d>>,
     pub(super) messages: Value<'d>,
+    /// The upstream keeps a part of the conversation, or is asked to.
+    threaded: bool,
     /// Definitions of tools inside messages.
     further: Vec<Arc<str>>,
 }
@@ -71,6 +79,7 @@ impl<'d> Head<'d> {
             tools: None,
             system: None,
             messages: root,
+            threaded: false,
             further: Vec::new(),
         };
         let mut messages = None;
@@ -84,6 +93,7 @@ impl<'d> Head<'d> {
                 "tools" if !value.is_null() => head.tools = Some(array(value, "tools")?),
                 "system" if !value.is_null() => head.system = Some(value),
                 "output_config" => head.json_only |= value.get("format").is_some_and(is_json),
+                "thread" => head.threaded = !value.is_null(),
                 "output_format" => head.json_only |= is_json(value),
                 _ => {}
             }
@@ -136,6 +146,9 @@ impl<'d> RequestHead<'d> for Head<'d> {
 pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
     let root = document.root();
     let (rules, tools) = (basis.rules.clone(), basis.tools.clone());
+    if head.threaded && rules.policy.mode == PolicyMode::Enforce {
+        return Err(Refusal::new(THREAD_UNSUPPORTED, Some("thread"), THREAD_REFUSED));
+    }
     let places = places(head.messages)?;
     let items = history::items(&places, basis.natures, rules.policy.results.large);
     let past = crate::judge::history::verify(
@@ -149,7 +162,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
             large: rules.policy.results.large,
             adjacency: Adjacency::Required,
             remembered: &[],
-            unseen: false,
+            unseen: head.threaded,
             trail: &[],
             told_apart: rules.policy.loops.forbids_repeating(),
         },
@@ -177,7 +190,8 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
     let choice = root.get_some("tool_choice");
     let serial = choice.and_then(|choice| choice.get("disable_parallel_tool_use")).map(|flag| flag.raw() != b"true");
     let prepared = Prepared {
-        body: edits.apply(document.bytes()),
+        // Items and messages aren't the same here: what was read from items isn't remembered.
+        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new()),
         tool_choice: match read_tool_choice(choice, &tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
@@ -186,7 +200,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, words_of),
+        evidence: Material::new(answered, HistoryMemo::new(), words_of),
         violations,
         json_only: head.json_only,
         choices: 1,
@@ -226,10 +240,10 @@ fn takes_text_beside(part: Value<'_>) -> bool {
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
 fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, block: Value<'_>) -> Option<Violation> {
     let text = block.get("content").and_then(text_of).unwrap_or_default();
-    if own.is_some_and(|execution| text.contains(&execution.id)) {
+    if own.is_some_and(|execution| text.contains(&*execution.id)) {
         return None;
     }
-    let tool = own.map(|execution| execution.tool.as_str());
+    let tool = own.map(|execution| &*execution.tool);
     let message = "a tool result carries an execution ID that toolmark didn't put there";
     rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }

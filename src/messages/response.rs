@@ -7,7 +7,7 @@ use std::{ops::Range, sync::atomic::Ordering};
 use bytes::Bytes;
 
 use super::{
-    blocks::{BlockKind, finish_of, fitting_stop, kind_of, set_call},
+    blocks::{BlockKind, REFUSAL, finish_of, fitting_stop, kind_of, set_call},
     places, promotion,
 };
 use crate::{
@@ -92,7 +92,8 @@ impl WholeAnswer for MessagesAnswer {
         if calls.len() > CALLS_MAX {
             return Err(ShapeError::TooMany.into());
         }
-        let nature = AnswerNature { has_text: !texts.is_empty(), ..nature_of(&kinds, stop_reason.as_deref(), context) };
+        let nature = nature_of(&kinds, texts.len(), stop_reason.as_deref(), context);
+        texts.extend(TextPlace::read(explanation_of(root.get("stop_details")), context));
         Ok(Self { came, document, kinds, calls, texts, nature, stop_reason, promoted, stray })
     }
 
@@ -168,7 +169,12 @@ impl MessagesAnswer {
         let drops_thinking = drops_thinking(context);
         let last_thinking = self.kinds.iter().rposition(|kind| *kind == BlockKind::Thinking).filter(|_| !drops_thinking);
         let mut gone = vec![false; self.kinds.len()];
-        let (mut accepted, mut left) = (calls.iter().zip(&self.calls), 0);
+        if let Some(explanation) = explanation_of(self.document.root().get("stop_details"))
+            && let Some(text) = self.changed(&explanation.span())
+        {
+            edits.replace(explanation.span(), quote(&text));
+        }
+        let (mut accepted, mut left) = (calls.iter(), 0);
         for (at, (block, kind)) in content.items().zip(&self.kinds).enumerate() {
             match kind {
                 BlockKind::Text => {
@@ -183,13 +189,13 @@ impl MessagesAnswer {
                 }
                 BlockKind::Thinking => gone[at] = drops_thinking,
                 BlockKind::Call => {
-                    let Some(((call, moment), came)) = accepted.next() else { continue };
+                    let Some((call, moment)) = accepted.next() else { continue };
                     // What toolmark runs never leaves.
                     gone[at] = context.tools.runs(call.name()).is_some();
                     if !gone[at] {
                         left += 1;
                         let mark = context.mint(call.name(), call.arguments(), *moment);
-                        let unchanged = matches!(&came.arguments, Arguments::Text(text) if text == call.arguments());
+                        let unchanged = block.get("input").is_some_and(|input| input.raw_str() == call.arguments());
                         set_call(edits, block, &mark, call.renamed().then(|| call.name()), (!unchanged).then(|| call.arguments()));
                     }
                 }
@@ -229,28 +235,36 @@ pub(super) fn drops_thinking(context: &Context) -> bool {
     context.repaired.load(Ordering::Relaxed) && !thinking.is_some_and(|kind| kind.is_text("enabled"))
 }
 
+/// What a refusal says: it is judged like a text.
+pub(super) fn explanation_of(stop_details: Option<Value<'_>>) -> Option<Value<'_>> {
+    stop_details?.get("explanation").filter(|text| text.is_string())
+}
+
 /// Reads a call. `ending`: that of the answer if it ends in this block.
 fn read_call(block: Value<'_>, ending: FinishReason) -> Call {
     let text = |name: &str| block.get(name).and_then(Value::text).map(|text| text.into_owned());
+    let cut = ending != FinishReason::Complete;
     let arguments = match block.get_some("input") {
         // The input of a call that was cut off is left out.
-        Some(input) if ending == FinishReason::Length && input.is_object() && input.members().next().is_none() => Arguments::Absent,
-        Some(input) => Arguments::Text(input.raw_str().to_owned()),
+        Some(input) if cut && input.is_object() && input.members().next().is_none() => Arguments::Absent,
+        // Some servers send it as a string.
+        Some(input) => Arguments::Text(input.text().map_or_else(|| input.raw_str().to_owned(), Into::into)),
         None => Arguments::Absent,
     };
     Call { name: text("name").unwrap_or_default(), kind: CallKind::Function, arguments, id: text("id") }
 }
 
-/// Traits of an answer with blocks of these kinds, but for its text.
-pub(super) fn nature_of(kinds: &[BlockKind], stop_reason: Option<&str>, context: &Context) -> AnswerNature {
+/// Traits of an answer with blocks of these kinds and with `texts` texts.
+pub(super) fn nature_of(kinds: &[BlockKind], texts: usize, stop_reason: Option<&str>, context: &Context) -> AnswerNature {
     let has = |kind: BlockKind| kinds.contains(&kind);
     let toolsets = || context.tools.hosted.iter().any(|kind| kind.contains("toolset"));
+    let only_refuses = texts == 0 && !has(BlockKind::Call) && stop_reason == Some(REFUSAL);
     AnswerNature {
-        has_text: false,
+        has_text: texts > 0,
         has_audio: has(BlockKind::Other),
         hosted_calls: has(BlockKind::Hosted) || has(BlockKind::ToolsetCall),
         unoffered_calls: has(BlockKind::ToolsetCall) && !toolsets(),
-        ending: finish_of(stop_reason),
+        ending: if only_refuses { FinishReason::Refusal } else { finish_of(stop_reason) },
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::wire::json::Value;
+use crate::wire::json::{Value, string::JsonText};
 
 /// The text of a message's content: a string, or the text parts of a list, joined.
 pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
@@ -11,4 +11,10 @@ pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
         return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
     }
     content.text()
+}
+
+/// The arguments of a call in the history: the text of a string; for anything else but `null` its JSON.
+pub fn arguments_text(arguments: Option<Value<'_>>) -> JsonText<'_> {
+    let Some(value) = arguments.filter(|value| !value.is_null()) else { return JsonText::Plain("") };
+    value.json_text().unwrap_or_else(|| JsonText::Plain(value.raw_str()))
 }

@@ -64,6 +64,39 @@ impl PolicySource {
         }
     }
 
+    /// Compiles this text as if it stood in the source's place. Tool files are those that the policy in force has: a text that names
+    /// others is refused, since it may come from elsewhere.
+    ///
+    /// # Errors
+    /// [`Error`] if the text or a tool file is wrong.
+    pub fn compile(&self, text: &str, in_force: &CompiledPolicy) -> Result<CompiledPolicy, Error> {
+        let (layers, policy) = parse("the policy", text)?;
+        if policy.tools.files != in_force.policy.tools.files {
+            let why = "it names other tool files than the policy in force, and those aren't read for a trial";
+            return Err(layers.fault("tools.files", why).into());
+        }
+        let directory = match self {
+            Self::File(path) => path.parent().unwrap_or(Path::new("")),
+            Self::Default | Self::Strict | Self::Observe => Path::new(""),
+        };
+        let files = tool_files::read(&layers, directory, &policy.tools.files)?;
+        let digest = digest(text, &files.texts);
+        Ok(CompiledPolicy::compile(&layers, policy, files, digest, "the policy on trial".to_owned(), Vec::new())?)
+    }
+
+    /// The source's text, where it can be read.
+    ///
+    /// # Errors
+    /// [`std::io::Error`] of its file.
+    pub fn text(&self) -> std::io::Result<String> {
+        match self {
+            Self::Default => Ok(DEFAULT.to_owned()),
+            Self::Strict => Ok(STRICT.to_owned()),
+            Self::Observe => Ok(OBSERVE.to_owned()),
+            Self::File(path) => std::fs::read_to_string(path),
+        }
+    }
+
     /// Like [`Self::load`], after an unannounced change: a file that may be incomplete is refused. `last`: the policy in force; `written`:
     /// the files that were written in place.
     ///

@@ -2,7 +2,10 @@
 //!
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue, header};
@@ -10,8 +13,13 @@ use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
 use crate::{
-    exchange::active_policy::Standard,
-    ledger::recorder::LedgerHandle,
+    cassette::recorder::CaptureSink,
+    exchange::{active_policy::Standard, request_prefix::PrefixCache},
+    ledger::{
+        bodies::{BodyRules, ExchangeBodies},
+        recorder::LedgerHandle,
+        store::StoreError,
+    },
     marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
@@ -29,7 +37,7 @@ use crate::{
             verifier::Verifier,
         },
     },
-    settings::{self, Settings},
+    settings::{self, Settings, StoredContent},
     sys::clock::{Uptime, unix_ms},
     telemetry::{Telemetry, readiness::PartState, stats::rollup::Rollup},
     tools::registry::SchemaCache,
@@ -39,6 +47,19 @@ use crate::{
 pub struct LivePolicy {
     source: PolicySource,
     standard: ArcSwap<Standard>,
+}
+
+/// A reload of a policy that changed it, or failed.
+#[derive(Clone, Debug)]
+pub struct PolicyReload {
+    /// Index of the policy.
+    pub policy: usize,
+    /// Time of the reload, in Unix milliseconds.
+    pub at_ms: u64,
+    /// The policy before it.
+    pub before: Arc<CompiledPolicy>,
+    /// The policy since then, or why the new one can't be used.
+    pub after: Result<Arc<CompiledPolicy>, String>,
 }
 
 /// Caller of a request, as identified by its credentials.
@@ -70,6 +91,8 @@ pub struct App {
     pub observed: Arc<Telemetry>,
     /// Ledger that exchange records go to.
     pub recorder: LedgerHandle,
+    /// Whole exchanges in the ledger; `None` if only records are kept.
+    pub bodies: Option<Arc<ExchangeBodies>>,
     /// Loop control: resets, recent stops and counts.
     pub loops: Arc<LoopControl>,
     /// Cassettes that are recorded or played, and injected faults.
@@ -81,6 +104,8 @@ pub struct App {
     uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
+    /// Requests whose beginnings later ones may share.
+    pub prefixes: PrefixCache,
     /// Rounds of calls that toolmark ran and the application didn't see.
     pub kept: HiddenTurnStore,
     /// Verifier that gives second opinions; `None` if it isn't configured.
@@ -89,6 +114,7 @@ pub struct App {
     pub journal: CallJournal,
     counter: MarkClock,
     policies: Vec<LivePolicy>,
+    reloads: Mutex<Vec<PolicyReload>>,
     /// Index of the policy, by client.
     client_policies: Vec<usize>,
 }
@@ -127,6 +153,13 @@ impl App {
         let loops = Arc::<LoopControl>::default();
         let observed = Arc::new(Telemetry::new(&settings)?);
         let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
+        let bodies = bodies(&settings, &recorder, &keys, &ring)?;
+        let mut sinks: Vec<Arc<dyn CaptureSink>> = Vec::new();
+        if settings.admin.recent > 0 {
+            sinks.push(observed.recent.clone());
+        }
+        sinks.extend(bodies.iter().map(|bodies| bodies.clone() as Arc<dyn CaptureSink>));
+        cassettes.capture_for(sinks);
         let (store, trouble) = (recorder.store(), recorder.trouble());
         observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
             (Some(why), _) => PartState::Down(why),
@@ -147,6 +180,7 @@ impl App {
         observed.readiness.describe("upstreams", describe);
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = HiddenTurnStore::new(&settings);
+        let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX));
         Ok(Self {
             settings,
             ring,
@@ -156,17 +190,20 @@ impl App {
             owners: Owners::default(),
             observed,
             recorder,
+            bodies,
             loops,
             cassettes,
             load,
             standings,
             uptime,
             mcp,
+            prefixes,
             kept,
             verifier,
             journal: CallJournal::default(),
             counter,
             policies,
+            reloads: Mutex::default(),
             client_policies,
         })
     }
@@ -258,6 +295,29 @@ impl App {
         })
     }
 
+    /// The policies in force, each with its source; the first is the settings' own.
+    pub fn policies(&self) -> Vec<(PolicySource, Arc<Standard>)> {
+        self.policies.iter().map(|policy| (policy.source.clone(), policy.standard.load_full())).collect()
+    }
+
+    /// Whom the policy at this index judges: `settings` for the first, and the clients that have it.
+    pub fn judged_by(&self, policy: usize) -> Vec<String> {
+        let clients = self.settings.clients.iter().zip(&self.client_policies).filter(|(_, own)| **own == policy);
+        let all = (policy == 0).then(|| "settings".to_owned());
+        all.into_iter().chain(clients.map(|(client, _)| client.name.to_string())).collect()
+    }
+
+    /// The last reload of each policy that changed it or failed, if there was one.
+    pub fn reloads(&self) -> Vec<PolicyReload> {
+        self.reloads.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn note_reload(&self, policy: usize, before: Arc<CompiledPolicy>, after: Result<Arc<CompiledPolicy>, String>) {
+        let mut reloads = self.reloads.lock().unwrap_or_else(PoisonError::into_inner);
+        reloads.retain(|own| own.policy != policy);
+        reloads.push(PolicyReload { policy, at_ms: self.now_ms(), before, after });
+    }
+
     /// The files that make up the policies.
     pub fn watched(&self) -> Vec<std::path::PathBuf> {
         self.policies.iter().flat_map(|policy| policy.standard.load().rules.watched().to_vec()).collect()
@@ -276,7 +336,8 @@ impl App {
     fn read_again(&self, load: impl Fn(&PolicySource, &CompiledPolicy) -> Result<CompiledPolicy, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = PartState::Ready;
-        for policy in &self.policies {
+        for (number, policy) in self.policies.iter().enumerate() {
+            let before = policy.standard.load().rules.clone();
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
             let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
             let made = read.and_then(|rules| LivePolicy::make(policy.source.clone(), rules, held, offered, &self.settings));
@@ -286,15 +347,19 @@ impl App {
                     let changed = new.rules.digest != policy.standard.load().rules.digest;
                     tracing::info!(policy = %policy.source, digest = &new.rules.digest[..16], changed, "policy re-read");
                     if changed {
+                        self.note_reload(number, before, Ok(new.rules.clone()));
                         policy.standard.store(new);
                     }
                 }
                 Err(error) => {
                     tracing::error!(policy = %policy.source, %error, "the policy can't be used, the old one stays");
+                    self.note_reload(number, before, Err(error.to_string()));
                     state = PartState::Degraded(format!("{} can't be used, the old one stays: {error}", policy.source));
                 }
             }
         }
+        let rules: Vec<Arc<CompiledPolicy>> = self.policies.iter().map(|policy| policy.standard.load().rules.clone()).collect();
+        self.prefixes.retain(&rules);
         self.observed.readiness.say("policy", state);
     }
 
@@ -302,6 +367,22 @@ impl App {
     pub fn connections(&self) -> usize {
         self.load.now().0
     }
+}
+
+/// Starts keeping whole exchanges, if the settings ask for it. Where the bodies of some tools aren't to be kept, no exchange is: any
+/// may have them in its history.
+fn bodies(
+    settings: &Settings,
+    recorder: &LedgerHandle,
+    keys: &[[u8; 32]],
+    ring: &Arc<KeyRing>,
+) -> Result<Option<Arc<ExchangeBodies>>, StoreError> {
+    if settings.ledger.store != StoredContent::Bodies || !settings.ledger.body_tools.covers_all() {
+        return Ok(None);
+    }
+    let own = &settings.cassettes;
+    let rules = BodyRules { ring: ring.clone(), redactor: own.redactor.clone(), headers: own.headers.clone() };
+    Ok(recorder.keep_bodies(keys, rules)?.map(Arc::new))
 }
 
 impl Drop for App {

@@ -9,7 +9,7 @@ use crate::{
     cassette::{
         faults::{self, FaultKind},
         player::CassettePlayer,
-        recorder::CassetteRecorder,
+        recorder::{CaptureSink, CaptureSinks, CassetteRecorder, RecordingHandle},
     },
     marks::{KeyRing, RecordedMarks},
     proxy::error::Error,
@@ -21,6 +21,8 @@ use crate::{
 pub struct Cassettes {
     /// Recorder; `None` if nothing is recorded.
     pub recorder: Option<CassetteRecorder>,
+    /// Others that take captured exchanges.
+    sinks: CaptureSinks,
     /// Player that answers in place of each upstream, by its index.
     players: Vec<Option<Arc<CassettePlayer>>>,
     faults: Vec<faults::FaultRule>,
@@ -58,7 +60,7 @@ impl Cassettes {
             let (kind, probability, seed) = (rule.kind.as_str(), rule.probability, rule.seed);
             tracing::warn!(kind, probability, seed, "FAULTS ARE ON: `{kind}` is put into answers on purpose; never in production");
         }
-        Ok((Self { recorder: None, players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
+        Ok((Self { recorder: None, sinks: Arc::default(), players, faults: own.faults.clone(), requests: AtomicU64::new(0) }, marks))
     }
 
     /// Starts recording, if the settings ask for it.
@@ -70,6 +72,24 @@ impl Cassettes {
             self.recorder = Some(CassetteRecorder::start(recording.clone(), ring)?);
         }
         Ok(())
+    }
+
+    /// Sets the sinks of captured exchanges.
+    pub fn capture_for(&mut self, sinks: Vec<Arc<dyn CaptureSink>>) {
+        self.sinks = sinks.into();
+    }
+
+    /// Starts capturing an exchange, if anything takes it. Waits while the recorder's queue is full.
+    pub async fn capture(&self, uri: &http::Uri, headers: &http::HeaderMap, body: &bytes::Bytes) -> Option<RecordingHandle> {
+        let sinks = || self.sinks.clone();
+        match &self.recorder {
+            Some(recorder) => {
+                let handle = recorder.begin("POST", uri.to_string(), headers.clone(), body.clone()).await;
+                handle.map(|handle| handle.with_sinks(sinks()))
+            }
+            None if self.sinks.is_empty() => None,
+            None => Some(RecordingHandle::for_sinks("POST", uri.to_string(), headers.clone(), body.clone(), sinks())),
+        }
     }
 
     /// Player that answers in place of this upstream, if any.

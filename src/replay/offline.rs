@@ -13,6 +13,7 @@ use crate::{
         context::{Basis, Begun, Context, JudgedChoice, Upstream},
         error::{Fault, Refusal},
         loop_guard::AttemptInputs,
+        request_prefix::PrefixUse,
         tool_set::ToolSet,
         turn::Said,
     },
@@ -82,6 +83,7 @@ impl Bench {
             protocol: standard.protocol.as_deref(),
             held_bytes_max: HELD_BYTES_MAX,
             beyond: ExternalCounts::default(),
+            prefix: PrefixUse::Off,
         };
         match api {
             Api::Chat => self.begin_whole::<Chat>(document, basis),

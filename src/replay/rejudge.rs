@@ -9,7 +9,10 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use uuid::Uuid;
 
-use super::offline::{Bench, Unheard, When, hear};
+use super::{
+    explain::{Explanation, Finding, ReadAnswer},
+    offline::{Bench, Unheard, When, hear},
+};
 use crate::{
     cassette::{
         body,
@@ -75,35 +78,59 @@ const OF_MARKS: [Code; 9] = [
 
 /// Judges a recorded exchange.
 pub fn judge(bench: &Bench, exchange: &RecordedExchange) -> Judgement {
-    let request = &exchange.downstream.request;
-    let Some(api) = Api::of_path(path_of(&request.url)).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
-        return Judgement::none("its endpoint carries no tool calls, and is not enforced");
-    };
-    if exchange.mcp.is_some() {
+    if exchange.mcp.is_some() && Api::of_path(path_of(&exchange.downstream.request.url)).is_some() {
         return Judgement::none("MCP servers offered tools in it, whose schemas and results are theirs to say");
     }
-    let body = request.body.as_ref().map(body::RecordedBody::bytes).unwrap_or_default();
-    let document = match Document::parse(body) {
-        Ok(document) => document,
-        Err(error) => return Judgement::none(format!("its request is {error}")),
-    };
-    let model = document.root().get("model").and_then(|model| model.text()).unwrap_or_default().into_owned();
-    let opened = exchange.scope.as_deref().and_then(|sealed| Scope::opened(sealed, &bench.ring));
-    let now_ms = exchange.at_ms.unwrap_or(0);
-    let id = exchange.id.parse().unwrap_or(Uuid::nil());
-    let when = When { id, scope: opened.unwrap_or_else(Scope::anonymous), now_ms, upstream: Upstream::default() };
-    let begun = match bench.begin(api, &document, &when, &Recalled::default()) {
-        Ok(begun) => begun,
-        Err(refusal) => {
-            let found = RecordedVerdict { verdict: "blocked".into(), ..RecordedVerdict::default() };
-            let why = format!("its request would be refused: [{}] {}", refusal.code, refusal.message);
-            return Judgement { found, not_judged: Some(why), model, open: false };
+    match Judging::begin(bench, exchange) {
+        Ok((mut judging, model)) => {
+            judging.run();
+            judging.end(model)
         }
-    };
-    let Begun { context, violations, .. } = begun;
-    let mut judging = Judging { exchange, api, context, document, attempts: Attempts::new(violations), streams: false, open: false };
+        Err(judgement) => *judgement,
+    }
+}
+
+/// Reads a recorded exchange: what each answer says, and where its violations are. All attempts are read, whatever would have
+/// been decided on them now. `None` if the request can't be read, or would be refused.
+pub fn explain(bench: &Bench, exchange: &RecordedExchange) -> Option<Explanation> {
+    let (mut judging, _) = Judging::begin(bench, exchange).ok()?;
+    let of_request = judging.attempts.findings().violations.iter().map(|violation| Finding::of(violation, None)).collect();
+    judging.answers = Some(Vec::new());
     judging.run();
-    judging.end(model)
+    let sent = exchange.downstream.response.as_ref().and_then(|response| judging.read(response));
+    Some(Explanation { of_request, attempts: judging.answers.unwrap_or_default(), sent })
+}
+
+impl<'e> Judging<'e> {
+    /// Prepares a recorded exchange, or says why it isn't judged.
+    fn begin(bench: &Bench, exchange: &'e RecordedExchange) -> Result<(Self, String), Box<Judgement>> {
+        let none = |why: String| Err(Box::new(Judgement::none(why)));
+        let request = &exchange.downstream.request;
+        let Some(api) = Api::of_path(path_of(&request.url)).filter(|_| request.method.eq_ignore_ascii_case("POST")) else {
+            return none("its endpoint carries no tool calls, and is not enforced".to_owned());
+        };
+        let body = request.body.as_ref().map(body::RecordedBody::bytes).unwrap_or_default();
+        let document = match Document::parse(body) {
+            Ok(document) => document,
+            Err(error) => return none(format!("its request is {error}")),
+        };
+        let model = document.root().get("model").and_then(|model| model.text()).unwrap_or_default().into_owned();
+        let opened = exchange.scope.as_deref().and_then(|sealed| Scope::opened(sealed, &bench.ring));
+        let now_ms = exchange.at_ms.unwrap_or(0);
+        let id = exchange.id.parse().unwrap_or(Uuid::nil());
+        let when = When { id, scope: opened.unwrap_or_else(Scope::anonymous), now_ms, upstream: Upstream::default() };
+        let begun = match bench.begin(api, &document, &when, &Recalled::default()) {
+            Ok(begun) => begun,
+            Err(refusal) => {
+                let found = RecordedVerdict { verdict: "blocked".into(), ..RecordedVerdict::default() };
+                let why = format!("its request would be refused: [{}] {}", refusal.code, refusal.message);
+                return Err(Box::new(Judgement { found, not_judged: Some(why), model, open: false }));
+            }
+        };
+        let Begun { context, violations, .. } = begun;
+        let attempts = Attempts::new(violations);
+        Ok((Self { exchange, api, context, document, attempts, streams: false, open: false, answers: None }, model))
+    }
 }
 
 /// The continuation after an attempt.
@@ -121,19 +148,34 @@ struct Judging<'e> {
     /// The application's answer had begun as a stream.
     streams: bool,
     open: bool,
+    /// What the answers say, one for each attempt, if that is asked for.
+    answers: Option<Vec<Option<ReadAnswer>>>,
 }
 
 impl Judging<'_> {
     fn run(&mut self) {
-        if self.attempts.refusal(&self.context).is_some() {
+        if self.attempts.refusal(&self.context).is_some() && self.answers.is_none() {
             return;
         }
         let mut attempts = self.exchange.attempts.iter().peekable();
+        let mut number = 0;
         while let Some(attempt) = attempts.next() {
-            if matches!(self.attempt(attempt, attempts.peek().copied()), Next::Ended) {
-                return;
+            number += 1;
+            let next = self.attempt(attempt, attempts.peek().copied());
+            match &mut self.answers {
+                Some(answers) => answers.resize(number, None),
+                None if matches!(next, Next::Ended) => return,
+                None => {}
             }
         }
+    }
+
+    /// What an answer to the application says, without any judgement.
+    fn read(&self, response: &RecordedResponse) -> Option<ReadAnswer> {
+        let body = response.body.as_ref().filter(|_| (200..300).contains(&response.status))?.bytes();
+        let inputs = AttemptInputs { now_ms: self.exchange.at_ms.unwrap_or(0), loops: self.attempts.loops() };
+        let heard = hear(self.api, &self.context, body, None, inputs).ok()?;
+        Some(ReadAnswer::without_findings(heard.choices.into_iter().map(|(said, _)| said)))
     }
 
     /// Judges one attempt; `next` is the attempt that was recorded after it.
@@ -159,6 +201,9 @@ impl Judging<'_> {
             Ok(heard) => {
                 if heard.released {
                     self.attempts.text_sent();
+                }
+                if let Some(answers) = &mut self.answers {
+                    answers.push(Some(ReadAnswer::of(&heard.choices, &self.context)));
                 }
                 let (mut said, judged): (Vec<_>, Vec<_>) = heard.choices.into_iter().unzip();
                 let turn = |at: usize| said.get_mut(at).map(std::mem::take).unwrap_or_default();

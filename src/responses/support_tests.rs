@@ -10,9 +10,13 @@ use crate::{
         context::{Basis, Begun, Context, Prepared, Upstream},
         conversation::Hidden,
         evidence::material::Material,
+        request_prefix::PreparedBody,
         tool_set::{Brought, Dialect},
     },
-    judge::{call::turn::ToolChoice, history::Execution},
+    judge::{
+        call::turn::ToolChoice,
+        history::{Execution, ExecutionProof},
+    },
     marks::{KeyRing, MarkTime, Scope},
     policy::load::PolicySource,
     tools::registry::SchemaCache,
@@ -57,19 +61,11 @@ impl Bench {
         let rules = &self.standard.rules;
         let brought = Brought { dialect: Dialect::Flat, array: document.root().get("tools"), further: &[] };
         let tools = self.standard.tools.get(brought, &rules.policy, &rules.checks, &self.schemas).unwrap();
-        let ran = Execution {
-            id: self.execution_id(),
-            tool: TOOL.to_owned(),
-            moment: MOMENT,
-            failed: false,
-            recent: false,
-            expired: false,
-            item: 0,
-            mark: String::new(),
-            result: [0; 32],
-        };
+        let (id, tool, mark, result) = (self.execution_id().into(), TOOL.into(), String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id, tool, moment: MOMENT, failed: false, mark, result });
+        let ran = Execution { proof, recent: false, expired: false, item: 0 };
         let mut prepared = Prepared {
-            body: document.bytes().clone(),
+            body: PreparedBody { rope: document.bytes().clone().into(), known: None },
             tool_choice: ToolChoice::Auto,
             parallel: None,
             executions: vec![ran],
@@ -98,6 +94,7 @@ impl Bench {
             protocol: Some("\"Use tools honestly.\""),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
+            prefix: Default::default(),
         };
         Begun::new(&document, prepared, basis).context
     }

@@ -71,6 +71,10 @@ fn always() -> f64 {
 pub struct CassetteSettings {
     /// Recording of exchanges, if any.
     pub record: Option<Recording>,
+    /// Redaction of captured exchanges, as `[record]` sets it, whether or not a cassette is recorded.
+    pub redactor: Redactor,
+    /// Names of headers that captured exchanges keep in addition to the fixed ones, in lower case.
+    pub headers: Vec<String>,
     /// Cassette that is replayed for all upstreams, if any.
     pub replay: Option<PathBuf>,
     /// Playback settings of cassettes.
@@ -155,8 +159,9 @@ pub(super) fn validate(
     }
     let rotation = Rotation { bytes: recording.rotate_bytes, every: recording.rotate_every };
     let headers: Vec<String> = recording.headers.iter().map(|name| name.to_ascii_lowercase()).collect();
-    let record = path.or(passes).map(|path| Recording { path, rotation, redactor, headers });
-    Ok(CassetteSettings { record, replay, playing, faults: fault_rules(sources, faults)? })
+    let recording = |path| Recording { path, rotation, redactor: redactor.clone(), headers: headers.clone() };
+    let record = path.or(passes).map(recording);
+    Ok(CassetteSettings { record, redactor, headers, replay, playing, faults: fault_rules(sources, faults)? })
 }
 
 fn fault_rules(sources: &SettingsSources<'_>, raw: &[TomlFault]) -> Result<Vec<FaultRule>, ConfigError> {

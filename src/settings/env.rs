@@ -82,6 +82,7 @@ fn value(path: &[&str], text: &str) -> Value {
     match path {
         ["allow_anonymous"]
         | ["limits", "connections"]
+        | ["admin", "recent"]
         | ["verifier", "calls_per_hour" | "tokens_per_hour" | "cache"]
         | ["upstreams"]
         | ["clients"]
@@ -115,7 +116,8 @@ fn is_service_link(rest: &str, text: &str) -> bool {
 const PREFIX: &str = "TOOLMARK_";
 
 /// Variables that are read elsewhere.
-const NO_SETTINGS: &[&str] = &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
+const NO_SETTINGS: &[&str] =
+    &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_ADMIN_READ_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
 
 const TOP_LEVEL: &[&str] = &[
     "listen",
@@ -142,7 +144,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 45] = [
+const KNOWN_NAMES: [&str; 48] = [
     "listen",
     "policy",
     "passthrough",
@@ -163,11 +165,14 @@ const KNOWN_NAMES: [&str; 45] = [
     "marks.key_env",
     "marks.scope",
     "admin.listen",
+    "admin.recent",
+    "admin.bodies",
     "alerts",
     "limits.request_bytes",
     "limits.response_bytes",
     "limits.connections",
     "limits.held_bytes",
+    "limits.conversation_cache",
     "limits.client_idle",
     "log.format",
     "log.level",

@@ -156,6 +156,9 @@ fn drift() -> Severity {
 }
 
 pub(super) fn validate(sources: &SettingsSources<'_>, all: &[TomlMcp]) -> Result<Vec<McpServer>, ConfigError> {
+    if cfg!(not(feature = "mcp")) && !all.is_empty() {
+        return Err(sources.fault("mcp", super::NO_MCP.to_owned()));
+    }
     if all.len() > SERVERS_MAX {
         return Err(sources.fault("mcp", format!("{} servers: at most {SERVERS_MAX}", all.len())));
     }

@@ -6,6 +6,7 @@
 mod alerts;
 mod cassettes;
 mod env;
+mod left_out;
 mod mark_keys;
 mod mcp;
 mod otel_env;
@@ -29,17 +30,18 @@ pub use crate::config::error::ConfigError;
 pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
+pub use left_out::{NO_IMPORT, NO_MCP, NO_POSTGRES, NO_TRACES};
 pub use mark_keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
 pub use otel_env::{Sampler, TraceSettings};
 pub use probe_hosts::ProbeHosts;
-pub use raw::{Durability, StoredContent};
+pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
 pub use types::{
-    AdminSettings, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log, LogFormat,
-    LogLevel, ScopeKind,
+    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log,
+    LogFormat, LogLevel, ScopeKind,
 };
-pub use upstreams::{ApiSupport, Credential, Timeouts, UpstreamSettings};
+pub use upstreams::{ApiSupport, Credential, KeyHeader, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};
 
 use crate::{config::layers::Layers, policy::load::PolicySource};
@@ -142,8 +144,10 @@ pub enum Error {
     Fault(#[from] ConfigError),
     /// There is no upstream.
     #[error(
-        "no upstream: say where the model server is, e.g. `toolmark serve --upstream https://api.openai.com/v1`, or in {CONFIG_FILE}:\n\
-         [[upstreams]]\nname = \"openai\"\nbase_url = \"https://api.openai.com/v1\""
+        "no upstream: nothing says where the model server is. One of:\n\
+         \x20 toolmark init                                        writes {CONFIG_FILE} for the key or local server that it finds\n\
+         \x20 toolmark serve --upstream https://api.openai.com/v1   for this run\n\
+         \x20 in {CONFIG_FILE}:  [[upstreams]]  name = \"openai\"  base_url = \"https://api.openai.com/v1\""
     )]
     NoUpstream,
 }

@@ -49,6 +49,9 @@ pub(super) fn traces(environment: &Environment) -> Result<Option<TraceSettings>,
     let off =
         lookup("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) || lookup("OTEL_TRACES_EXPORTER") == Some("none");
     let Some((name, endpoint)) = either("ENDPOINT").filter(|_| !off) else { return Ok(None) };
+    if cfg!(not(feature = "otlp")) {
+        return Err(fault(&name, super::NO_TRACES));
+    }
     let plain = endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
     if !plain {
         return Err(fault(&name, "no URL: write it like `http://localhost:4318`"));

@@ -7,7 +7,9 @@ use std::{num::NonZeroU32, time::Duration};
 use serde::Deserialize;
 
 use super::cassettes::{TomlFault, TomlRecord, TomlReplay};
-use super::{LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier};
+use super::{
+    BodyReaders, LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier,
+};
 
 use crate::config::units::{bytes, duration};
 
@@ -152,11 +154,13 @@ impl Default for TomlMarks {
 #[serde(deny_unknown_fields, default)]
 pub(super) struct TomlAdmin {
     pub listen: String,
+    pub recent: usize,
+    pub bodies: BodyReaders,
 }
 
 impl Default for TomlAdmin {
     fn default() -> Self {
-        Self { listen: "127.0.0.1:8788".into() }
+        Self { listen: "127.0.0.1:8788".into(), recent: 200, bodies: BodyReaders::default() }
     }
 }
 
@@ -174,19 +178,25 @@ pub(super) struct TomlLimits {
     pub bytes_in_flight: u64,
     #[serde(with = "bytes")]
     pub held_bytes: u64,
+    #[serde(with = "bytes")]
+    pub conversation_cache: u64,
     #[serde(with = "duration")]
     pub client_idle: Duration,
 }
+
+/// `[limits] connections` where it isn't set.
+pub const CONNECTIONS_DEFAULT: u32 = 10_000;
 
 impl Default for TomlLimits {
     fn default() -> Self {
         Self {
             request_bytes: 32 << 20,
             response_bytes: 64 << 20,
-            connections: 10_000,
+            connections: CONNECTIONS_DEFAULT,
             exchanges: None,
             bytes_in_flight: 0,
             held_bytes: 1 << 20,
+            conversation_cache: 64 << 20,
             client_idle: Duration::from_secs(30),
         }
     }

@@ -91,8 +91,25 @@ pub struct AdminSettings {
     pub listen: Option<SocketAddr>,
     /// The address is set explicitly, so that failing to listen is an error.
     pub explicit: bool,
-    /// `TOOLMARK_ADMIN_TOKEN`
+    /// `TOOLMARK_ADMIN_TOKEN`, which opens all that the listener serves.
     pub token: Option<Secret>,
+    /// `TOOLMARK_ADMIN_READ_TOKEN`, which opens all but bodies and what changes anything.
+    pub read_token: Option<Secret>,
+    /// Exchanges that are kept in memory with their bodies; 0: none.
+    pub recent: usize,
+    /// Who may read bodies.
+    pub bodies: BodyReaders,
+}
+
+/// `[admin] bodies`
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "lowercase")]
+pub enum BodyReaders {
+    /// Only who has `TOOLMARK_ADMIN_TOKEN`, also on loopback.
+    #[default]
+    Token,
+    /// Everyone who may read the rest.
+    Everyone,
 }
 
 /// `[limits]`
@@ -110,6 +127,8 @@ pub struct Limits {
     pub bytes_in_flight: u64,
     /// Bytes of one call or claim block that a stream may hold back.
     pub held_bytes: u64,
+    /// Bytes of earlier requests that are kept for later ones with the same beginning; 0: none are.
+    pub conversation_cache: u64,
     /// Longest time that a client may take for its headers, or pause in the middle of its body.
     pub client_idle: Duration,
 }

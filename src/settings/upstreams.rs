@@ -36,6 +36,8 @@ pub(super) struct TomlUpstream {
     pub name: String,
     pub base_url: String,
     pub api_key_env: Option<String>,
+    #[serde(default)]
+    pub key_header: KeyHeader,
     pub models: Option<Vec<String>>,
     #[serde(default)]
     pub call_ids: CallIds,
@@ -104,6 +106,8 @@ pub struct UpstreamSettings {
     pub cassette: Option<std::path::PathBuf>,
     /// Credential of requests to the upstream.
     pub credential: Credential,
+    /// Header in which it takes toolmark's own key.
+    pub key_header: KeyHeader,
     /// Globs of the models that it serves; `None`: all.
     pub models: Option<Vec<String>>,
     matcher: Option<GlobSet>,
@@ -137,6 +141,17 @@ impl UpstreamSettings {
     pub fn serves(&self, model: &str) -> bool {
         self.matcher.as_ref().is_none_or(|globs| globs.is_match(model))
     }
+}
+
+/// `[[upstreams]] key_header`: header of toolmark's own key for the upstream.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyHeader {
+    /// `Authorization: Bearer …`
+    #[default]
+    Authorization,
+    /// `x-api-key`, which some servers of Anthropic's API take only.
+    XApiKey,
 }
 
 /// Credential of requests to an upstream.
@@ -221,6 +236,7 @@ fn upstream(
         base_url: base_url.into(),
         cassette: cassette.map(|file| sources.cassette(&at("base_url"), file)),
         credential: credential(sources, &at("api_key_env"), raw.api_key_env.as_deref())?,
+        key_header: raw.key_header,
         models: raw.models.clone(),
         matcher,
         preset,

@@ -27,19 +27,26 @@ pub(super) fn listen_address(sources: &SettingsSources<'_>, key: &str, text: &st
 
 pub(super) fn admin(sources: &SettingsSources<'_>, raw: &TomlAdmin, listen: SocketAddr) -> Result<AdminSettings, ConfigError> {
     let explicit = sources.layers.says("admin.listen");
-    let token = sources.environment.lookup(ADMIN_TOKEN_ENV).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
+    let secret = |name| sources.environment.lookup(name).map(str::trim).filter(|token| !token.is_empty()).map(Secret::new);
+    let (token, read_token) = (secret(ADMIN_TOKEN_ENV), secret(ADMIN_READ_TOKEN_ENV));
+    if raw.recent > RECENT_MAX {
+        return Err(sources.fault("admin.recent", format!("expected 0 to {RECENT_MAX} exchanges")));
+    }
+    let settings = |listen, recent| AdminSettings { listen, explicit, token, read_token, recent, bodies: raw.bodies };
     if raw.listen.trim() == "off" {
-        return Ok(AdminSettings { listen: None, explicit, token });
+        // Nobody could look at them.
+        return Ok(settings(None, 0));
     }
     let address = listen_address(sources, "admin.listen", &raw.listen)?;
     if address == listen && address.port() != 0 && explicit {
         return Err(sources.fault("admin.listen", format!("{address} is where `listen` is: they need two addresses")));
     }
-    if token.is_none() && !address.ip().to_canonical().is_loopback() {
+    let settings = settings(Some(address), raw.recent);
+    if settings.token.is_none() && !address.ip().to_canonical().is_loopback() {
         let message = format!("beyond loopback the admin listener needs a token: set {ADMIN_TOKEN_ENV}, or listen on 127.0.0.1");
         return Err(sources.fault("admin.listen", message));
     }
-    Ok(AdminSettings { listen: Some(address), explicit, token })
+    Ok(settings)
 }
 
 pub(super) fn clients(sources: &SettingsSources<'_>, all: &[TomlClient]) -> Result<Vec<ClientSettings>, ConfigError> {
@@ -169,7 +176,8 @@ pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<
     if raw.exchanges.is_some_and(|most| !(1..=CONNECTIONS_MAX).contains(&most)) {
         return Err(sources.fault("limits.exchanges", format!("expected 1 to {CONNECTIONS_MAX}, or leave it out")));
     }
-    let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle } = *raw;
+    let TomlLimits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, conversation_cache, client_idle } =
+        *raw;
     let bytes_in_flight = match bytes_in_flight {
         0 => limits::bytes_in_flight(),
         own if own < request_bytes.saturating_mul(REQUEST_SHARE) => {
@@ -182,7 +190,7 @@ pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<
         }
         own => own,
     };
-    Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, client_idle })
+    Ok(Limits { request_bytes, response_bytes, connections, exchanges, bytes_in_flight, held_bytes, conversation_cache, client_idle })
 }
 
 /// Parses the ledger's URL. The error never quotes it, because it may hold a password.
@@ -192,6 +200,9 @@ fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, 
         return Ok(LedgerUrl::Memory);
     }
     if text.starts_with("postgres://") || text.starts_with("postgresql://") {
+        if cfg!(not(feature = "postgres")) {
+            return Err(super::NO_POSTGRES.into());
+        }
         return Ok(LedgerUrl::Postgres(Secret::new(text)));
     }
     let Some(path) = text.strip_prefix("sqlite:") else {
@@ -222,6 +233,9 @@ pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[Upst
 }
 
 const ADMIN_TOKEN_ENV: &str = "TOOLMARK_ADMIN_TOKEN";
+const ADMIN_READ_TOKEN_ENV: &str = "TOOLMARK_ADMIN_READ_TOKEN";
+/// Upper limit of `[admin] recent`.
+const RECENT_MAX: usize = 10_000;
 const ENFORCED: [&str; 6] =
     ["/v1/chat/completions", "/v1/responses", "/v1/conversations", "/chat/completions", "/responses", "/conversations"];
 const BODY_BYTES: RangeInclusive<u64> = 256..=(2 << 30);

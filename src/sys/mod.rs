@@ -2,4 +2,4 @@
 
 pub(crate) mod clock;
 pub mod limits;
-pub(crate) mod tls;
+pub mod tls;

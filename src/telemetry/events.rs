@@ -10,7 +10,7 @@ use std::sync::{
 use serde_json::json;
 use tokio::sync::broadcast::{self, error::RecvError};
 
-use crate::{ledger::record::ExchangeRecord, telemetry::stats::aggregate::ending, violation::Severity};
+use crate::{ledger::record::ExchangeRecord, telemetry::summary::ExchangeSummary, violation::Severity};
 
 /// Readers at the same time, at most.
 pub const READERS_MAX: usize = 32;
@@ -75,13 +75,7 @@ impl Events {
                 &json!({"exchange": record.id, "id": id, "tool": tool, "failed": failed, "duration_ms": execution.duration_ms()}),
             );
         }
-        let tools: Vec<_> = record.calls.iter().map(|call| json!({"tool": call.tool, "outcome": call.outcome})).collect();
-        let ended = json!({
-            "id": record.id, "at_ms": record.ended_ms(), "api": record.api, "stream": record.stream, "client": record.client,
-            "session": record.session, "model": record.model, "status": record.status, "verdict": record.verdict,
-            "ended": format!("{:?}", ending(record)).to_lowercase(), "repairs": record.repairs, "attempts": record.attempts.len(),
-            "calls": tools, "total_us": record.total_us, "overhead_us": record.overhead_us(),
-        });
+        let ended = serde_json::to_value(ExchangeSummary::of(record)).unwrap_or_default();
         self.publish("exchange", &ended);
     }
 

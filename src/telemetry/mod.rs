@@ -8,7 +8,13 @@ pub mod events;
 pub mod log;
 pub mod metrics;
 pub mod readiness;
+pub mod recent;
 pub mod stats;
+pub mod summary;
+#[cfg(feature = "otlp")]
+pub mod traces;
+#[cfg(not(feature = "otlp"))]
+#[path = "no_traces.rs"]
 pub mod traces;
 
 use std::{fmt, sync::Arc};
@@ -16,6 +22,7 @@ use std::{fmt, sync::Arc};
 use events::Events;
 use metrics::Metrics;
 use readiness::{PartState, Readiness};
+use recent::RecentExchanges;
 use traces::Traces;
 
 use crate::{
@@ -35,6 +42,8 @@ pub struct Telemetry {
     pub samples: Arc<MetricSources>,
     /// The live feed.
     pub events: Arc<Events>,
+    /// The newest exchanges, with their bodies.
+    pub recent: Arc<RecentExchanges>,
     /// The parts that must be ready.
     pub readiness: Readiness,
     /// The exporter of traces, if configured.
@@ -69,7 +78,8 @@ impl Telemetry {
         readiness.register("upstreams", move || metrics::upstreams(&counted));
         let traces = settings.traces.as_ref().map(|traces| Traces::start(traces, &settings.upstreams)).transpose()?;
         let exposition = Exposition::new(metrics.clone(), samples.clone());
-        Ok(Self { metrics, samples, events, readiness, traces, exposition })
+        let recent = Arc::new(RecentExchanges::new(settings.admin.recent));
+        Ok(Self { metrics, samples, events, recent, readiness, traces, exposition })
     }
 
     /// Sends the remaining traces. Blocks, at most five seconds.
@@ -84,5 +94,6 @@ impl RecordObserver for Telemetry {
     fn observe(&self, record: &ExchangeRecord) {
         self.metrics.count(record);
         self.events.exchange(record);
+        self.recent.observe(record);
     }
 }

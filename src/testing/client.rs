@@ -108,7 +108,7 @@ impl ClientResponse {
         listed.split(',').map(str::to_owned).collect()
     }
 
-    /// The calls of the first choice of a buffered chat completion: tool names and arguments.
+    /// The calls of the first choice of a buffered chat completion, or of a message: tool names and arguments.
     pub fn calls(&self) -> Vec<(String, Value)> {
         let json = self.json();
         let calls = json["choices"][0]["message"]["tool_calls"].as_array().cloned().unwrap_or_default();
@@ -116,12 +116,16 @@ impl ClientResponse {
             let arguments = call["function"]["arguments"].as_str().and_then(|text| serde_json::from_str(text).ok());
             (call["function"]["name"].as_str().unwrap_or_default().to_owned(), arguments.unwrap_or_default())
         };
-        calls.iter().map(call).collect()
+        let block = |block: &Value| (block["name"].as_str().unwrap_or_default().to_owned(), block["input"].clone());
+        let blocks = json["content"].as_array().into_iter().flatten().filter(|block| block["type"] == "tool_use");
+        calls.iter().map(call).chain(blocks.map(block)).collect()
     }
 
-    /// The text of the first choice of a buffered chat completion.
+    /// The text of the first choice of a buffered chat completion, or of a message.
     pub fn text(&self) -> String {
-        self.json()["choices"][0]["message"]["content"].as_str().unwrap_or_default().to_owned()
+        let json = self.json();
+        let blocks = json["content"].as_array().into_iter().flatten().filter_map(|block| block["text"].as_str());
+        json["choices"][0]["message"]["content"].as_str().into_iter().chain(blocks).collect()
     }
 
     fn comment(&self) -> Value {

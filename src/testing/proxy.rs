@@ -14,6 +14,9 @@ use crate::{
     testing::client::{ClientError, ClientResponse},
 };
 
+/// Environment variable of a process of tests: `limits.conversation_cache` of its proxies. A suite passes with any size of the cache.
+const TEST_CACHE: &str = "TOOLMARK_TEST_CONVERSATION_CACHE";
+
 /// Reasons why the proxy can't start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -52,7 +55,10 @@ impl Proxy {
         let admin = if settings.contains("[admin]") { "" } else { "\n[admin]\nlisten = \"off\"\n" };
         std::fs::write(&file, format!("listen = \"127.0.0.1:0\"\n{settings}{ledger}{admin}"))?;
         let flags = Flags { config: Some(file), ..Flags::default() };
-        let settings = settings::load(&flags, &Environment::of(environment), directory)?;
+        let cache = std::env::var(TEST_CACHE).ok();
+        let own = cache.as_deref().map(|size| ("TOOLMARK_LIMITS__CONVERSATION_CACHE", size));
+        let environment: Vec<(&str, &str)> = own.into_iter().chain(environment.iter().copied()).collect();
+        let settings = settings::load(&flags, &Environment::of(&environment), directory)?;
         let daemon = Daemon::bind(settings)?;
         let (address, admin) = (daemon.address(), daemon.admin_address());
         let (app, stop) = (daemon.app(), daemon.stop());

@@ -9,7 +9,7 @@ use crate::{cassette::scripted_answer::ScriptedAnswer, openai::Api, wire::json::
 
 /// Answers of a model, one turn after the other; the last one is repeated.
 ///
-/// Serves both APIs, buffered or streamed, as each request asks.
+/// Serves every API, buffered or streamed, as each request asks.
 ///
 /// ```
 /// use serde_json::json;
@@ -110,7 +110,9 @@ impl Script {
 
 fn said(saying: &ScriptedAnswer, received: &Received) -> ScriptedReply {
     let request = received.json();
-    let api = Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+    let named = Api::ALL.into_iter().find(|api| received.line.contains(api.path()));
+    let by_body = || Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+    let api = named.unwrap_or_else(by_body);
     let model = request["model"].as_str().unwrap_or("scripted");
     let name = received.number.to_string();
     if request["stream"] == true {

@@ -1,9 +1,12 @@
 //! The admin listener, as operators and Prometheus meet it.
 
 mod alerts;
+mod browser;
 mod dashboard;
 mod feed;
+mod inspected;
 mod metrics;
+mod openapi;
 pub mod stage;
 mod statistics;
 
@@ -37,7 +40,11 @@ fn what_happened_is_found() {
 
 #[test]
 fn a_false_claim_is_shown_with_what_it_was_compared_with() {
-    for (settings, found, expected) in [("", Value::Null, false), ("[ledger]\nstore = \"bodies\"\n", json!(CLAIM), true)] {
+    for (settings, found, expected) in [
+        ("bodies = \"everyone\"\n", Value::Null, false),
+        ("[ledger]\nstore = \"bodies\"\n", Value::Null, false),
+        ("bodies = \"everyone\"\n[ledger]\nstore = \"bodies\"\n", json!(CLAIM), true),
+    ] {
         let stage = Stage::new("default", settings);
         stage.exchange(&stage.claiming());
         let page = get(&stage.url("/api/violations?code=unsupported_action")).json();

@@ -187,7 +187,6 @@ fn paths_hosts_and_keys() {
         ("POST /v1/responses/x/compact", 501, "endpoint_not_enforced"),
         ("POST /v1/responses/compact", 400, "invalid_request"),
         ("DELETE /v1/chat/completions/x", 501, "endpoint_not_enforced"),
-        ("POST /v1/messages", 501, "endpoint_not_enforced"),
         ("POST /v1/batches", 501, "endpoint_not_enforced"),
         ("GET /v1/realtime", 501, "endpoint_not_enforced"),
         ("OPTIONS /v1/chat/completions", 501, "endpoint_not_enforced"),
@@ -199,11 +198,7 @@ fn paths_hosts_and_keys() {
     ] {
         let reply = ask(&format!("{line} HTTP/1.1\r\n{keyed}"), REQUEST);
         refused(&reply, status, code, line);
-        let advice = [
-            ("GET /v1/chat/completions", "It takes POST only"),
-            ("POST /v1/messages", "use POST /v1/chat/completions"),
-            ("GET /", "base URL"),
-        ];
+        let advice = [("GET /v1/chat/completions", "It takes POST only"), ("GET /", "base URL")];
         for (_, advice) in advice.into_iter().filter(|(own, _)| *own == line) {
             assert!(reply.text().contains(advice), "{line}: {}", reply.text());
         }

@@ -16,6 +16,7 @@ mod form;
 mod honest;
 mod legal;
 mod loops;
+mod messages;
 mod random;
 mod requests;
 mod responses;
@@ -65,7 +66,8 @@ fn play(forms: &[&Form], seeds: &[Option<u64>]) -> Vec<String> {
     let stages: BTreeMap<&str, Stage> = policies.into_iter().map(|policy| (policy, Stage::new(policy))).collect();
     let wrong = on_threads(&cases, |_, case| {
         let mut wrong = Vec::new();
-        for (form, seed) in forms.iter().flat_map(|form| seeds.iter().map(move |seed| (form, seed))) {
+        let said = forms.iter().filter(|form| form.says(case));
+        for (form, seed) in said.flat_map(|form| seeds.iter().map(move |seed| (form, seed))) {
             let (answer, received) = stages[case.policy].play(case, form, *seed);
             if let Err(why) = check(case, form, &answer, &received) {
                 wrong.push(format!("{} as {}, cut by {seed:?}: {why}\n{}\n", case.name, form.name, answer.body));
@@ -102,6 +104,7 @@ fn check(case: &Case, form: &Form, answer: &Answer, received: &[Value]) -> Resul
                 if case.request.json { [text == before, refusal.contains(words)] } else { [text.contains(words), refusal.is_empty()] };
             said == [true; 2] && text.starts_with(before) && calls.is_empty()
         }
+        (Some(expected), seen) if form.is(Which::MessagesApi) => expected.parsed() == seen.parsed(),
         (Some(expected), seen) => expected == seen,
         (None, _) => false,
     };
@@ -111,7 +114,7 @@ fn check(case: &Case, form: &Form, answer: &Answer, received: &[Value]) -> Resul
 /// Calls that leave carry marks of their own, which are theirs when they come back.
 fn marked(case: &Case, seen: &Seen) -> Result<(), String> {
     let ids: BTreeSet<&str> = seen.calls.iter().map(|call| &*call.id).collect();
-    let foreign = seen.calls.iter().find(|call| !world().knows(&call.id, &call.tool, &call.arguments));
+    let foreign = seen.calls.iter().find(|call| !world().knows(&call.id, &call.tool, &call.marked));
     match foreign.filter(|_| case.mode() == PolicyMode::Enforce) {
         Some(call) => Err(format!("{call:?} isn't marked")),
         None if ids.len() < seen.calls.len() && case.mode() == PolicyMode::Enforce => Err(format!("one id for two of {:?}", seen.calls)),
@@ -124,6 +127,11 @@ fn every_form_finds_the_same() {
     let wrong = play(&FORMS.iter().collect::<Vec<_>>(), &[None]);
     let cases = table();
     eprintln!("{} cases in {} forms", cases.len(), FORMS.len());
+    for (case, form) in cases.iter().flat_map(|case| FORMS.iter().map(move |form| (case, form))) {
+        if let Err(why) = form.downstream.says(case) {
+            eprintln!("{} isn't played as {}: it can't say {why}", case.name, form.name);
+        }
+    }
     for (case, (which, why, _)) in cases.iter().flat_map(|case| case.differs.iter().map(move |differs| (case, differs))) {
         eprintln!("{} ends otherwise in {which:?}: {why}", case.name);
     }
@@ -147,8 +155,12 @@ fn every_code_is_found_in_every_form() {
     for code in Code::ALL.iter().copied() {
         match coverage(code) {
             Coverage::Built(rows) => {
-                assert!(!rows.is_empty(), "{code} is built and has no row");
-                for (name, form) in rows.iter().flat_map(|name| FORMS.iter().map(move |form| (name, form))) {
+                for form in &FORMS {
+                    assert!(rows.iter().any(|name| form.says(row(name))), "{code} is built and has no row as {}", form.name);
+                }
+                for (name, form) in
+                    rows.iter().flat_map(|name| FORMS.iter().map(move |form| (name, form))).filter(|(name, form)| form.says(row(name)))
+                {
                     assert!(finds(row(name), form, code), "{name} doesn't find {code} as {}", form.name);
                 }
             }

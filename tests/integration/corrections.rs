@@ -69,6 +69,7 @@ impl Bench {
             protocol: None,
             held_bytes_max: 1 << 20,
             beyond: ExternalCounts::default(),
+            prefix: Default::default(),
         };
         request::begin(&document, &head, basis).unwrap().context
     }

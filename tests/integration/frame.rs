@@ -166,11 +166,7 @@ fn what_passes_through_is_untouched() {
         ScriptedUpstream::start(move |_| ScriptedReply::json(200, body).header("toolmark-verdict", "forged").header("x-own", "kept"))
             .unwrap();
     let proxy = Proxy::in_front_of(&upstream.base_url(), "default", directory.path()).unwrap();
-    let get = |path: &str| {
-        run(async {
-            reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{}{path}", proxy.base_url())).send().await.unwrap()
-        })
-    };
+    let get = |path: &str| run(async { crate::harness::http_client().get(format!("{}{path}", proxy.base_url())).send().await.unwrap() });
     for path in ["/models", "/models/gpt-4o", "/models?limit=2"] {
         let response = get(path);
         assert_eq!(
@@ -227,17 +223,7 @@ fn lists_of_models_are_merged() {
     );
     let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
     let body = run(async {
-        reqwest::Client::builder()
-            .no_proxy()
-            .build()
-            .unwrap()
-            .get(format!("{}/models", proxy.base_url()))
-            .send()
-            .await
-            .unwrap()
-            .text()
-            .await
-            .unwrap()
+        crate::harness::http_client().get(format!("{}/models", proxy.base_url())).send().await.unwrap().text().await.unwrap()
     });
     assert_eq!(body, r#"{"object":"list","data":[{"id":"llama-3","own":1.10},{"id":"gpt-4o"}]}"#);
     assert_eq!((first.received().len(), second.received().len()), (1, 1));

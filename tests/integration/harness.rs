@@ -58,9 +58,15 @@ fn policy_setting(policy: &str, directory: &Path) -> String {
     "policy.toml".to_owned()
 }
 
+/// HTTP client of the tests. `reqwest` is built without a TLS provider: a client that isn't given one can't be made.
+pub fn http_client() -> reqwest::Client {
+    let tls = toolmark::sys::tls::http_client_config(toolmark::sys::tls::TrustedRoots::None).unwrap();
+    reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build().unwrap()
+}
+
 /// Posts JSON and reads the answer to its end; a body that breaks off ends with `<broken off>`.
 pub fn post(url: &str, body: &str, authorization: &str) -> Answer {
-    let request = reqwest::Client::builder().no_proxy().build().unwrap().post(url);
+    let request = crate::harness::http_client().post(url);
     let request = request.header("content-type", "application/json").header("authorization", authorization).body(body.to_owned());
     run(async {
         let mut response = request.timeout(Duration::from_secs(60)).send().await.unwrap();

@@ -7,6 +7,7 @@ mod first;
 mod replicas;
 mod talk;
 mod tamper;
+mod upgrades;
 
 use std::sync::Arc;
 

@@ -50,7 +50,7 @@ fn a_client_has_so_many_at_a_time() {
     });
     let url = format!("{}/chat/completions", fixture.proxy.base_url());
     harness::run(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::harness::http_client();
         let streaming = REQUEST.replace("\"model\"", "\"stream\":true,\"model\"");
         let running = client.post(&url).header("authorization", "Bearer one").body(streaming).send().await.unwrap();
         assert_eq!(running.status(), 200);
@@ -80,7 +80,7 @@ fn what_is_too_much_is_turned_away() {
         format!(r#"{{"model":"m","stream":{stream},"messages":[{{"role":"user","content":"{}"}}]}}"#, "x".repeat(bytes))
     };
     harness::run(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::harness::http_client();
         let send = |body: String| client.post(&url).body(body).send();
         let first = send(body(true, 700 << 10)).await.unwrap();
         assert_eq!(first.status(), 200);

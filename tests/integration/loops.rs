@@ -249,6 +249,7 @@ impl Replay {
             protocol: None,
             held_bytes_max: 1 << 20,
             beyond: ExternalCounts::default(),
+            prefix: Default::default(),
         };
         let Begun { context, .. } = request::begin(&document, &head, basis).unwrap();
         let judged = context.judge_choice(calls, &[], AnswerNature::default(), context.first_attempt());

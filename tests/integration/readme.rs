@@ -46,7 +46,7 @@ fn serve(arguments: &[&str]) {
     let arguments = [arguments, &["--listen", "127.0.0.1:0"]].concat();
     let mut serving = Running::start(command(&arguments, directory.path()));
     let health = format!("http://{}/healthz", serving.address());
-    let get = async { reqwest::Client::builder().no_proxy().build().unwrap().get(health).send().await.unwrap().status() };
+    let get = async { crate::harness::http_client().get(health).send().await.unwrap().status() };
     assert_eq!(crate::harness::run(get), 200);
     serving.signal("TERM");
     assert_eq!(serving.end().code, Some(0), "{arguments:?}");

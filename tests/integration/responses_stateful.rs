@@ -2,6 +2,7 @@
 
 mod policies;
 mod repaired;
+mod replicas;
 mod stage;
 
 use serde_json::{Value, json};

@@ -35,7 +35,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("translate", &[]),
     ("replay", &[]),
     ("proxy", &["net", "clock", "random", "threads", "log", "tokio", "hyper", "reqwest"]),
-    ("admin", &["net", "log", "tokio", "hyper"]),
+    ("admin", &["net", "clock", "log", "tokio", "hyper"]),
     ("daemon", &["net", "threads", "log", "tokio"]),
     ("testing", &["files", "net", "clock", "threads", "tokio", "hyper"]),
     ("cli", &["files", "net", "clock", "random", "threads", "log", "tokio", "reqwest"]),

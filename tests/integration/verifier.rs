@@ -280,7 +280,7 @@ fn timed(stage: &Stage, api: Api, request: &Value) -> (Option<Duration>, Duratio
     let url = stage.url(api);
     let (since, mut body, mut whole) = (Instant::now(), String::new(), None);
     run(async {
-        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let client = crate::harness::http_client();
         let request = client.post(url).header("content-type", "application/json").header("authorization", KEY).body(request.to_string());
         let mut response = request.send().await.unwrap();
         while let Some(chunk) = response.chunk().await.unwrap() {
@@ -329,7 +329,7 @@ fn a_caller_that_goes_away_ends_the_question() {
         let stage = Stage::new(QUIET, "deadline = \"60s\"", &[OPEN], |_| ScriptedReply::json(200, "").then(BodyPart::Hang));
         let request = stage.request(Api::Chat, stream);
         run(async {
-            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let client = crate::harness::http_client();
             let sent = client.post(stage.url(Api::Chat)).header("content-type", "application/json").header("authorization", KEY);
             let reading = async { sent.body(request.to_string()).send().await.unwrap().text().await };
             tokio::time::timeout(Duration::from_millis(1500), reading).await.expect_err("it waits for the verifier");

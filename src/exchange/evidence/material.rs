@@ -1,6 +1,9 @@
 //! Evidence for an answer's claims: the request's results and texts, decoded when a claim first needs them. Pure.
 
-use std::{collections::BTreeMap, sync::OnceLock};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 
 use crate::{
     exchange::{
@@ -9,10 +12,10 @@ use crate::{
     },
     judge::{
         claims::evidence::{
-            EvidenceIndex, ToolResult,
+            EvidenceIndex, ResultReading, ToolResult,
             tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
         },
-        history::{AnsweredCall, Execution},
+        history::{AnsweredCall, Execution, memo::HistoryMemo},
     },
     wire::json::Document,
 };
@@ -20,39 +23,71 @@ use crate::{
 /// Texts of a request, as far as claims need them.
 #[derive(Clone, Debug, Default)]
 pub struct Words {
-    /// Arguments and text of each result.
-    pub results: Vec<(String, String)>,
+    /// Arguments and text of each result, read or yet to be read.
+    pub results: Vec<Arc<ResultReading>>,
     /// Texts of users, instructions, earlier answers and calls.
-    pub said: Vec<String>,
+    pub said: Vec<Arc<str>>,
     /// Texts of earlier answers; they stand in `said` too.
-    pub answers: Vec<String>,
+    pub answers: Vec<Arc<str>>,
     /// The last user message.
-    pub asked: String,
+    pub asked: Arc<str>,
     /// The request's tool definitions: JSON.
     pub definitions: String,
 }
 
 /// Extracts the texts of a request; the results are the given ones, in their order.
-pub type WordsOf = fn(&Document, &[AnsweredCall]) -> Words;
+pub type WordsOf = fn(&Document, &Material) -> Words;
 
 /// The results of a history, with the evidence derived from them on demand.
 #[derive(Debug, Default)]
 pub struct Material {
-    answered: Vec<AnsweredCall>,
+    /// The results.
+    pub answered: Vec<AnsweredCall>,
+    /// What was read from each item of the history before; empty if nothing is remembered.
+    pub memo: HistoryMemo,
     words_of: Option<WordsOf>,
     grounds: OnceLock<EvidenceIndex>,
     abilities: OnceLock<ToolCapabilities>,
 }
 
 impl Material {
-    /// Evidence from these results.
-    pub fn new(answered: Vec<AnsweredCall>, words_of: WordsOf) -> Self {
-        Self { answered, words_of: Some(words_of), ..Self::default() }
+    /// Evidence from these results. `memo`: what was read from each item of the history before, or empty.
+    pub fn new(answered: Vec<AnsweredCall>, memo: HistoryMemo, words_of: WordsOf) -> Self {
+        Self { answered, memo, words_of: Some(words_of), ..Self::default() }
+    }
+
+    /// True if a claim needed the results and texts.
+    pub fn was_read(&self) -> bool {
+        self.grounds.get().is_some()
     }
 
     /// True if the history has results.
     pub fn has_results(&self) -> bool {
         !self.answered.is_empty()
+    }
+
+    /// The text of an item, which `read` reads if nobody did before.
+    pub fn text(&self, item: usize, read: impl FnOnce() -> Arc<str>) -> Arc<str> {
+        match self.memo.get(item) {
+            Some(memo) => memo.text.get_or_init(read).clone(),
+            None => read(),
+        }
+    }
+
+    /// The reading of a result. `read`: the call's arguments and the result's text, if nobody read them before.
+    pub fn reading(&self, result: &AnsweredCall, read: impl FnOnce() -> (Arc<str>, Arc<str>)) -> Arc<ResultReading> {
+        let memo = self.memo.get(result.item).and_then(|memo| memo.known_result());
+        let known = memo.and_then(|memo| memo.reading.get());
+        // The same result, but it may answer another call.
+        if let Some((_, known)) = known.filter(|(call, known)| Some(*call) == result.call && known.tool == result.tool) {
+            return known.clone();
+        }
+        let (arguments, text) = read();
+        let reading = Arc::new(ResultReading::new(result.tool.clone(), arguments, text));
+        if let (Some(memo), Some(call)) = (memo, result.call) {
+            let _known = memo.reading.set((call, reading.clone()));
+        }
+        reading
     }
 }
 
@@ -60,27 +95,27 @@ impl Material {
 pub fn grounds(context: &Context) -> &EvidenceIndex {
     let material = &context.evidence;
     material.grounds.get_or_init(|| {
-        let words = material.words_of.map(|read| read(context.request(), &material.answered)).unwrap_or_default();
+        let words = material.words_of.map(|read| read(context.request(), material)).unwrap_or_default();
         let earlier = context.hidden.earlier.as_deref();
-        let source = |(answered, (arguments, text)): (&AnsweredCall, (String, String))| {
-            let id = answered.execution.and_then(|at| own(context).nth(at)).map(|execution| execution.id.clone());
-            let AnsweredCall { tool, failed, recent, .. } = answered;
-            let mut source = ToolResult::new(tool.clone(), arguments, text);
-            (source.failed, source.recent, source.execution_id) = (*failed, *recent, id);
+        let own: Vec<&Execution> = own(context).collect();
+        let source = |(answered, reading): (&AnsweredCall, Arc<ResultReading>)| {
+            let id = answered.execution.and_then(|at| own.get(at)).map(|execution| execution.id.clone());
+            let mut source = ToolResult::of(reading);
+            (source.failed, source.recent, source.execution_id) = (answered.failed, answered.recent, id);
             source
         };
         let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
         let kept = kept.map(|(thread, (at, result))| {
-            let mut source = ToolResult::new(result.tool.to_string(), result.arguments.to_string(), result.text.to_string());
+            let mut source = ToolResult::new(&result.tool, &result.arguments, &result.text);
             (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
-            source.execution_id = result.execution_id.as_deref().map(str::to_owned);
+            source.execution_id = result.execution_id.as_deref().map(Into::into);
             source
         });
         let results = kept.chain(material.answered.iter().zip(words.results).map(source)).collect();
-        let before = earlier.into_iter().flat_map(|thread| thread.data.iter().chain(&thread.said)).map(|text| text.to_string());
+        let before = earlier.into_iter().flat_map(|thread| thread.data.iter().chain(&thread.said)).map(|text| Arc::from(&**text));
         let said = words.said.into_iter().chain(before).collect();
         let asked = match earlier {
-            Some(thread) if !context.hidden.spoke => thread.asked.to_string(),
+            Some(thread) if !context.hidden.spoke => (&*thread.asked).into(),
             _ => words.asked,
         };
         let mut grounds = EvidenceIndex::new(results, said, asked);
@@ -103,14 +138,14 @@ pub fn prove(context: &Context, thread: &mut Thread) -> bool {
     let grounds = grounds(context);
     let own = grounds.results.get(earlier..).unwrap_or_default();
     let known = |source: &ToolResult| KnownResult {
-        tool: source.tool.as_str().into(),
-        arguments: source.arguments.as_str().into(),
-        text: source.text.as_str().into(),
+        tool: (&*source.tool).into(),
+        arguments: (&*source.arguments).into(),
+        text: (&*source.text).into(),
         failed: source.failed,
         execution_id: source.execution_id.as_deref().map(Into::into),
     };
     thread.prove(own.iter().map(known), own.iter().filter(|source| source.recent).count(), context.hidden.spoke);
-    thread.hear([], Some(&grounds.asked).filter(|_| context.hidden.spoke).map(String::as_str));
+    thread.hear([], Some(&*grounds.asked).filter(|_| context.hidden.spoke));
     true
 }
 
@@ -128,11 +163,11 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
         for result in grounds(context).results.iter().filter(|result| result.fails()) {
-            ran.entry(result.tool.clone()).or_default().failed = true;
+            ran.entry(result.tool.to_string()).or_default().failed = true;
         }
         let mut recent: BTreeMap<String, ToolRunState> = BTreeMap::new();
         for result in grounds(context).results.iter().filter(|result| result.recent) {
-            let ran = recent.entry(result.tool.clone()).or_default();
+            let ran = recent.entry(result.tool.to_string()).or_default();
             let failed = result.fails();
             (ran.succeeded, ran.failed) = (ran.succeeded || !failed, ran.failed || failed);
         }
@@ -142,8 +177,8 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             recent,
             acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
-            unseen: context.hidden.unseen || context.tools.runs_any() || !context.tools.hosted.is_empty(),
-            asked: grounds(context).asked.clone(),
+            unseen: context.hidden.unseen || context.hidden.lacks_evidence || context.tools.runs_any() || !context.tools.hosted.is_empty(),
+            asked: grounds(context).asked.to_string(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
         };
         let before = grounds(context).results.iter().filter(|result| !result.recent && !result.failed);

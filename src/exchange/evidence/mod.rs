@@ -38,7 +38,7 @@ impl Evidence for Context {
     }
 
     fn is_incomplete(&self) -> bool {
-        self.hidden.unseen
+        self.hidden.unseen || self.hidden.lacks_evidence
     }
 
     fn tool_named(&self, name: &str) -> Option<&str> {

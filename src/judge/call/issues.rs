@@ -52,6 +52,12 @@ impl<'c> IssueCollector<'c> {
         self.violations.extend(self.checks.violation(code, Some(self.tool), message, advice));
     }
 
+    /// Reports an issue at this place. `pointer`: JSON pointer into the arguments.
+    fn say_at(&mut self, code: Code, pointer: &str, message: impl Into<String>, advice: impl Into<String>) {
+        let violation = self.checks.violation(code, Some(self.tool), message, advice);
+        self.violations.extend(violation.map(|violation| Violation { pointer: Some(pointer.into()), ..violation }));
+    }
+
     pub(crate) fn extend(&mut self, violation: Option<Violation>) {
         self.violations.extend(violation);
     }
@@ -133,14 +139,18 @@ impl<'c> IssueCollector<'c> {
         advice.push_str(&listed("the parameters are", &known));
         let message = format!("there is no parameter {}", quote(&brief(name, NAME_CHARS_MAX)));
         let violation = self.checks.violation(severity_of, Some(self.tool), message, advice);
-        self.violations.extend(violation.map(|violation| Violation { code: Code::UnknownParameter, ..violation }));
+        self.violations.extend(violation.map(|violation| Violation {
+            code: Code::UnknownParameter,
+            pointer: Some(format!("/{}", step(name)).into()),
+            ..violation
+        }));
     }
 
     /// Reports `null`s that should be left out. `pointers`: JSON pointers into the arguments.
     pub(crate) fn nulls(&mut self, pointers: &[String]) {
         for pointer in pointers.iter().take(ISSUES_MAX) {
             let message = format!("{} must not be null", place(pointer));
-            self.say(Code::NullOptional, message, "leave an optional parameter out instead of sending null");
+            self.say_at(Code::NullOptional, pointer, message, "leave an optional parameter out instead of sending null");
         }
     }
 
@@ -173,12 +183,12 @@ impl<'c> IssueCollector<'c> {
                 IssueKind::Unexpected(names) => {
                     let names: Vec<&str> = names.iter().map(String::as_str).collect();
                     let message = format!("{} has {} [{}]", place(&issue.pointer), listed("unknown members", &names), issue.keyword);
-                    self.say(Code::SchemaViolation, message, "leave them out");
+                    self.say_at(Code::SchemaViolation, &issue.pointer, message, "leave them out");
                 }
                 IssueKind::Missing(name) => {
                     let message =
                         format!("{} lacks the member {} [{}]", place(&issue.pointer), quote(&brief(name, NAME_CHARS_MAX)), issue.keyword);
-                    self.say(Code::SchemaViolation, message, "add it");
+                    self.say_at(Code::SchemaViolation, &issue.pointer, message, "add it");
                 }
                 IssueKind::Type if top => self.expected(Code::WrongType, issue),
                 IssueKind::Type | IssueKind::Other => self.expected(Code::SchemaViolation, issue),
@@ -192,7 +202,7 @@ impl<'c> IssueCollector<'c> {
             return;
         }
         let message = format!("{} should be {}, but is {} [{}]", place(&issue.pointer), issue.expected, issue.got, issue.keyword);
-        self.say(code, message, format!("change {} to fit", place(&issue.pointer)));
+        self.say_at(code, &issue.pointer, message, format!("change {} to fit", place(&issue.pointer)));
     }
 
     fn missing(&mut self, schema: &Schema, arguments: &Value, missing: &[&str]) {
@@ -216,14 +226,19 @@ impl<'c> IssueCollector<'c> {
             None => "call again with all required parameters; ask the user for what you don't know".to_owned(),
         };
         let message = format!("missing required parameter{}: {}", if missing.len() == 1 { "" } else { "s" }, told.join(", "));
-        self.say(Code::MissingRequired, message, advice);
+        self.say_at(Code::MissingRequired, "", message, advice);
     }
 
-    /// Reports an issue about a value, and counts it.
-    pub(crate) fn value(&mut self, code: Code, message: String, advice: &str) {
+    /// Reports an issue about a value, and counts it. `pointer`: JSON pointer into the arguments.
+    pub(crate) fn value(&mut self, code: Code, pointer: &str, message: String, advice: &str) {
         self.about_values += 1;
-        self.say(code, message, advice);
+        self.say_at(code, pointer, message, advice);
     }
+}
+
+/// A name as a step of a JSON pointer.
+pub(crate) fn step(name: &str) -> String {
+    name.replace('~', "~0").replace('/', "~1")
 }
 
 /// `text` in double quotes.

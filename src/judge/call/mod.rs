@@ -329,7 +329,7 @@ impl CallJudge<'_> {
                 }
             }
         }
-        values("", &parsed.value, rules, self.ids, complaints);
+        values(&ValuePath::ROOT, &parsed.value, rules, self.ids, complaints);
         corrected
     }
 
@@ -390,25 +390,52 @@ fn misfit(schema: &Schema, parsed: &Parsed, complaints: &mut IssueCollector<'_>)
     complaints.schema(schema, &parsed.value, &issues);
 }
 
+/// Path to a value inside the arguments: written out only where there is something to report.
+struct ValuePath<'p> {
+    parent: Option<&'p ValuePath<'p>>,
+    /// Name of the innermost member around the value.
+    name: &'p str,
+    /// Index, where the value is an element of a list.
+    index: Option<usize>,
+}
+
+impl ValuePath<'_> {
+    const ROOT: ValuePath<'static> = ValuePath { parent: None, name: "", index: None };
+
+    /// The path as a JSON pointer.
+    fn pointer(&self) -> String {
+        let Some(parent) = self.parent else { return String::new() };
+        match self.index {
+            Some(index) => format!("{}/{index}", parent.pointer()),
+            None => format!("{}/{}", parent.pointer(), issues::step(self.name)),
+        }
+    }
+}
+
 /// Checks every string inside `value`.
 // INVARIANT: the parser bounds nesting, so the recursion is bounded.
-fn values(name: &str, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
+fn values(path: &ValuePath<'_>, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
+    let name = path.name;
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::Array(list) => list.iter().for_each(|inner| values(name, inner, rules, ids, complaints)),
-        Value::Object(map) => map.iter().for_each(|(name, inner)| values(name, inner, rules, ids, complaints)),
+        Value::Array(list) => list.iter().enumerate().for_each(|(index, inner)| {
+            values(&ValuePath { parent: Some(path), name, index: Some(index) }, inner, rules, ids, complaints);
+        }),
+        Value::Object(map) => map.iter().for_each(|(name, inner)| {
+            values(&ValuePath { parent: Some(path), name, index: None }, inner, rules, ids, complaints);
+        }),
         Value::String(text) => {
-            complaints.extend(ids(text));
+            complaints.extend(ids(text).map(|violation| Violation { pointer: Some(path.pointer().into()), ..violation }));
             if complaints.about_values >= VALUE_ISSUES_MAX {
                 return;
             }
             if rules.placeholders.is_match(text) {
                 let message = format!("{} in {} stands for a value and is none", quote(&brief(text, 80)), quote(&brief(name, 80)));
-                complaints.value(Code::PlaceholderValue, message, "use a real value; ask the user if you don't know it");
+                complaints.value(Code::PlaceholderValue, &path.pointer(), message, "use a real value; ask the user if you don't know it");
             }
             if text.len() > rules.argument_chars_max && text.chars().count() > rules.argument_chars_max {
                 let message = format!("{} characters in {} are suspiciously many", text.chars().count(), quote(&brief(name, 80)));
-                complaints.value(Code::SuspiciousLength, message, "make sure that the text is meant for this tool");
+                complaints.value(Code::SuspiciousLength, &path.pointer(), message, "make sure that the text is meant for this tool");
             }
         }
     }

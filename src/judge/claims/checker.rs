@@ -16,7 +16,7 @@ use crate::{
     judge::{
         claims::{
             checks::{
-                absence, account, actions, acts,
+                absence, account, actions, acts, bindings, consistency,
                 counts::{counts, something_of_nothing},
                 fields, halves,
                 unlooked::unlooked,
@@ -435,6 +435,7 @@ impl PassageChecker {
                 bond: CitationScope::Implied,
                 grounds,
                 told: &[],
+                cites: &[],
             };
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
@@ -462,7 +463,8 @@ impl PassageChecker {
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         let told = std::mem::take(&mut self.told);
-        let scene = CheckContext { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told };
+        let cites = if bond == CitationScope::Cited { citations_of(&passage.text, &sources) } else { Vec::new() };
+        let scene = CheckContext { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told, cites: &cites };
         self.sources(&scene, passage, start, rules, found);
         self.told = told;
         if bond >= CitationScope::Introduced {
@@ -486,7 +488,8 @@ impl PassageChecker {
             return;
         }
         let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told };
+        let scene =
+            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told, cites: &[] };
         let standing = values::standing(&scene);
         self.told = told;
         self.tell(standing);
@@ -508,7 +511,8 @@ impl PassageChecker {
         }
         let lexicon = self.language_of(whole);
         let kind = whole.passage.kind;
-        let scene = CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[] };
+        let scene =
+            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[], cites: &[] };
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
@@ -583,7 +587,7 @@ impl PassageChecker {
                 && long
                 && (values || verbs() || account::foreign_names(scene).next().is_some())
         };
-        if !success && !statement() {
+        if !success && !statement() && !is_bare_statement(scene) {
             return;
         }
         let span = trimmed(&passage.text);
@@ -626,6 +630,11 @@ impl PassageChecker {
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(account::account(scene).into_iter().filter(free));
+        if all.is_empty() && !scene.grounds.is_endless() {
+            all.extend(bindings::bindings(scene));
+            all.extend(bindings::tallies(scene));
+            all.extend(consistency::consistency(scene));
+        }
         for finding in &all {
             self.found(finding, passage, start, scene.sources.first().copied(), rules, found);
         }
@@ -663,11 +672,118 @@ impl PassageChecker {
     }
 }
 
+/// Places of the citations in a passage, each with the number of the source that it cites.
+fn citations_of(text: &str, sources: &[&ToolResult]) -> Vec<(usize, usize)> {
+    let own = |(at, source): (usize, &&ToolResult)| Some((text.find(source.execution_id.as_deref()?)?, at));
+    let mut found: Vec<(usize, usize)> = sources.iter().enumerate().filter_map(own).collect();
+    found.sort_unstable();
+    found
+}
+
 /// May an uncited passage say anything that can be compared? Digits, addresses, absences.
 fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
     let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
     digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
+}
+
+/// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.
+const ATTEMPTS: &[&str] = &[
+    "tried",
+    "try",
+    "attempt",
+    "attempted",
+    "can",
+    "could",
+    "would",
+    "should",
+    "will",
+    "may",
+    "might",
+    "want",
+    "need",
+    "needs",
+    "please",
+    "shall",
+    "let",
+    "i'll",
+    "i’ll",
+    "but",
+    "however",
+    "although",
+    "only",
+    "versucht",
+    "versuch",
+    "kann",
+    "könnte",
+    "soll",
+    "sollte",
+    "bitte",
+    "möchte",
+    "muss",
+    "aber",
+    "essayé",
+    "tenté",
+    "peux",
+    "pouvez",
+    "pourrait",
+    "voulez",
+    "faut",
+    "mais",
+    "intenté",
+    "intento",
+    "puedo",
+    "puede",
+    "puedes",
+    "quiere",
+    "quieres",
+    "pero",
+    "provato",
+    "tentato",
+    "posso",
+    "può",
+    "vuole",
+    "vuoi",
+    "deve",
+    "ma",
+    "tentei",
+    "pode",
+    "quer",
+    "precisa",
+    "mas",
+    "geprobeerd",
+    "kan",
+    "wil",
+    "moet",
+    "maar",
+    "próbowałem",
+    "próbowałam",
+    "mogę",
+    "może",
+    "ale",
+    "denedim",
+    "ister",
+    "ama",
+    "försökte",
+    "kan",
+    "vill",
+    "men",
+];
+const ATTEMPTS_INSIDE: &[&str] =
+    &["試み", "試し", "ください", "でしょう", "尝试", "试图", "可以", "需要", "请", "但", "कोशिश", "सकत", "लेकिन", "시도", "하지만"];
+
+/// A call that does more than read failed, and the sentence tells something of it as a fact, with no word of a failure, of an attempt or
+/// of what could be done.
+fn is_bare_statement(scene: &CheckContext<'_>) -> bool {
+    let folded = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
+    let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 8;
+    let tries = scene.plain.words.iter().any(|word| ATTEMPTS.contains(&word.lower.as_str()))
+        || ATTEMPTS_INSIDE.iter().any(|part| scene.text().contains(part));
+    scene.bond == CitationScope::Cited
+        && scene.sources.iter().all(|source| source.fails() && !source.reads())
+        && (folded >= 4 || spaceless)
+        && !tries
+        && !scene.text().contains(['?', '？'])
 }
 
 /// Words by which a trial is told.

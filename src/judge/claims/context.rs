@@ -44,6 +44,8 @@ pub struct CheckContext<'s> {
     pub grounds: &'s EvidenceIndex,
     /// Numbers of the answer so far that were found right.
     pub told: &'s [f64],
+    /// The citations in the passage: their places, and the source that each cites.
+    pub cites: &'s [(usize, usize)],
 }
 
 /// Something found.

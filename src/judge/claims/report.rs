@@ -17,7 +17,7 @@ const QUOTED_CHARS_MAX: usize = 2000;
 pub fn report(finding: &ClaimFinding, span: Range<usize>, source: Option<&ToolResult>, rules: &TextRules) -> Option<Violation> {
     let ClaimFinding { code, found, expected, certainty, .. } = finding;
     let code = *code;
-    let tool = source.map(|source| source.tool.as_str());
+    let tool = source.map(|source| &*source.tool);
     let result = source.map_or_else(
         || "the results".to_owned(),
         |source| match &source.execution_id {
@@ -52,7 +52,7 @@ pub fn report(finding: &ClaimFinding, span: Range<usize>, source: Option<&ToolRe
         Certainty::Likely => format!("{message} (likely)"),
     };
     let mut violation = rules.checks.finding(code, *certainty, tool, message, advice)?;
-    let execution = source.and_then(|source| source.execution_id.clone());
+    let execution = source.and_then(|source| source.execution_id.as_deref()).map(str::to_owned);
     violation.detail = Some(Box::new(Detail {
         rule: finding.rule,
         span,

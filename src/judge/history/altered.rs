@@ -30,10 +30,10 @@ pub fn what<'c>(
     others: impl Iterator<Item = &'c PastCall<'c>>,
 ) -> String {
     let fits = |tool: &str, arguments: &str| ring.verify(mark, scope, tool, arguments).is_some();
-    if let Some(other) = others.take(CALLS_MAX).find(|other| fits(&other.name, &other.arguments)) {
+    if let Some(other) = others.take(CALLS_MAX).find(|other| fits(&other.name, &other.arguments.get())) {
         return format!("the id is that of the call of `{}`", brief(&other.name, VALUE_CHARS_MAX));
     }
-    value(&call.arguments, |arguments| fits(&call.name, arguments))
+    value(&call.arguments.get(), |arguments| fits(&call.name, arguments))
         .unwrap_or_else(|| "its name or a value of its arguments was altered".to_owned())
 }
 
@@ -75,13 +75,18 @@ fn retyped(value: Value<'_>) -> Option<String> {
 mod tests {
     use super::*;
     use crate::marks::MarkTime;
+    use crate::wire::json::string::JsonText;
 
     #[test]
     fn what_was_altered_is_said_where_it_can_be_told() {
         let (ring, scope) = (KeyRing::new(&[[7; 32]]), Scope::shared());
         let mint = |tool: &str, arguments: &str| ring.mint(&scope, tool, arguments, MarkTime { time_ms: 1_800_000_000_000, counter: 1 });
-        let call =
-            |name: &str, arguments: &str| PastCall { id: None, name: name.to_owned().into(), arguments: arguments.to_owned().into() };
+        let call = |name: &'static str, arguments: &'static str| PastCall {
+            id: None,
+            name: name.into(),
+            arguments: JsonText::Plain(arguments),
+            memo: None,
+        };
         let other = call("other", r#"{"x":1}"#);
         for (mark, now, said) in [
             (mint("t", r#"{"a":1}"#), r#"{"a":1,"b":null}"#, "the argument `/b` was added"),

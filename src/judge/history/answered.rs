@@ -8,7 +8,7 @@ use crate::marks::MarkTime;
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct AnsweredCall {
     /// Name of the tool.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// Index of the result's item in the history.
     pub item: usize,
     /// Index of the call's item, and of the call within it; `None` if the call isn't in the request.
@@ -26,7 +26,7 @@ pub struct AnsweredCall {
 /// The call that a result answers.
 pub(in crate::judge) struct CallRef {
     /// Name of the tool.
-    pub tool: String,
+    pub tool: Arc<str>,
     /// Index of the call's item, and of the call within it; `None` if the call isn't in the request.
     pub place: Option<(usize, usize)>,
     /// Arguments of a call that isn't in the request.

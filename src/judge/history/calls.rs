@@ -2,6 +2,8 @@
 //!
 //! Built by [`crate::judge::history`], used by [`crate::judge::loops`]. All calls of one turn are one step. Pure.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     judge::history::HistoryRules,
     judge::history::{PastCall, PastResult},
@@ -18,7 +20,7 @@ const COMPARED_MAX: usize = 32;
 pub type CallHistory = Vec<CallTurn>;
 
 /// The calls of one model turn.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CallTurn {
     /// Mark time of the turn; `None` if none of its calls is verified.
     pub moment: Option<MarkTime>,
@@ -27,7 +29,7 @@ pub struct CallTurn {
 }
 
 /// A call with its outcome.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct PastUse {
     /// Name of the tool.
     pub tool: Box<str>,
@@ -38,7 +40,7 @@ pub struct PastUse {
 }
 
 /// Fingerprint of a call and its result.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct CallFingerprint {
     /// Digest of the tool and its canonical arguments.
     pub call: u64,
@@ -97,7 +99,7 @@ struct DraftUse<'h> {
 
 #[derive(Clone, Copy, Debug)]
 enum ArgumentsOrDigest<'h> {
-    With(&'h str),
+    With(&'h PastCall<'h>),
     /// Digest of a call that isn't in the request.
     Digest(u64),
 }
@@ -116,7 +118,7 @@ impl<'h> CallHistoryBuilder<'h> {
 
     /// Records a call.
     pub(in crate::judge) fn call(&mut self, call: &'h PastCall<'h>, moment: Option<MarkTime>) -> CallIndex {
-        self.add(&call.name, ArgumentsOrDigest::With(&call.arguments), moment)
+        self.add(&call.name, ArgumentsOrDigest::With(call), moment)
     }
 
     /// Records a call that isn't in the request but has a result there.
@@ -182,10 +184,14 @@ impl Draft<'_> {
 impl DraftUse<'_> {
     fn same(&self, result: &PastResult<'_>) -> CallFingerprint {
         let call = match self.call {
-            ArgumentsOrDigest::With(arguments) => call_digest(self.tool, arguments),
+            ArgumentsOrDigest::With(call) => {
+                let read = || call_digest(self.tool, &call.arguments.get());
+                call.memo.map_or_else(read, |memo| *memo.digest.get_or_init(read))
+            }
             ArgumentsOrDigest::Digest(digest) => digest,
         };
-        CallFingerprint { call, result: digest(&[result.raw.as_bytes()]) }
+        let read = || digest(&[result.raw.as_bytes()]);
+        CallFingerprint { call, result: result.memo.map_or_else(read, |memo| *memo.raw_digest.get_or_init(read)) }
     }
 }
 

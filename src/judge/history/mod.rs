@@ -7,25 +7,33 @@
 pub(super) mod altered;
 pub(super) mod answered;
 pub mod calls;
+pub mod memo;
 pub mod result_classifier;
 pub mod stamp;
 
 use std::{
     borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
+    ops::Deref,
     sync::Arc,
     time::Duration,
 };
+
+use serde::{Deserialize, Serialize};
 
 use crate::{
     judge::call::imprecise::imprecise,
     marks::{CallMark, KeyRing, MarkTime, Scope},
     violation::{Checks, Code, Violation},
-    wire::json::{canonical::canonical, string::unescape},
+    wire::json::{
+        canonical::canonical,
+        string::{JsonText, unescape},
+    },
 };
 pub use answered::AnsweredCall;
 use answered::CallRef;
 use calls::{CallHistory, CallHistoryBuilder, CallIndex, CallTurn};
+use memo::{CallMemo, ResultMemo, VerifiedCall};
 use stamp::ResultTraits;
 
 /// A call in the history.
@@ -36,7 +44,9 @@ pub struct PastCall<'h> {
     /// Name of the tool.
     pub name: Cow<'h, str>,
     /// JSON text, or a custom tool's input.
-    pub arguments: Cow<'h, str>,
+    pub arguments: JsonText<'h>,
+    /// What was read from the call before.
+    pub memo: Option<&'h CallMemo>,
 }
 
 /// A result in the history.
@@ -52,6 +62,8 @@ pub struct PastResult<'h> {
     pub bytes: usize,
     /// Content by which results are compared: JSON; what the API says about its form or caching is left out.
     pub raw: Cow<'h, str>,
+    /// What was read from the result before.
+    pub memo: Option<&'h ResultMemo>,
 }
 
 /// One item of the conversation, in its order.
@@ -77,22 +89,37 @@ pub enum Adjacency {
 }
 
 /// A verified call with its result: evidence that may be cited.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Execution {
-    /// Its execution ID.
-    pub id: String,
-    /// Name of the tool.
-    pub tool: String,
-    /// Mark time: when the call was let through.
-    pub moment: MarkTime,
-    /// The result reports a failure.
-    pub failed: bool,
+    /// What proves it, whatever the time and the rest of the conversation.
+    pub proof: Arc<ExecutionProof>,
     /// The result comes after the last user message.
     pub recent: bool,
     /// Too old to be cited.
     pub expired: bool,
     /// Index of the result's item; meaningless if the result lies outside the request.
     pub item: usize,
+}
+
+impl Deref for Execution {
+    type Target = ExecutionProof;
+
+    fn deref(&self) -> &ExecutionProof {
+        &self.proof
+    }
+}
+
+/// A verified call with its result, as both stand in a request.
+#[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
+pub struct ExecutionProof {
+    /// Its execution ID.
+    pub id: Arc<str>,
+    /// Name of the tool.
+    pub tool: Arc<str>,
+    /// Mark time: when the call was let through.
+    pub moment: MarkTime,
+    /// The result reports a failure.
+    pub failed: bool,
     /// The call's id, as the client holds it.
     pub mark: String,
     /// BLAKE3 of the result: of its text, or of its canonical JSON if it isn't just a text.
@@ -119,7 +146,7 @@ pub struct StoredCall {
 pub struct VerifiedHistory {
     /// Executions, in the order of their results.
     pub executions: Vec<Execution>,
-    /// Tools with at least one successful result, stamped or not.
+    /// Tools with at least one successful result, stamped or not; each once.
     pub succeeded: Vec<String>,
     /// Calls since the last user message.
     pub trail: CallHistory,
@@ -170,6 +197,7 @@ pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> 
         before: None,
         last_user,
         tracer: CallHistoryBuilder::default(),
+        tools: HashMap::new(),
     };
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
@@ -204,6 +232,8 @@ struct HistoryVerifier<'h, 'r> {
     /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
     tracer: CallHistoryBuilder<'h>,
+    /// The tools that were answered for, shared; true for those with a successful result.
+    tools: HashMap<&'h str, (Arc<str>, bool)>,
 }
 
 impl<'h> HistoryVerifier<'h, '_> {
@@ -271,6 +301,21 @@ impl<'h> HistoryVerifier<'h, '_> {
     }
 
     fn verify_call(&mut self, call: &PastCall<'_>) -> Option<MarkTime> {
+        if let Some(known) = call.memo.and_then(|memo| memo.verified.get()) {
+            self.history.violations.extend(known.violations.iter().cloned());
+            return Some(known.moment);
+        }
+        let before = self.history.violations.len();
+        let moment = self.verify_new_call(call);
+        if let (Some(moment), Some(memo)) = (moment, call.memo) {
+            let violations = self.history.violations.get(before..).unwrap_or_default().into();
+            // Whoever was faster found the same.
+            let _known = memo.verified.set(VerifiedCall { moment, violations });
+        }
+        moment
+    }
+
+    fn verify_new_call(&mut self, call: &PastCall<'_>) -> Option<MarkTime> {
         let name = &*call.name;
         let mark = call.id.as_deref().and_then(CallMark::parse);
         let Some(mark) = mark else {
@@ -279,7 +324,8 @@ impl<'h> HistoryVerifier<'h, '_> {
             return None;
         };
         let (ring, scope, items) = (self.rules.ring, self.rules.scope, self.items);
-        let moment = ring.verify(&mark, scope, name, &call.arguments);
+        let arguments = call.arguments.get();
+        let moment = ring.verify(&mark, scope, name, &arguments);
         if moment.is_none() && ring.made(&mark, scope) {
             let message = || {
                 let calls = items.iter().filter_map(|item| if let HistoryItem::Assistant(calls) = item { Some(calls) } else { None });
@@ -299,7 +345,7 @@ impl<'h> HistoryVerifier<'h, '_> {
             self.report(Code::UnverifiedCall, Some(name), message, advice);
             return None;
         }
-        for number in imprecise(&call.arguments) {
+        for number in imprecise(&arguments) {
             let message = || {
                 format!(
                     "the argument `{}` of `{name}` is {}, beyond 2^53: an application that reads numbers as doubles may have rounded it",
@@ -308,7 +354,7 @@ impl<'h> HistoryVerifier<'h, '_> {
             };
             self.report(Code::ImpreciseNumber, Some(name), message, "have the tool take such values as strings");
         }
-        if let Some(segment) = duplicate_segment(&call.arguments) {
+        if let Some(segment) = duplicate_segment(&arguments) {
             let message = || format!("an argument of `{name}` has the path segment `{segment}` twice in a row");
             self.report(Code::DuplicatePathSegment, Some(name), message, "check the path");
         }
@@ -330,7 +376,8 @@ impl<'h> HistoryVerifier<'h, '_> {
             self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
             let OpenCall { call, place, moment, .. } = &self.open[index];
-            return Some(CallRef { tool: call.name.to_string(), place: Some(*place), arguments: None, moment: *moment });
+            let (call, place, moment) = (*call, *place, *moment);
+            return Some(CallRef { tool: self.tool(&call.name), place: Some(place), arguments: None, moment });
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));
         if let Some(call) = known.filter(|_| !self.answered.contains(&id)) {
@@ -338,7 +385,7 @@ impl<'h> HistoryVerifier<'h, '_> {
             let spot = self.tracer.remembered(&call.tool, call.digest, call.moment);
             self.tracer.result(spot, result);
             return Some(CallRef {
-                tool: call.tool.clone(),
+                tool: self.tool(&call.tool),
                 place: None,
                 arguments: Some(call.arguments.clone()),
                 moment: Some(call.moment),
@@ -352,6 +399,10 @@ impl<'h> HistoryVerifier<'h, '_> {
         None
     }
 
+    fn tool(&mut self, name: &'h str) -> Arc<str> {
+        self.tools.entry(name).or_insert_with(|| (name.into(), false)).0.clone()
+    }
+
     fn result(&mut self, at: usize, result: &'h PastResult<'h>) {
         let Some(CallRef { tool: name, place: call, arguments, moment }) = self.answers(result) else { return };
         if result.bytes as u64 > self.rules.large {
@@ -360,18 +411,35 @@ impl<'h> HistoryVerifier<'h, '_> {
         }
         if result.nature.failed {
             self.report(Code::FailedResult, Some(&name), || format!("the result of `{name}` reports a failure"), "");
-        } else {
-            self.history.succeeded.push(name.clone());
+        } else if let Some((_, succeeded)) = self.tools.get_mut(&*name)
+            && !std::mem::replace(succeeded, true)
+        {
+            self.history.succeeded.push(name.to_string());
         }
         let (failed, recent) = (result.nature.failed, self.last_user.is_none_or(|user| at > user));
         let execution = moment.is_some().then_some(self.history.executions.len());
         self.history.answered.push(AnsweredCall { tool: name.clone(), item: at, call, arguments, failed, recent, execution });
         let Some(moment) = moment else { return };
-        let id = self.rules.ring.execution_id(self.rules.scope, &name, moment);
         let expired = is_expired(moment, self.rules.window, self.rules.now_ms);
+        let proof = self.proof(name, moment, result);
+        self.history.executions.push(Execution { proof, recent, expired, item: at });
+    }
+
+    /// What proves the execution of this result. `moment`: mark time of the call that it answers.
+    fn proof(&self, tool: Arc<str>, moment: MarkTime, result: &PastResult<'_>) -> Arc<ExecutionProof> {
+        let known = result.memo.and_then(|memo| memo.proof.get());
+        if let Some(known) = known.filter(|known| known.moment == moment && *known.tool == *tool) {
+            return known.clone();
+        }
+        let id = self.rules.ring.execution_id(self.rules.scope, &tool, moment).into();
         let mark = result.id.as_deref().unwrap_or_default().to_owned();
-        let result = result_digest(&result.raw);
-        self.history.executions.push(Execution { id, tool: name, moment, failed, recent, expired, item: at, mark, result });
+        let digest = || result_digest(&result.raw);
+        let digest = result.memo.map_or_else(digest, |memo| *memo.digest.get_or_init(digest));
+        let proof = Arc::new(ExecutionProof { id, tool, moment, failed: result.nature.failed, mark, result: digest });
+        if let Some(memo) = result.memo {
+            let _known = memo.proof.set(proof.clone());
+        }
+        proof
     }
 
     fn repeated(&mut self, result: &PastResult<'_>) {

@@ -10,7 +10,10 @@ use std::{
 
 use regex::RegexSet;
 
-use super::stamp::{ResultTraits, nature};
+use super::{
+    memo::ItemMemo,
+    stamp::{ResultTraits, nature},
+};
 use crate::judge::history::PastResult;
 
 /// Results that are stored; 8 bytes each.
@@ -40,18 +43,24 @@ impl ResultClassifier {
     }
 
     /// Builds a result in the history. `raw`: its content in the request; `text`: computes its text, called only if needed; `large`: bytes
-    /// above which a result is large.
+    /// above which a result is large; `memo`: what was read from it before.
     pub fn result<'h>(
         &self,
         id: Option<Cow<'h, str>>,
         name: Option<Cow<'h, str>>,
         raw: impl Into<Cow<'h, str>>,
         large: u64,
+        memo: Option<&'h ItemMemo>,
         text: impl Fn() -> Cow<'h, str>,
     ) -> PastResult<'h> {
         let raw = raw.into();
-        let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
-        PastResult { id, name, nature: self.remembered(&raw, || self.of(&text())), bytes, raw }
+        let read = || {
+            let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
+            (self.remembered(&raw, || self.of(&text())), bytes)
+        };
+        let memo = memo.map(|memo| memo.result(read));
+        let (nature, bytes) = memo.map_or_else(read, |memo| (memo.nature, memo.bytes));
+        PastResult { id, name, nature, bytes, raw, memo }
     }
 
     fn remembered(&self, raw: &str, read: impl FnOnce() -> ResultTraits) -> ResultTraits {
@@ -93,7 +102,7 @@ mod tests {
         for round in 0..3 {
             for text in texts {
                 let raw = quote(text);
-                let read = natures.result(None, None, &*raw, 1 << 20, || Cow::Borrowed(text)).nature;
+                let read = natures.result(None, None, &*raw, 1 << 20, None, || Cow::Borrowed(text)).nature;
                 assert_eq!(read, natures.of(text), "{text:?} in round {round}");
             }
         }
@@ -111,12 +120,12 @@ mod tests {
             Cow::Borrowed(r#"{"success":false}"#)
         };
         for _ in 0..3 {
-            assert!(natures.result(None, None, "raw", 1 << 20, text).nature.failed);
+            assert!(natures.result(None, None, "raw", 1 << 20, None, text).nature.failed);
         }
         assert_eq!(count.get(), 1);
         // Only what may be large is measured.
-        assert_eq!(natures.result(None, None, "raw", 2, text).bytes, 17);
-        assert_eq!(natures.result(None, None, "raw", 3, text).bytes, 3);
+        assert_eq!(natures.result(None, None, "raw", 2, None, text).bytes, 17);
+        assert_eq!(natures.result(None, None, "raw", 3, None, text).bytes, 3);
         assert_eq!(count.get(), 2);
     }
 
@@ -125,7 +134,7 @@ mod tests {
         let natures = natures();
         for number in 0..3 * SLOTS {
             let text = if number % 2 == 0 { format!("Error: {number}") } else { number.to_string() };
-            let read = natures.result(None, None, &text, 1 << 20, || Cow::Borrowed(&text)).nature;
+            let read = natures.result(None, None, &text, 1 << 20, None, || Cow::Borrowed(&text)).nature;
             assert_eq!(read, natures.of(&text), "{text}");
         }
     }

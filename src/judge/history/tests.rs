@@ -13,17 +13,12 @@ fn mark(tool: &str, arguments: &str, counter: u16) -> String {
 }
 
 fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
-    PastCall { id: Some(id.to_owned().into()), name: "t".into(), arguments: arguments.into() }
+    PastCall { id: Some(id.to_owned().into()), name: "t".into(), arguments: JsonText::Plain(arguments), memo: None }
 }
 
 fn result(id: &str) -> HistoryItem<'static> {
-    HistoryItem::Result(PastResult {
-        id: Some(id.to_owned().into()),
-        name: None,
-        nature: ResultTraits::default(),
-        bytes: 1,
-        raw: "\"\"".into(),
-    })
+    let id = Some(id.to_owned().into());
+    HistoryItem::Result(PastResult { id, name: None, nature: ResultTraits::default(), bytes: 1, raw: "\"\"".into(), memo: None })
 }
 
 fn codes(items: &[HistoryItem<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {

@@ -195,6 +195,7 @@ pub(super) fn too_long(rules: &TextRules) -> Violation {
         tool: None,
         message: format!("a block of more than {} bytes is too long to be judged", rules.held_bytes_max),
         advice: "write it in smaller parts, or as prose".to_owned(),
+        pointer: None,
         detail: None,
     }
 }
@@ -228,7 +229,7 @@ fn is_backed(rule: &PhraseRule, tool: &str, said: &str, evidence: &dyn Evidence)
         return evidence.succeeded(tool);
     }
     let Some(grounds) = evidence.grounds() else { return true };
-    let of_tool = |source: &&ToolResult| source.tool == tool && !source.failed && (source.recent || !rule.turn);
+    let of_tool = |source: &&ToolResult| *source.tool == *tool && !source.failed && (source.recent || !rule.turn);
     let results: Vec<&ToolResult> = grounds.results.iter().filter(of_tool).collect();
     if results.is_empty() {
         // It succeeded in a part of the conversation that isn't here: what it said can't be told.

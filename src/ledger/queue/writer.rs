@@ -8,6 +8,7 @@ use std::{
 };
 
 use crate::ledger::{
+    bodies::BODIES_BYTES_MAX,
     chain::ChainKeys,
     queue::{RecordReceiver, segment::Segment},
     sealed_kv::KEPT_BYTES_MAX,
@@ -235,7 +236,8 @@ impl LedgerWriter {
                 }
             }
         }
-        match self.store.prune_kept(before, KEPT_BYTES_MAX) {
+        let kept = self.store.prune_kept(before, KEPT_BYTES_MAX);
+        match kept.and_then(|more| Ok(self.store.prune_bodies(before, BODIES_BYTES_MAX)? || more)) {
             Ok(true) => return true,
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "what was kept too long can't be removed from the ledger"),

@@ -149,6 +149,16 @@ impl Store for MemoryStore {
         Ok(kept.records.iter().rev().filter(|record| record.ended_ms() >= since_ms).take(limit).cloned().collect())
     }
 
+    fn exchanges(
+        &self,
+        page: &PageQuery,
+        matches: &dyn Fn(&ExchangeRecord) -> bool,
+    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+        let records: Vec<_> = self.kept().records.iter().rev().cloned().collect();
+        let rows = records.into_iter().filter(|record| matches(record));
+        self::page(rows, page, |record| (record.ended_ms(), record.id.simple().to_string()))
+    }
+
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {
         Ok(self.kept().hours.iter().filter(|row| (since..until).contains(&row.hour)).cloned().collect())
     }

@@ -6,6 +6,7 @@
 pub mod memory;
 pub mod open;
 pub mod page;
+#[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod sqlite;
 
@@ -24,6 +25,8 @@ use crate::ledger::{
 
 /// Rows that one page may have.
 pub const PAGE_MAX: usize = 1000;
+/// Records that are looked at for one page of exchanges.
+pub const SCAN_MAX: usize = 20_000;
 
 /// Reasons why the store can't answer.
 #[derive(Debug, thiserror::Error)]
@@ -37,6 +40,15 @@ pub enum StoreError {
     /// The cursor was not issued by toolmark.
     #[error("`after` is no cursor: pass the `next` of the page before")]
     Cursor,
+}
+
+/// A table of sealed rows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SealedTable {
+    /// What must be had back word for word.
+    Kept,
+    /// Whole exchanges.
+    Bodies,
 }
 
 /// A position in a chain of records.
@@ -248,6 +260,14 @@ pub trait Store: Send + Sync {
     /// [`StoreError`]
     fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError>;
 
+    /// Lists the records that match, the newest first. At most [`SCAN_MAX`] records are looked at: a page that ends there may be
+    /// shorter than asked for, and names the next one all the same.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool)
+    -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError>;
+
     /// Returns the hourly sums of all writers with `since <= hour < until`, in hours since 1970.
     ///
     /// # Errors
@@ -353,6 +373,31 @@ pub trait ChainStore: Store {
     /// # Errors
     /// [`StoreError`]
     fn prune_kept(&self, _before_ms: u64, _bytes_max: u64) -> Result<bool, StoreError> {
+        Ok(false)
+    }
+
+    /// Stores these sealed exchanges, replacing those with the same ids.
+    ///
+    /// # Errors
+    /// [`StoreError`]: none or all of the rows may be stored.
+    fn put_bodies(&self, _rows: &[SealedRow]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    /// Returns the sealed exchanges with these ids, in any order.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn bodies(&self, _ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    /// Removes some exchanges from before `before_ms` (Unix milliseconds), and the oldest ones beyond `bytes_max`. Returns whether there is
+    /// more to remove. Called only by the writer.
+    ///
+    /// # Errors
+    /// [`StoreError`]
+    fn prune_bodies(&self, _before_ms: u64, _bytes_max: u64) -> Result<bool, StoreError> {
         Ok(false)
     }
 

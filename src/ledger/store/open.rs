@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{memory::MemoryStore, postgres::PostgresStore, sqlite::SqliteStore};
+#[cfg(feature = "postgres")]
+use super::postgres::PostgresStore;
+use super::{memory::MemoryStore, sqlite::SqliteStore};
+#[cfg(not(feature = "postgres"))]
+use crate::settings::NO_POSTGRES;
 use crate::{
     ledger::store::{ChainStore, StoreError},
     settings::{Durability, LedgerUrl},
@@ -16,7 +20,10 @@ pub fn open(url: &LedgerUrl, durability: Durability) -> Result<Arc<dyn ChainStor
     Ok(match url {
         LedgerUrl::Memory => Arc::new(MemoryStore::default()),
         LedgerUrl::Sqlite(path) => Arc::new(SqliteStore::open(path, durability)?),
+        #[cfg(feature = "postgres")]
         LedgerUrl::Postgres(url) => Arc::new(PostgresStore::open(url.expose())?),
+        #[cfg(not(feature = "postgres"))]
+        LedgerUrl::Postgres(_) => return Err(StoreError::Unavailable(NO_POSTGRES.into())),
     })
 }
 
@@ -28,6 +35,9 @@ pub fn open_to_read(url: &LedgerUrl) -> Result<Arc<dyn ChainStore>, StoreError> 
     Ok(match url {
         LedgerUrl::Memory => Arc::new(MemoryStore::default()),
         LedgerUrl::Sqlite(path) => Arc::new(SqliteStore::open_to_read(path)?),
+        #[cfg(feature = "postgres")]
         LedgerUrl::Postgres(url) => Arc::new(PostgresStore::open_to_read(url.expose())?),
+        #[cfg(not(feature = "postgres"))]
+        LedgerUrl::Postgres(_) => return Err(StoreError::Unavailable(NO_POSTGRES.into())),
     })
 }

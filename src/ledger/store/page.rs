@@ -1,9 +1,12 @@
 //! Pages of lists: cursors, and items read from stored records. The same for every database. Pure.
 
+use std::sync::Arc;
+
 use crate::ledger::{
+    codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{FoundExecution, FoundViolation, PAGE_MAX, PageQuery, ResultPage, StoreError},
+    store::{FoundExecution, FoundViolation, PAGE_MAX, PageQuery, ResultPage, SCAN_MAX, StoreError},
 };
 
 /// Requested part of a list. Rows are ordered from the newest; each has a position of `N` numbers, the first of which is its time.
@@ -34,6 +37,11 @@ impl<const N: usize> PageWindow<N> {
         Ok(Self { before, since_ms: page.since_ms.map_or(0, signed), limit: page.limit.clamp(1, PAGE_MAX) })
     }
 
+    /// Rows of the page, at most.
+    pub fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Number of rows to read: one more than the page has, to detect a next page.
     pub fn rows(&self) -> i64 {
         self.limit as i64 + 1
@@ -45,6 +53,46 @@ impl<const N: usize> PageWindow<N> {
         rows.truncate(self.limit);
         let next = rows.last().filter(|_| more).map(|(place, _)| place.map(|number| number.to_string()).join("."));
         ResultPage { rows: rows.into_iter().map(|(_, row)| row).collect(), next }
+    }
+}
+
+/// Collects a page of records that match, in the order in which they are read. `N` is that of their positions.
+pub struct RecordScan<const N: usize> {
+    window: PageWindow<N>,
+    found: Vec<Arc<ExchangeRecord>>,
+    scanned: usize,
+    last: Option<[i64; N]>,
+    is_full: bool,
+}
+
+impl<const N: usize> RecordScan<N> {
+    /// A scan for this page.
+    pub fn new(window: PageWindow<N>) -> Self {
+        Self { window, found: Vec::new(), scanned: 0, last: None, is_full: false }
+    }
+
+    /// Looks at the next record. False once the page is complete, or enough was looked at: this record isn't part of it then.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`]: the record can't be read.
+    pub fn look(&mut self, place: [i64; N], body: &[u8], matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<bool, StoreError> {
+        if self.found.len() >= self.window.limit || self.scanned >= SCAN_MAX {
+            self.is_full = true;
+            return Ok(false);
+        }
+        self.scanned += 1;
+        self.last = Some(place);
+        let record = codec::read(body)?;
+        if matches(&record) {
+            self.found.push(Arc::new(record));
+        }
+        Ok(true)
+    }
+
+    /// The page.
+    pub fn page(self) -> ResultPage<Arc<ExchangeRecord>> {
+        let next = self.last.filter(|_| self.is_full).map(|place| place.map(|number| number.to_string()).join("."));
+        ResultPage { rows: self.found, next }
     }
 }
 

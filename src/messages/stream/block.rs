@@ -25,7 +25,10 @@ pub struct TextRun {
     pub gate: TextGate,
     /// Bytes that the gate was fed.
     pub fed: usize,
-    closed: bool,
+    /// It is what a refusal says, not a block.
+    pub is_explanation: bool,
+    /// The text has ended.
+    pub closed: bool,
 }
 
 impl TextRun {
@@ -44,7 +47,8 @@ impl TextRun {
         }
     }
 
-    fn removals_in(&self, start: usize, end: usize) -> Vec<Range<usize>> {
+    /// What is to be taken out between two places.
+    pub fn removals_in(&self, start: usize, end: usize) -> Vec<Range<usize>> {
         let inside = self.gate.removals().map(|own| own.start.clamp(start, end)..own.end.clamp(start, end));
         inside.filter(|own| own.start < own.end).collect()
     }

@@ -21,10 +21,9 @@ use super::{
     blocks::{BlockKind, call_with, fitting_stop, kind_of},
     error,
     places::swept_event,
-    response::{Words, call_block, drops_thinking, nature_of},
+    response::{Words, call_block, drops_thinking, explanation_of, nature_of},
 };
 use crate::{
-    exchange::context::AnswerNature,
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
         context::{Context, JudgedChoice},
@@ -171,8 +170,8 @@ impl AnswerStream for MessagesStream {
         self.runs.iter_mut().for_each(|run| run.close(&context));
         let calls: Vec<Call> = self.calls.iter().map(StreamedCall::call).collect();
         let gates: Vec<&TextGate> = self.runs.iter().map(|run| &run.gate).collect();
-        let has_text = self.runs.iter().any(|run| run.fed > 0);
-        let nature = AnswerNature { has_text, ..nature_of(&self.kinds, self.stop_reason.as_deref(), &context) };
+        let texts = self.runs.iter().filter(|run| run.fed > 0 && !run.is_explanation).count();
+        let nature = nature_of(&self.kinds, texts, self.stop_reason.as_deref(), &context);
         let mut judged = context.judge_choice(&calls, &gates, nature, inputs);
         judged.turn.violations.extend(promotion::notes(&self.promoter.tools, &context));
         judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
@@ -334,6 +333,7 @@ impl MessagesStream {
                 if let Some(reason) = delta.and_then(|delta| delta.get_some("stop_reason")).and_then(Value::text) {
                     self.stop_reason = Some(reason.into_owned());
                 }
+                self.hear_explanation(delta.and_then(|delta| explanation_of(delta.get("stop_details"))));
                 self.note_usage(root.get_some("usage"));
                 self.ended = Some(document.bytes().clone());
             }
@@ -386,6 +386,19 @@ impl MessagesStream {
         }
         frame(out, "message_start", &edits.apply(document.bytes()));
         Ok(())
+    }
+
+    /// Judges what a refusal says. It leaves with the end.
+    fn hear_explanation(&mut self, explanation: Option<Value<'_>>) {
+        self.runs.retain(|run| !run.is_explanation);
+        let Some(text) = explanation.and_then(Value::text).filter(|text| !text.is_empty()) else { return };
+        if let Some(run) = self.runs.last_mut() {
+            run.close(&self.context);
+        }
+        let mut run = TextRun { fed: text.len(), is_explanation: true, ..TextRun::default() };
+        self.context.feed(&mut run.gate, &text);
+        run.close(&self.context);
+        self.runs.push(run);
     }
 
     /// Takes the numbers of an event: later ones replace earlier ones.
@@ -676,6 +689,23 @@ impl MessagesStream {
         let mut edited = Bytes::copy_from_slice(own.as_bytes());
         if let Some(reason) = stop_reason {
             edited = with_members(&edited, &[("stop_reason", reason)]);
+        }
+        let explanation = delta.and_then(|delta| explanation_of(delta.get("stop_details")));
+        let run = self.runs.last().filter(|run| run.is_explanation && details.is_none());
+        if let (Some(run), Some(own), Some(document)) = (run, explanation, &document) {
+            let removals = run.removals_in(0, run.fed);
+            if !removals.is_empty() {
+                let mut text = own.text().unwrap_or_default().into_owned();
+                removals.iter().rev().for_each(|removal| text.replace_range(removal.clone(), ""));
+                let mut edits = Splices::default();
+                edits.replace(own.span(), quote(&text));
+                let whole = edits.apply(document.bytes());
+                let delta = Document::parse(whole).ok().and_then(|whole| Some(whole.root().get("delta")?.raw_bytes()));
+                edited = delta.map_or(edited.clone(), |delta| match stop_reason {
+                    Some(reason) => with_members(&delta, &[("stop_reason", reason)]),
+                    None => delta,
+                });
+            }
         }
         let says_details = delta.is_some_and(|delta| delta.get("stop_details").is_some());
         if let Some(details) = details.filter(|details| says_details || *details != "null") {

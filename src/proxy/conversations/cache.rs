@@ -40,7 +40,8 @@ enum Kind {
 enum CacheEntry {
     Thread(Arc<Thread>),
     Call(KnownCall),
-    Item(Fate),
+    /// `None`: the application got it as the upstream stores it.
+    Item(Option<Fate>),
     Beside(Arc<ProviderExtras>),
     Mark(Arc<str>),
 }
@@ -59,8 +60,8 @@ impl Weighter<Key, CacheEntry> for EntryWeight {
                 (kept.extra_content.as_ref().map_or(0, |extra| extra.len()) + kept.reasoning.as_ref().map_or(0, |text| text.len())) as u64
             }
             CacheEntry::Mark(mark) => mark.len() as u64,
-            CacheEntry::Item(Fate::Dropped) => 0,
-            CacheEntry::Item(Fate::Instead(json)) => json.len() as u64,
+            CacheEntry::Item(None | Some(Fate::Dropped)) => 0,
+            CacheEntry::Item(Some(Fate::Instead(json))) => json.len() as u64,
         };
         own + key.2.len() as u64 + 160
     }
@@ -101,7 +102,7 @@ impl Memory {
             put(Kind::Call, &mark, CacheEntry::Call(call));
         }
         for (id, fate) in memo.items {
-            put(Kind::Item, &id, CacheEntry::Item(fate));
+            put(Kind::Item, &id, CacheEntry::Item(Some(fate)));
         }
     }
 
@@ -169,24 +170,39 @@ impl Memory {
     /// Disposition of this output item, if the application did not get it as the upstream stores it.
     pub fn item(&self, scope: &Scope, id: &str) -> Option<Fate> {
         match self.get(scope, Kind::Item, id)? {
-            CacheEntry::Item(fate) => Some(fate),
+            CacheEntry::Item(fate) => fate,
             CacheEntry::Thread(_) | CacheEntry::Call(_) | CacheEntry::Beside(_) | CacheEntry::Mark(_) => None,
         }
+    }
+
+    /// True if the disposition of this item is known, or that it has none.
+    pub fn knows_item(&self, scope: &Scope, id: &str) -> bool {
+        self.get(scope, Kind::Item, id).is_some()
+    }
+
+    /// Stores that the application got this item as the upstream stores it.
+    pub fn keep_untouched(&self, scope: &Scope, id: &str) {
+        self.0.insert((scope.clone(), Kind::Item, id.into()), CacheEntry::Item(None));
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{judge::history::Execution, marks::MarkTime};
+    use crate::{
+        judge::history::{Execution, ExecutionProof},
+        marks::MarkTime,
+    };
 
     /// The heaviest that one conversation gets, by estimate.
     const THREAD_BYTES_MAX: u64 = 2 << 20;
 
     fn execution(number: u64) -> Execution {
         let moment = MarkTime { time_ms: number, counter: 0 };
-        let (id, tool) = (format!("get_weather_{number:013}_0123456789abcdef"), "get_weather".to_owned());
-        Execution { id, tool, moment, failed: false, recent: true, expired: false, item: 0, mark: String::new(), result: [0; 32] }
+        let id = format!("get_weather_{number:013}_0123456789abcdef").into();
+        let (tool, mark, result) = ("get_weather".into(), String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id, tool, moment, failed: false, mark, result });
+        Execution { proof, recent: true, expired: false, item: 0 }
     }
 
     /// The memo of an exchange that adds much to what is known of its conversation.

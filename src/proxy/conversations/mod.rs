@@ -5,4 +5,5 @@ pub mod hidden_turns;
 pub mod journal;
 pub mod originals;
 pub mod owners;
+pub mod replicated;
 pub mod session_calls;

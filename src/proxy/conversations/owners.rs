@@ -13,7 +13,7 @@ use crate::{
     ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
     policy::PolicyMode,
-    proxy::{app::App, http::failure::Failure},
+    proxy::{app::App, conversations::replicated::KvEntry, http::failure::Failure},
     responses::{
         request::named::{NAMED_MAX, NamedObject, ObjectKind},
         stored::Ids,
@@ -47,9 +47,9 @@ impl Default for Owners {
 }
 
 impl Owners {
-    /// Notes the owner of responses and conversations, and of items. Returns the entries for the ledger.
+    /// Notes the owner of responses and conversations, and of items. Returns the rows for the ledger.
     #[must_use]
-    pub fn note(&self, scope: &Scope, upstream: &str, ids: &Ids) -> Vec<(KvKey, Vec<u8>)> {
+    pub fn note(&self, scope: &Scope, upstream: &str, ids: &Ids) -> Vec<KvEntry> {
         let of = |upstream, id: &str| [key(Some(scope), upstream, id), key(None, upstream, id)];
         let objects = ids.response.iter().chain(&ids.conversation).filter(|id| !id.is_empty()).flat_map(|id| of(upstream, id));
         let items = ids.items.iter().filter(|id| !id.is_empty()).flat_map(|id| of(ANYWHERE, id));
@@ -92,13 +92,6 @@ async fn owners(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject])
             (false, false) => Owner::Unknown,
         })
         .collect())
-}
-
-/// Stores entries of [`Owners::note`] in the ledger. Returns once the next request can find them.
-pub async fn keep(app: &App, entries: Vec<(KvKey, Vec<u8>)>) {
-    if app.recorder.shelf().put_for_next(entries, app.now_ms()).await.is_err() {
-        tracing::warn!("owners of stored objects can't be kept in the ledger: after a restart, or at another replica, they aren't known");
-    }
 }
 
 /// Leaves the items that nobody is known to own: to list another's item, or to send its ID, makes nobody its owner.

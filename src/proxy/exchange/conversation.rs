@@ -8,13 +8,16 @@ use crate::{
         context::Context,
         conversation::{Fate, Left, Memo, RejectedUpdate},
     },
-    ledger::sealed_kv::{IntentSlot, cipher::KvKey},
+    ledger::sealed_kv::IntentSlot,
     marks::Scope,
     openai::Api,
     proxy::upstream::CallerCredential,
     proxy::{
         app::App,
-        conversations::originals::{Got, Object, Turn},
+        conversations::{
+            originals::{Got, Object, Turn},
+            replicated::{self, KvEntry},
+        },
         http::failure::Failure,
         upstream::{Endpoint, select::UpstreamSelection},
     },
@@ -33,8 +36,8 @@ pub struct ConversationUpdates {
     is_begun: bool,
     /// Response that was requested earlier and is fetched now.
     fetched: Option<Fetched>,
-    /// Entries for the ledger of the objects that the caller owns now.
-    owned: Vec<(KvKey, Vec<u8>)>,
+    /// Rows for the ledger: objects that the caller owns now, and what another replica must know of the conversation.
+    rows: Vec<KvEntry>,
 }
 
 /// Response that is fetched after it was made in the background.
@@ -80,25 +83,38 @@ impl ConversationUpdates {
     }
 
     /// Records the error that the application got for a response that was fetched: it gets the same again.
-    pub fn refuse(&self, place: ConversationPlace<'_>, failure: &Failure) {
-        if let Some(fetched) = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY) {
-            self.keep_object(place, &fetched.id, Got::Refused(failure.json().into()));
+    pub fn refuse(&mut self, place: ConversationPlace<'_>, failure: &Failure) {
+        let fetched = self.fetched.as_ref().filter(|_| failure.status == StatusCode::UNPROCESSABLE_ENTITY);
+        if let Some(id) = fetched.map(|fetched| fetched.id.clone()) {
+            self.keep_object(place, &id, Got::Refused(failure.json().into()));
         }
     }
 
     /// Stores a conversation update. One of a response that is fetched is added to what is known by now.
-    fn keep(&self, app: &App, scope: &Scope, memo: Memo) {
+    fn keep(&mut self, app: &App, scope: &Scope, memo: Memo) {
         let memory = &app.memory;
         let known = self.fetched.as_ref().and_then(|fetched| memory.response(scope, &fetched.id));
         if let (Some(id), true) = (&memo.conversation, self.fetched.is_some()) {
             let thread = memory.conversation(scope, id).map_or_else(|| memo.thread.clone(), |thread| thread.answered(&memo));
-            memory.keep(scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
+            self.remember(app, scope, Memo { conversation: Some(id.clone()), thread, ..Memo::default() });
         }
-        match known {
-            Some(thread) => memory.keep(scope, Memo { conversation: None, thread: thread.answered(&memo), ..memo }),
-            None if self.fetched.is_some() => memory.keep(scope, Memo { conversation: None, ..memo }),
-            None => memory.keep(scope, memo),
-        }
+        let memo = match known {
+            Some(thread) => Memo { conversation: None, thread: thread.answered(&memo), ..memo },
+            None if self.fetched.is_some() => Memo { conversation: None, ..memo },
+            None => memo,
+        };
+        self.remember(app, scope, memo);
+    }
+
+    /// Stores a conversation update in this process, and its rows until they go to the ledger.
+    fn remember(&mut self, app: &App, scope: &Scope, memo: Memo) {
+        self.rows.extend(replicated::rows(app, scope, &memo));
+        app.memory.keep(scope, memo);
+    }
+
+    /// Adds rows for the ledger.
+    pub fn replicate(&mut self, rows: Vec<KvEntry>) {
+        self.rows.extend(rows);
     }
 
     /// Records a rejected turn.
@@ -113,9 +129,11 @@ impl ConversationUpdates {
         let Some(mut memo) = memo else { return };
         let ConversationPlace { app, context, .. } = place;
         let items = match &memo.left {
-            Some(Left::Whole(left)) if place.is_everybodys() => Ids::of(left).items,
+            Some(Left::Whole(left)) if place.is_everybodys() || app.recorder.is_shared() => Ids::of(left).items,
             Some(_) | None => Vec::new(),
         };
+        // The next request may name them, and needn't ask the ledger for them here.
+        items.iter().filter(|id| !id.is_empty()).for_each(|id| app.memory.keep_untouched(&context.scope, id));
         self.note_owned(place, Ids { response: memo.responses.first().cloned(), conversation: memo.conversation.clone(), items });
         let mut dropped = std::mem::take(&mut self.dropped);
         if let Some(Left::Whole(left)) = &memo.left {
@@ -159,23 +177,28 @@ impl ConversationUpdates {
             // What nobody is known to own is asked for there, and to name it makes nobody its owner.
             ids.conversation = None;
         }
-        self.owned.extend(app.owners.note(&context.scope, &endpoint.settings.name, &ids));
+        self.rows.extend(app.owners.note(&context.scope, &endpoint.settings.name, &ids));
     }
 
-    /// Takes the entries for the ledger of the objects that the caller owns now.
-    pub fn take_owned(&mut self) -> Vec<(KvKey, Vec<u8>)> {
-        std::mem::take(&mut self.owned)
+    /// Takes the rows for the ledger.
+    pub fn take_rows(&mut self) -> Vec<KvEntry> {
+        std::mem::take(&mut self.rows)
+    }
+
+    /// Stores the update of an exchange that ends without an accepted turn, if it does. Nothing is attempted after this.
+    pub fn settle(&mut self, app: &App, context: &Context) {
+        if let Some(mut memo) = self.unanswered.take() {
+            memo.items.append(&mut self.dropped);
+            self.keep(app, &context.scope, memo);
+        }
     }
 
     /// Stores what is left if the exchange ends without an accepted turn.
     pub fn end(&mut self, app: &App, context: &Context) {
-        if !self.owned.is_empty() {
+        self.settle(app, context);
+        if !self.rows.is_empty() {
             // What couldn't be kept is known to this process.
-            let _kept = app.recorder.shelf().put_behind(self.take_owned(), IntentSlot::default(), app.now_ms());
-        }
-        if let Some(mut memo) = self.unanswered.take() {
-            memo.items.append(&mut self.dropped);
-            self.keep(app, &context.scope, memo);
+            let _kept = app.recorder.shelf().put_behind(self.take_rows(), IntentSlot::default(), app.now_ms());
         }
     }
 
@@ -197,12 +220,12 @@ impl ConversationUpdates {
     }
 
     /// Stores the upstream that has an object, and what the application got of it.
-    fn keep_object(&self, place: ConversationPlace<'_>, id: &str, got: Got) {
+    fn keep_object(&mut self, place: ConversationPlace<'_>, id: &str, got: Got) {
         let ConversationPlace { app, context, selection, .. } = place;
         // Who has it is known, and stays so.
         let known = self.fetched.as_ref().and_then(|_| app.originals.get(&context.scope, id));
         let (upstream, foreign) =
             known.map_or_else(|| (selection.upstream(), selection.is_foreign()), |known| (known.upstream, known.foreign));
-        app.originals.keep(&context.scope, id, Object { upstream, foreign, got });
+        self.rows.extend(replicated::keep_object(app, &context.scope, id, Object { upstream, foreign, got }));
     }
 }

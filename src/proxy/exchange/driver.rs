@@ -26,6 +26,7 @@ use crate::{
         conversation::Memo,
         decision::ChoiceOutcome,
         loop_guard::AttemptInputs,
+        request_prefix::KnownRequest,
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
@@ -44,6 +45,7 @@ use crate::{
     sys::clock::Began,
     translate::answer::Origin,
     violation::{Code, Violation},
+    wire::rope::Rope,
 };
 
 /// Maximum choices of one request that are judged without moving to another thread. Each choice adds steps of its own.
@@ -58,7 +60,9 @@ pub struct ExchangeDriver {
     /// Model that the request names.
     pub(super) model: String,
     /// Request body that goes upstream next, in the caller's API.
-    pub(super) body: Bytes,
+    pub(super) body: Rope,
+    /// The request as it is kept for later ones.
+    known: Option<Arc<KnownRequest>>,
     /// Findings and limits over all attempts.
     pub(super) attempts: Attempts,
     /// Upstreams that may answer, and the one that is asked now.
@@ -95,7 +99,9 @@ pub struct PreparedRun {
     /// Violations found in the request.
     pub violations: Vec<Violation>,
     /// Body for the upstream.
-    pub body: Bytes,
+    pub body: Rope,
+    /// The request as it is kept for later ones.
+    pub known: Option<Arc<KnownRequest>>,
     /// Model that the request names.
     pub model: String,
     /// Form in which the answer is asked for.
@@ -117,7 +123,7 @@ pub struct PreparedRun {
 impl ExchangeDriver {
     /// Starts an exchange; boxed, as it is passed from stage to stage.
     pub fn new(prepared: PreparedRun) -> Box<Self> {
-        let PreparedRun { worker, mut context, violations, body, model, delivery, caller, selection, cassette, rounds, began, held } =
+        let PreparedRun { worker, mut context, violations, body, known, model, delivery, caller, selection, cassette, rounds, began, held } =
             prepared;
         if let Some(context) = Arc::get_mut(&mut context) {
             // Without a session nothing is in the same one.
@@ -134,6 +140,7 @@ impl ExchangeDriver {
             context,
             model,
             body,
+            known,
             selection,
             state: StateChecks::default(),
             rounds,
@@ -184,7 +191,7 @@ impl ExchangeDriver {
     pub(super) fn origin(&self) -> Option<Origin> {
         let translation = self.selection.translation(&self.endpoint().settings)?;
         let id = format!("{}{:02}", &self.context.id.simple().to_string()[..30], self.attempts.started() % 100);
-        Some(Origin::new(translation, self.context.request(), id, self.now_ms() / 1000).offering(&self.body))
+        Some(Origin::new(translation, self.context.request(), id, self.now_ms() / 1000).offering(&self.body.joined()))
     }
 
     /// Inputs for judging the current attempt's answer.
@@ -253,10 +260,11 @@ impl ExchangeDriver {
         self.context.repaired.store(true, Ordering::Relaxed);
         self.conversation.reject(A::rejected(&self.context, turn));
         self.attempts.spend(spent);
-        self.body = A::next_request(&self.body, turn, self.attempts.findings().repairs, &self.context).map_err(|error| {
+        let next = A::next_request(&self.body.joined(), turn, self.attempts.findings().repairs, &self.context).map_err(|error| {
             tracing::error!(%error, "the repair request can't be made");
             Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the repair request can't be made")
         })?;
+        self.body = next.into();
         Ok(())
     }
 
@@ -363,6 +371,9 @@ impl Drop for ExchangeDriver {
     /// Ends the exchange, also an abandoned one: conversation, log line, recording and record.
     fn drop(&mut self) {
         self.conversation.end(&self.worker.app, &self.context);
+        if let Some(known) = self.known.take().filter(|_| self.context.evidence.was_read()) {
+            self.worker.app.prefixes.weigh(&known);
+        }
         self.end_wait();
         let total = self.clock.elapsed();
         let (record, state) = self.recording();

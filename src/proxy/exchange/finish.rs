@@ -8,7 +8,7 @@ use crate::{
     ledger::record::ExchangeRecord,
     proxy::{
         app::App,
-        conversations::owners,
+        conversations::replicated,
         http::{
             body::Body,
             failure::Failure,
@@ -69,9 +69,10 @@ impl ExchangeDriver {
     /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
     pub(super) async fn wait_for_durability(&mut self) -> Result<(), Failure> {
         let app = self.worker.app.clone();
-        let owned = self.conversation.take_owned();
-        if !owned.is_empty() {
-            owners::keep(&app, owned).await;
+        self.conversation.settle(&app, &self.context);
+        let rows = self.conversation.take_rows();
+        if !rows.is_empty() {
+            replicated::store(&app, rows).await;
         }
         if !app.recorder.commits() {
             return Ok(());

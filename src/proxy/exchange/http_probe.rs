@@ -15,6 +15,7 @@ use crate::{
         state_probe::{CompiledProbe, HttpProbe},
     },
     settings::ProbeHosts,
+    sys::tls,
 };
 
 /// Maximum bytes of an answer.
@@ -42,7 +43,8 @@ impl Resolve for Guarded {
 fn client(hosts: &ProbeHosts) -> Result<Client, String> {
     let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).pool_max_idle_per_host(0);
     let client = client.referer(false).user_agent(concat!("toolmark/", env!("CARGO_PKG_VERSION")));
-    client.dns_resolver(Arc::new(Guarded(hosts.clone()))).build().map_err(|error| error.to_string())
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| error.to_string())?;
+    client.tls_backend_preconfigured(tls).dns_resolver(Arc::new(Guarded(hosts.clone()))).build().map_err(|error| error.to_string())
 }
 
 /// First probe of a policy's rules whose host isn't in the settings.

@@ -23,7 +23,7 @@ pub mod verifier;
 use std::{pin::pin, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use uuid::Uuid;
 
 use super::upstream;
@@ -35,6 +35,7 @@ use crate::{
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
         error::{Fault, Refusal},
+        request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
@@ -42,7 +43,7 @@ use crate::{
     judge::loops::ExternalCounts,
     marks::Scope,
     openai::error::{Reported, masked},
-    proxy::conversations::journal::Identity,
+    proxy::conversations::{journal::Identity, replicated},
     proxy::upstream::BodyPassage,
     proxy::{
         app::{App, Caller},
@@ -53,7 +54,12 @@ use crate::{
             failure::Failure,
         },
         server::admission::Held,
-        upstream::{pool::Answer, select::UpstreamSelection, timeout::within},
+        upstream::{
+            pool::{Answer, Outgoing},
+            select::UpstreamSelection,
+            status::Asked,
+            timeout::within,
+        },
         worker::Worker,
     },
     sys::clock::Began,
@@ -95,17 +101,65 @@ pub async fn serve<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming
     }
 }
 
+/// Path of Anthropic's token count below the base URL.
+const COUNT_PATH: &str = "/messages/count_tokens";
+
+/// Serves a request for the number of its tokens: the upstream counts it as it would get it.
+pub async fn count<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
+    counted::<A>(worker, incoming).await.unwrap_or_else(|failure| failure.response(A::API))
+}
+
+async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Response<Body>, Failure> {
+    let Incoming { headers, query, body, caller, held: _held, .. } = incoming;
+    let app = worker.app.clone();
+    let standard = app.standard(&caller).clone();
+    helper_threads::step_for(body.len()).await;
+    let came = read(body, &standard, A::DEPTH_NOTED)?;
+    let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
+    let document = restored.body.map(|body| read(body, &standard, A::DEPTH_NOTED)).transpose()?.unwrap_or(came);
+    let (selection, begun) = {
+        let head = A::Head::read(&document)?;
+        let selection = UpstreamSelection::new(&worker, A::API, head.model(), query, headers)?;
+        let rules = &standard.rules;
+        let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
+        let basis = basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools);
+        let begun = A::begin(&document, &head, basis)?;
+        (selection, begun)
+    };
+    let endpoint = selection.endpoint(&worker);
+    let missing = || Failure::new(StatusCode::NOT_FOUND, "not_found", "this upstream counts no tokens");
+    if selection.api_of(&endpoint.settings) != A::API || app.cassettes.player(selection.upstream()).is_some() {
+        return Err(missing());
+    }
+    let target = endpoint.target(COUNT_PATH, selection.query()).ok_or_else(missing)?;
+    let answer = endpoint.send(Method::POST, target, selection.headers(), Outgoing::Whole(begun.body.joined())).await?;
+    endpoint.usable(Asked::Answer, COUNT_PATH, &answer)?;
+    let (status, headers) = (answer.status(), endpoint.downstream_headers(answer.headers(), BodyPassage::MayChange));
+    let body = endpoint.read(answer, upstream::ERROR_BYTES_MAX).await?;
+    let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+    let mut response = Response::new(Body::Whole(body));
+    (*response.status_mut(), *response.headers_mut()) = (status, headers);
+    Ok(response)
+}
+
 /// Prepares an exchange: everything before the first byte goes upstream.
 async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
-    helper_threads::step_for(body.len()).await;
-    let came = read(body, &standard, A::DEPTH_NOTED)?;
+    let owner = PrefixOwner { api: A::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
+    let (came, mut prefix) = read_known(&app, &owner, body, &standard, A::DEPTH_NOTED).await?;
     let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
-    helper_threads::step_for(came.bytes().len()).await;
-    let document = restored.body.map(|body| read(body, &standard, A::DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let document = match restored.body {
+        Some(body) => {
+            helper_threads::step_for(body.len()).await;
+            // What was put back is no part of what came.
+            prefix = PrefixUse::Off;
+            read(body, &standard, A::DEPTH_NOTED)?
+        }
+        None => came.clone(),
+    };
     let head = A::Head::read(&document)?;
     tool_rounds::check(&standard, head.choices())?;
     let model = head.model().to_owned();
@@ -121,6 +175,7 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        prefix: prefix.clone(),
         ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
     });
     let rounds = ToolRounds::of(&standard, || RoundBase {
@@ -132,13 +187,21 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
         prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, basis)),
         tap: A::tap,
     });
-    let Begun { context, body, mut violations } = A::begin(&document, &head, basis)?;
+    let Begun { context, body, known, mut violations } = A::begin(&document, &head, basis)?;
     violations.extend(restored.violations);
+    if !worker.endpoints[selection.upstream()].settings.fitting.put_back.is_nothing() {
+        let marks = context.executions.iter().map(|execution| &*execution.mark);
+        if replicated::load_extras(&app, &context.scope, marks).await.is_err() {
+            violations.extend(replicated::unavailable(&standard.rules.checks));
+        }
+    }
+    let known = known.and_then(|known| app.prefixes.keep(owner, known, prefix.shared()));
     Ok(ExchangeDriver::new(PreparedRun {
         worker,
         context,
         violations,
         body,
+        known,
         model,
         delivery,
         caller: info,
@@ -152,10 +215,27 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
 
 /// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
 pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
+    Ok(read_behind(body, standard, depth, PrefixUse::Off)?.0)
+}
+
+/// Parses a request's JSON as [`read`] does, but what it shares with an earlier request.
+pub(super) async fn read_known(
+    app: &App,
+    owner: &PrefixOwner,
+    body: Bytes,
+    standard: &Standard,
+    depth: usize,
+) -> Result<(Document, PrefixUse), Failure> {
+    let prefix = app.prefixes.find(owner, &body);
+    helper_threads::step_for(body.len() - prefix.shared().map_or(0, SharedPrefix::len)).await;
+    read_behind(body, standard, depth, prefix)
+}
+
+fn read_behind(body: Bytes, standard: &Standard, depth: usize, prefix: PrefixUse) -> Result<(Document, PrefixUse), Failure> {
     let recent = standard.tools.recent();
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
     let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    Document::parse_noting(body, depth, &known).map_err(invalid)
+    prefix.parse(body, depth, &known).map_err(invalid)
 }
 
 /// Inputs for judging an exchange that begins now.
@@ -174,6 +254,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         protocol: standard.protocol.as_deref(),
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),
         beyond: ExternalCounts::default(),
+        prefix: PrefixUse::Off,
     }
 }
 
@@ -357,7 +438,8 @@ async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answe
             RoundOutcome::End(finals) => finals,
         };
     }
-    provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
+    let extras = provider_extras::keep(driver.app(), driver.endpoint(), &context, &finals, |at| answer.said(at));
+    driver.conversation.replicate(extras);
     let verdict = (driver.attempts.findings().verdict() != Verdict::Pass).then(|| driver.attempts.findings().json());
     if context.observes() {
         driver.note_owned(&body);

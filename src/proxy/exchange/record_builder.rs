@@ -352,7 +352,7 @@ fn executions(context: &Context, fresh: &[usize], now_ms: u64, ledger: &LedgerSe
     let record = |execution: &Execution| {
         let shown = shown.remove(execution.mark.as_str()).unwrap_or_default();
         ExecutionRecord {
-            id: execution.id.as_str().into(),
+            id: (&*execution.id).into(),
             tool: shortened(&execution.tool),
             mark: execution.mark.as_str().into(),
             arguments: shown.arguments.as_deref().map(of_arguments),

@@ -10,6 +10,7 @@ use crate::{
         context::{Basis, Begun},
         conversation::Thread,
         hidden_turns::{How, RoundForm as _},
+        request_prefix::{PrefixOwner, PrefixUse},
     },
     marks::Scope,
     policy::PolicyMode,
@@ -17,12 +18,12 @@ use crate::{
     proxy::conversations::owners::UnownedObjects,
     proxy::{
         app::App,
-        conversations::{cache::Memory, owners},
+        conversations::{cache::Memory, owners, replicated},
         exchange::{
             Incoming, basis,
             cassette_session::CassetteSession,
             driver::{ExchangeDriver, PreparedRun},
-            read,
+            read, read_known,
             record_builder::{CallerInfo, Delivery},
             run,
             tool_rounds::{self, RoundBase, ToolRounds},
@@ -55,12 +56,19 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
-    helper_threads::step_for(body.len()).await;
-    let came = read(body, &standard, DEPTH_NOTED)?;
+    let owner = PrefixOwner { api: Responses::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
+    let (came, mut prefix) = read_known(&app, &owner, body, &standard, DEPTH_NOTED).await?;
     tool_rounds::check(&standard, 1)?;
     let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
-    helper_threads::step_for(came.bytes().len()).await;
-    let document = restored.body.map(|body| read(body, &standard, DEPTH_NOTED)).transpose()?.unwrap_or_else(|| came.clone());
+    let document = match restored.body {
+        Some(body) => {
+            helper_threads::step_for(body.len()).await;
+            // What was put back is no part of what came.
+            prefix = PrefixUse::Off;
+            read(body, &standard, DEPTH_NOTED)?
+        }
+        None => came.clone(),
+    };
     let head = Head::read(&document)?;
     if head.background && app.settings.runs_tools() && standard.offered.1.runs() && standard.rules.policy.mode == PolicyMode::Enforce {
         let message = "toolmark runs tools of MCP servers itself, and can't do so for a response that is made in the background: leave `background` out";
@@ -72,6 +80,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[selection.upstream()];
     let translates = selection.translation(&endpoint.settings).is_some();
+    let loaded = replicated::load(&app, &caller.scope, &head).await;
     let mut recalled = recall(&app.memory, &caller.scope, &head);
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
@@ -93,6 +102,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Responses::API.path(), came.bytes(), tape);
     let basis = Basis {
         beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        prefix: prefix.clone(),
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };
     let basis = cassette.basis(basis);
@@ -105,8 +115,12 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         Ok(begun)
     };
     let (upstream, beyond) = (basis.upstream, basis.beyond.clone());
-    let Begun { context, body, mut violations } = begin(&document, basis)?;
+    let Begun { context, body, known, mut violations } = begin(&document, basis)?;
     violations.extend(restored.violations);
+    if loaded.is_err() {
+        violations.extend(replicated::unavailable(&standard.rules.checks));
+    }
+    let known = known.and_then(|known| app.prefixes.keep(owner, known, prefix.shared()));
     let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
         upstream,
@@ -121,6 +135,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
         context,
         violations,
         body,
+        known,
         model,
         delivery,
         caller: info,

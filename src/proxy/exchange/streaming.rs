@@ -232,7 +232,8 @@ async fn settle<A: Adapter>(
             RoundOutcome::End(finals) => finals,
         };
     }
-    provider_extras::keep(driver.app(), driver.endpoint(), &driver.context, &finals, |at| judge.said(at));
+    let extras = provider_extras::keep(driver.app(), driver.endpoint(), &driver.context, &finals, |at| judge.said(at));
+    driver.conversation.replicate(extras);
     let findings = driver.attempts.findings();
     let (verdict, as_member) = (findings.json(), findings.verdict() != Verdict::Pass);
     let memo = judge.end(End { finals, earlier: driver.attempts.take_usage(), verdict: &verdict, as_member }, out);

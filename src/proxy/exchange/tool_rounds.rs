@@ -306,7 +306,7 @@ async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String]
     if let Some(context) = begun.unshared() {
         context.text.ask_ledger = earlier.text.ask_ledger;
     }
-    let Begun { context, body, violations } = begun;
+    let Begun { context, body, violations, .. } = begun;
     let new: Vec<Violation> = violations.into_iter().filter(|own| !driver.attempts.findings().violations.contains(own)).collect();
     let refusal = new.iter().find(|own| own.blocks()).map(Refusal::of);
     driver.attempts.report(new);
@@ -316,7 +316,7 @@ async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String]
     for (moment, mark) in earlier.inquiry.marks() {
         context.inquiry.minted(moment, &mark);
     }
-    (driver.body, driver.context) = (A::upstream(body, results, &context), context);
+    (driver.body, driver.context) = (A::upstream(body.joined(), results, &context).into(), context);
     driver.state.forget();
     driver.check_results(earlier.executions.len()).await;
     Ok(())

@@ -21,9 +21,11 @@ const HEADERS: [&str; 8] = [
 /// Query parameters in which providers and gateways accept a key.
 const PARAMETERS: [&str; 8] = ["key", "api_key", "api-key", "apikey", "access_token", "subscription-key", "token", "auth"];
 /// Headers that describe the request and carry no credential.
-const PLAIN_HEADERS: [&str; 11] = [
+const PLAIN_HEADERS: [&str; 13] = [
     "accept",
     "accept-language",
+    "anthropic-beta",
+    "anthropic-version",
     "content-type",
     "content-language",
     "idempotency-key",

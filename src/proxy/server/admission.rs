@@ -256,6 +256,7 @@ mod tests {
             exchanges,
             bytes_in_flight,
             held_bytes: 1 << 20,
+            conversation_cache: 0,
             client_idle: Duration::from_secs(30),
         };
         AdmissionControl::new(&limits, clients)

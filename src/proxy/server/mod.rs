@@ -50,6 +50,7 @@ use crate::{
         upstream::timeout::within,
         worker::Worker,
     },
+    settings::CONNECTIONS_DEFAULT,
     sys::{
         clock::Began,
         limits::{self, REQUEST_SHARE},
@@ -62,6 +63,8 @@ use passthrough::PassthroughTarget;
 use rejections::RejectionRewriter;
 use route::{Route, of_messages, route};
 
+/// Connections from which nobody needs a warning who set no limit.
+const CONNECTIONS_ENOUGH: usize = 1_000;
 /// Interval of a timer that keeps each worker's next timer near.
 const TICK: Duration = Duration::from_secs(1);
 /// Grace period for running exchanges after SIGTERM.
@@ -69,6 +72,8 @@ pub const GRACE: Duration = Duration::from_secs(30);
 /// Time, and bytes, for which a client whose body is too large may go on sending before it gets the error.
 const PASSED_OVER: Duration = Duration::from_secs(2);
 const PASSED_OVER_BYTES_MAX: usize = 128 << 20;
+/// Bytes of the shortest body that may outlive its exchange: it must not hold more memory than it has bytes, as that of its connection.
+const OWN_BYTES_MIN: usize = 8 << 10;
 /// Maximum bytes allocated for a body before it arrives.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 /// Maximum bytes of buffered headers, at which hyper itself refuses the request.
@@ -102,10 +107,16 @@ impl Server {
         let most = limits::descriptors_for(wanted);
         if most < wanted {
             app.load.bound_connections(most);
-            tracing::warn!(
-                connections = most,
-                "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: raise the limit (ulimit -n, LimitNOFILE=)"
-            );
+            let raise = "raise the limit (ulimit -n, LimitNOFILE=)";
+            // Nobody asked for the default: thousands of connections are enough then, a few are not.
+            if app.settings.limits.connections == CONNECTIONS_DEFAULT && most >= CONNECTIONS_ENOUGH {
+                tracing::info!(connections = most, "the system gives descriptors for {most} connections; for more {raise}");
+            } else {
+                tracing::warn!(
+                    connections = most,
+                    "the system gives descriptors for {most} connections, not the {wanted} of `limits.connections`: {raise}"
+                );
+            }
         }
         let address = listener.local_addr()?;
         Ok(Self { app, listener, address })
@@ -238,7 +249,13 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
             return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_path", message));
         }
         Route::NotEnforced => return Err(not_enforced(request.method(), request.uri().path(), settings)),
-        Route::Chat | Route::Responses | Route::Messages | Route::Stored(_) | Route::Pass(_) | Route::PassBeside(_) => {}
+        Route::Chat
+        | Route::Responses
+        | Route::Messages
+        | Route::CountTokens
+        | Route::Stored(_)
+        | Route::Pass(_)
+        | Route::PassBeside(_) => {}
     }
     let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
         let sent = [http::header::AUTHORIZATION, headers::API_KEY].iter().any(|name| request.headers().contains_key(name));
@@ -270,17 +287,16 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let start = if parts.headers.contains_key(http::header::EXPECT) { BodyStart::AfterContinue } else { BodyStart::AtOnce };
     let body = read_body(body, bytes_max, settings.limits.client_idle, start, &mut held.weight).await?;
-    let tape = match &worker.app.cassettes.recorder {
-        Some(recorder) if !matches!(found, Route::Stored(_)) => {
-            recorder.begin("POST", parts.uri.to_string(), parts.headers.clone(), body.clone()).await
-        }
-        Some(_) | None => None,
+    let tape = match found {
+        Route::Stored(_) | Route::CountTokens => None,
+        _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
     let response = match found {
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
         Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
+        Route::CountTokens => Movable::new(exchange::count::<Messages>(worker, incoming)).await,
         Route::Messages => Movable::new(exchange::serve::<Messages>(worker, incoming)).await,
         _ => Movable::new(exchange::serve::<Chat>(worker, incoming)).await,
     };
@@ -337,6 +353,7 @@ async fn read_body(
         let frame = match within(idle_max, pin!(body.frame())).await {
             None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
+            Some(None) if joined.capacity() - joined.len() > OWN_BYTES_MIN => return Ok(Bytes::copy_from_slice(&joined)),
             Some(None) => return Ok(joined.freeze()),
             Some(Some(Ok(frame))) => frame,
         };
@@ -348,7 +365,7 @@ async fn read_body(
         }
         // The usual case: it all came at once.
         if joined.is_empty() && data.len() == expected && expected > 0 {
-            return Ok(data);
+            return Ok(if data.len() < OWN_BYTES_MIN { data } else { Bytes::copy_from_slice(&data) });
         }
         large = joined.len() + data.len() > bytes_max;
         if !large {

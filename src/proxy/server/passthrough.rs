@@ -7,11 +7,15 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header
 
 use super::route::Route;
 use crate::{
-    openai::error::{envelope, masked},
+    messages,
+    openai::{
+        Api,
+        error::{envelope, masked},
+    },
     proxy::upstream::BodyPassage,
     proxy::{
         exchange::cassette_session,
-        http::{body::Body, credentials, error_response, failure::Failure},
+        http::{body::Body, credentials, error_response, failure::Failure, headers::ANTHROPIC_VERSION},
         server::{admission::Held, error_key_removal::Unkeyed},
         upstream::{self, Endpoint, pool::Outgoing, status::Asked},
         worker::Worker,
@@ -46,6 +50,7 @@ impl PassthroughTarget {
             Route::Chat
             | Route::Responses
             | Route::Messages
+            | Route::CountTokens
             | Route::Stored(_)
             | Route::Health
             | Route::Hello
@@ -68,8 +73,9 @@ pub async fn pass(
     request: Request<hyper::body::Incoming>,
     held: Held,
 ) -> Result<Response<Body>, Failure> {
-    let merged = passage == PassthroughTarget::Below("/models".to_owned()) && worker.endpoints.len() > 1;
-    if merged { models(&worker, &request).await } else { through(&worker, &passage, request, held).await }
+    let form = if request.headers().contains_key(&ANTHROPIC_VERSION) { Api::Messages } else { Api::Chat };
+    let merged = passage == PassthroughTarget::Below("/models".to_owned()) && (worker.endpoints.len() > 1 || form == Api::Messages);
+    if merged { models(&worker, &request, form).await } else { through(&worker, &passage, request, held).await }
 }
 
 async fn through(
@@ -167,8 +173,8 @@ fn is_text(headers: &HeaderMap) -> bool {
     !upstream::is_encoded(headers) && (kind.starts_with(b"text/event-stream") || kind.starts_with(b"application/json"))
 }
 
-/// Merged list of the models that each upstream serves here. All upstreams are asked concurrently.
-async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Result<Response<Body>, Failure> {
+/// Merged list of the models that each upstream serves here, in the form of this API. All upstreams are asked concurrently.
+async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>, form: Api) -> Result<Response<Body>, Failure> {
     let caller = worker.app.caller_credential();
     let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
     // A caller's key is for one upstream: no other is shown it for a list.
@@ -200,6 +206,7 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>) -> Re
     }
     match failure {
         Some(failure) if listed.is_empty() => Err(failure),
+        _ if form == Api::Messages => Ok(error_response::json(StatusCode::OK, messages::models::list(&listed))),
         _ => Ok(error_response::json(StatusCode::OK, format!(r#"{{"object":"list","data":[{}]}}"#, listed.join(",")))),
     }
 }

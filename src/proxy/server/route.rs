@@ -15,6 +15,8 @@ pub enum Route {
     Messages,
     /// Stored responses and conversations of upstreams.
     Stored(Stored),
+    /// `POST /v1/messages/count_tokens`
+    CountTokens,
     /// `GET /healthz`
     Health,
     /// `HEAD /api/hello`, by which Claude Code looks whether anybody is there.
@@ -53,6 +55,16 @@ pub enum Stored {
 }
 
 impl Stored {
+    /// ID of the response or conversation in the path.
+    pub fn id(&self) -> Option<&str> {
+        match self {
+            Self::Response(id) | Self::InputItems(id) | Self::Cancel(id) | Self::Conversation(id) | Self::Items(id) | Self::Item(id, _) => {
+                Some(id)
+            }
+            Self::Compact | Self::InputTokens | Self::Conversations => None,
+        }
+    }
+
     /// Parses a path below the base URL.
     fn of(method: &Method, rest: &str) -> Option<Self> {
         let parts: Vec<&str> = rest.split('/').skip(1).collect();
@@ -93,7 +105,7 @@ pub fn route(method: &Method, path: &str, further: &[String]) -> Route {
     if let Some(rest) = of_messages(&path).filter(|_| *method == Method::POST) {
         match rest {
             "/messages" => return Route::Messages,
-            "/messages/count_tokens" => return Route::Pass(rest.to_owned()),
+            "/messages/count_tokens" => return Route::CountTokens,
             _ => {}
         }
     }
@@ -191,7 +203,7 @@ mod tests {
             (Method::POST, "/v1/v1/messages/", Route::Messages),
             (Method::POST, "/anthropic/v1/messages", Route::Messages),
             (Method::POST, "/anthropic/messages", Route::Messages),
-            (Method::POST, "/v1/messages/count_tokens", pass("/messages/count_tokens")),
+            (Method::POST, "/v1/messages/count_tokens", Route::CountTokens),
             (Method::POST, "/v1/messages/batches", Route::NotEnforced),
             (Method::GET, "/v1/messages/batches/b1/results", Route::NotEnforced),
             (Method::GET, "/v1/messages", Route::NotEnforced),

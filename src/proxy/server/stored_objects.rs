@@ -34,7 +34,7 @@ use crate::{
         app::App,
         conversations::{
             originals::{Got, Object},
-            owners,
+            owners, replicated,
         },
         exchange::{self, Incoming, basis, cassette_session, conversation::Fetched, read, responses},
         helper_threads,
@@ -85,8 +85,15 @@ pub async fn stored(worker: Arc<Worker>, what: Stored, method: Method, incoming:
     let standard = app.standard(&incoming.caller).clone();
     let scope = incoming.caller.scope.clone();
     let client = StoredCaller { worker: &worker, app: &app, standard: &standard, scope: &scope };
+    let observes = standard.rules.policy.mode == PolicyMode::Observe;
+    if let Some(id) = what.id()
+        && replicated::load_stored(&app, &scope, id).await.is_err()
+        && !observes
+    {
+        return replicated::unavailable_now().response(crate::openai::Api::Responses);
+    }
     let served = match what {
-        _ if standard.rules.policy.mode == PolicyMode::Observe => client.unjudged(&what, method, incoming).await,
+        _ if observes => client.unjudged(&what, method, incoming).await,
         Stored::Response(id) if method == Method::DELETE => client.delete(&id, &incoming).await,
         Stored::Response(id) => client.retrieve(&id, Method::GET, incoming).await,
         Stored::Cancel(id) => client.retrieve(&id, Method::POST, incoming).await,
@@ -170,7 +177,7 @@ impl StoredCaller<'_> {
         self.check_stateful()?;
         self.app.originals.get(self.scope, id).ok_or_else(|| {
             let message = format!(
-                "toolmark doesn't know the response `{id}` of this caller, so it can't tell what of it was refused: it was made before a restart, by another caller or replica, or not through toolmark. Ask again with POST /v1/responses"
+                "toolmark doesn't know the response `{id}` of this caller, so it can't tell what of it was refused: it was made by another caller, not through toolmark, or before a restart or at another replica that didn't leave it in the ledger (`[ledger] store = \"bodies\"` does). Ask again with POST /v1/responses"
             );
             not_found("unknown_response", message)
         })
@@ -208,7 +215,7 @@ impl StoredCaller<'_> {
     async fn own(&self, holder: Holder, ids: &Ids) {
         let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
         if endpoint.opens_everybodys(self.caller_credential(holder)) {
-            owners::keep(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
+            replicated::store(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
         }
     }
 
@@ -542,8 +549,7 @@ impl StoredCaller<'_> {
         let rest = format!("/responses/{}", self.upstream_id(id));
         let (headers, body) =
             whole!(self.ask(holder, Method::DELETE, &rest, incoming.query.as_deref(), &incoming.headers, Bytes::new()).await?);
-        self.app.memory.forget(self.scope, id);
-        self.app.originals.forget(self.scope, id);
+        replicated::forget(self.app, self.scope, id);
         // Some upstreams have nothing to say.
         let document = self.document(holder, if body.is_empty() { Bytes::from_static(b"{}") } else { body })?;
         let json = stored::bare(&document, &DELETED, Some(id)).map_err(|fault| self.fault(holder, &fault))?;
@@ -575,6 +581,7 @@ impl StoredCaller<'_> {
         }
         let list = self.document(holder, format!("[{}]", document.root().raw_str()).into())?;
         let thread = self.app.memory.conversation(self.scope, id);
+        self.load_items(list.root()).await?;
         let passed = self.known(thread.as_deref(), |known| known.items(list.root())).map_err(|fault| self.fault(holder, &fault))?;
         match passed.items.into_iter().next() {
             Some(item) => Ok(self.answer(holder, headers, item, &[])),
@@ -606,6 +613,9 @@ impl StoredCaller<'_> {
             let came = self.ask(holder, Method::GET, rest, query.as_deref(), &incoming.headers, Bytes::new()).await?;
             let (headers, body) = whole!(came);
             let document = self.document(holder, body)?;
+            if let Some(items) = document.root().get("data") {
+                self.load_items(items).await?;
+            }
             let page = self.known(thread, |known| stored::list(&document, &known)).map_err(|fault| self.fault(holder, &fault))?;
             unknown = unknown.saturating_add(page.unknown);
             let next = page.next.filter(|_| page.passed == 0 && pages < PAGES_MAX);
@@ -674,6 +684,7 @@ impl StoredCaller<'_> {
     async fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let document = read(body, self.standard, DEPTH_NOTED)?;
         let head = Head::read(&document)?;
+        let loaded = replicated::load(self.app, self.scope, &head).await;
         let recalled = responses::recall(&self.app.memory, self.scope, &head);
         self.check_named(holder, &head, &recalled).await?;
         let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
@@ -683,7 +694,10 @@ impl StoredCaller<'_> {
         let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools);
         // Nobody answers this.
         basis.protocol = None;
-        let begun = request::begin(&document, &head, &recalled, further, basis)?;
+        let mut begun = request::begin(&document, &head, &recalled, further, basis)?;
+        if loaded.is_err() {
+            begun.violations.extend(replicated::unavailable(&rules.checks));
+        }
         Ok((document, begun))
     }
 
@@ -748,15 +762,20 @@ impl StoredCaller<'_> {
         let json = stored::bare(&answered, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
         if let Some(id) = answered.root().get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
             self.own(holder, &Ids { conversation: Some(id.clone().into_owned()), ..Ids::default() }).await;
-            self.app.originals.keep(self.scope, &id, Object { upstream: holder.upstream, foreign: false, got: Got::Withheld });
+            let object = Object { upstream: holder.upstream, foreign: false, got: Got::Withheld };
+            let row = replicated::keep_object(self.app, self.scope, &id, object);
+            replicated::store(self.app, row.into_iter().collect()).await;
             let memo = match &begun {
                 Some((_, begun)) => conversation_update::remember(&begun.context, None, Some(&id), &[], Vec::new(), Vec::new()),
                 // All that there is of it is known: nothing.
                 None => crate::exchange::conversation::Memo { conversation: Some(id.into_owned()), ..Default::default() },
             };
-            self.app.memory.keep(self.scope, memo);
+            replicated::keep(self.app, self.scope, memo).await;
         }
-        let violations = begun.map(|(written, begun)| self.noted(&written, begun)).unwrap_or_default();
+        let violations = match begun {
+            Some((written, begun)) => self.noted(&written, begun).await,
+            None => Vec::new(),
+        };
         Ok(self.answer(holder, headers, json, &violations))
     }
 
@@ -773,8 +792,7 @@ impl StoredCaller<'_> {
         let rest = format!("/conversations/{id}");
         let (headers, body) = whole!(self.ask(holder, method.clone(), &rest, incoming.query.as_deref(), &incoming.headers, body).await?);
         if method == Method::DELETE {
-            self.app.memory.forget(self.scope, id);
-            self.app.originals.forget(self.scope, id);
+            replicated::forget(self.app, self.scope, id);
         }
         let document = self.document(holder, body)?;
         let json = stored::bare(&document, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
@@ -795,10 +813,13 @@ impl StoredCaller<'_> {
         let mut violations = Vec::new();
         if let Some((written, begun)) = begun {
             let memo = conversation_update::remember(&begun.context, None, Some(id), &[], Vec::new(), Vec::new());
-            self.app.memory.keep(self.scope, memo);
-            violations = self.noted(&written, begun);
+            replicated::keep(self.app, self.scope, memo).await;
+            violations = self.noted(&written, begun).await;
         }
         let thread = self.app.memory.conversation(self.scope, id);
+        if let Some(items) = answered.root().get("data") {
+            self.load_items(items).await?;
+        }
         let page = self.known(thread.as_deref(), |known| stored::list(&answered, &known)).map_err(|fault| self.fault(holder, &fault))?;
         // What was written is written: that it can't be shown is no reason to write it again.
         violations.extend(self.incomplete(page.unknown).unwrap_or_default());
@@ -819,7 +840,7 @@ impl StoredCaller<'_> {
         }
         let of = conversation.map(|id| format!(",\"conversation\":{}", quote(id))).unwrap_or_default();
         let (written, begun) = self.verified(holder, format!("{{\"input\":{}{of}}}", items.raw_str()).into()).await?;
-        let prepared = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+        let prepared = Document::parse(begun.body.joined()).map_err(|_| internal())?;
         let input = prepared.root().get("input").ok_or_else(internal)?;
         let mut edits = Splices::default();
         edits.replace(items.span(), input.raw_str().to_owned());
@@ -827,15 +848,20 @@ impl StoredCaller<'_> {
     }
 
     /// Stores the marks by which the application knows the calls that it wrote. Returns the violations found in them.
-    fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
+    async fn noted(&self, written: &Document, begun: Begun) -> Vec<Violation> {
+        let mut marks = Vec::new();
         for item in written.root().get("input").into_iter().flat_map(Value::items) {
             let id = item.get("call_id").and_then(Value::text).unwrap_or_default();
             let Some(mark) = CallMark::parse(&id).filter(|mark| self.app.ring.made(mark, self.scope)) else { continue };
-            if let Some(own) = mark.upstream_id() {
-                self.app.memory.keep_mark(self.scope, own, &id);
-            }
+            marks.extend(mark.upstream_id().map(|own| (own.to_owned(), id.clone().into_owned())));
         }
+        replicated::keep_marks(self.app, self.scope, &marks).await;
         begun.violations
+    }
+
+    /// Reads what other replicas know of listed items.
+    async fn load_items(&self, items: Value<'_>) -> Result<(), Failure> {
+        replicated::load_items(self.app, self.scope, items).await.map_err(|_| replicated::unavailable_now())
     }
 }
 
@@ -848,7 +874,7 @@ struct ItemWrite {
 
 /// A request with its prepared members, without those that only concern an answer.
 fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
-    let made = Document::parse(begun.body.clone()).map_err(|_| internal())?;
+    let made = Document::parse(begun.body.joined()).map_err(|_| internal())?;
     let mut edits = Splices::default();
     for name in ["input", "previous_response_id", "tools"] {
         if let Some(own) = made.root().get(name).filter(|own| document.root().get(name).is_none_or(|came| came.raw() != own.raw())) {

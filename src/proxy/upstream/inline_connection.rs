@@ -62,7 +62,8 @@ impl InlineConnection {
     pub async fn send(&mut self, request: Request<Outgoing>) -> Sent {
         match request.body() {
             Outgoing::Whole(bytes) if bytes.len() < LONG => {}
-            Outgoing::Whole(_) | Outgoing::Pass(_) => self.detach(),
+            Outgoing::Pieces(_, left) if *left < LONG => {}
+            Outgoing::Whole(_) | Outgoing::Pieces(..) | Outgoing::Pass(_) => self.detach(),
         }
         let mut sent = pin!(self.sender.try_send_request(request));
         poll_fn(|cx| self.poll(cx, |_, cx| sent.as_mut().poll(cx))).await

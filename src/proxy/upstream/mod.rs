@@ -23,9 +23,9 @@ use crate::{
     openai::Api,
     proxy::{
         error::Error,
-        http::{credentials, failure::Failure},
+        http::{credentials, failure::Failure, headers},
     },
-    settings::{ApiSupport, Credential, DefaultToolChoice, Settings, UpstreamSettings},
+    settings::{ApiSupport, Credential, DefaultToolChoice, KeyHeader, Settings, UpstreamSettings},
     sys::tls,
     sys::tls::TrustedRoots,
     upstreams::retry::AttemptFailure,
@@ -64,7 +64,8 @@ pub struct Endpoint {
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
     targets: Vec<PathAndQuery>,
-    authorization: Option<HeaderValue>,
+    /// Header with toolmark's own key.
+    authorization: Option<(HeaderName, HeaderValue)>,
 }
 
 /// Use of the credential that a caller sent with a request.
@@ -109,12 +110,16 @@ impl Endpoint {
                 DefaultToolChoice::None => Some("none"),
             },
         };
-        let authorization = match &settings.credential {
-            Credential::Own { key, .. } => HeaderValue::try_from(format!("Bearer {}", key.expose())).ok().map(|mut value| {
+        let own = |name: HeaderName, value: String| {
+            HeaderValue::try_from(value).ok().map(|mut value| {
                 value.set_sensitive(true);
-                value
-            }),
-            Credential::Caller | Credential::None => None,
+                (name, value)
+            })
+        };
+        let authorization = match (&settings.credential, settings.key_header) {
+            (Credential::Own { key, .. }, KeyHeader::Authorization) => own(header::AUTHORIZATION, format!("Bearer {}", key.expose())),
+            (Credential::Own { key, .. }, KeyHeader::XApiKey) => own(headers::API_KEY, key.expose().to_owned()),
+            (Credential::Caller | Credential::None, _) => None,
         };
         Ok(Self { settings: settings.clone(), chat, client, prefix, targets, authorization })
     }
@@ -181,11 +186,11 @@ impl Endpoint {
         }
         let authorization = match &self.settings.credential {
             Credential::Own { .. } => self.authorization.clone(),
-            Credential::Caller if takes_callers => from.get(header::AUTHORIZATION).cloned(),
+            Credential::Caller if takes_callers => from.get(header::AUTHORIZATION).cloned().map(|value| (header::AUTHORIZATION, value)),
             Credential::Caller | Credential::None => None,
         };
-        if let Some(value) = authorization {
-            headers.insert(header::AUTHORIZATION, value);
+        if let Some((name, value)) = authorization {
+            headers.insert(name, value);
         }
         headers
     }

@@ -23,7 +23,7 @@ use hyper_util::{
 };
 use tower_service::Service as _;
 
-use crate::proxy::upstream::inline_connection::InlineConnection;
+use crate::{proxy::upstream::inline_connection::InlineConnection, wire::rope::Rope};
 
 /// Time after which an unused connection is closed.
 const IDLE_MAX: Duration = Duration::from_secs(90);
@@ -63,6 +63,8 @@ impl SendError {
 pub enum Outgoing {
     /// Complete body.
     Whole(Bytes),
+    /// Complete body in pieces, and the number of bytes that are left of it.
+    Pieces(std::vec::IntoIter<Bytes>, usize),
     /// Body passed on as it arrives.
     Pass(Incoming),
 }
@@ -283,6 +285,11 @@ impl HttpBody for Outgoing {
         match self.get_mut() {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
+            Self::Pieces(pieces, left) => {
+                let piece = pieces.next();
+                *left = left.saturating_sub(piece.as_ref().map_or(*left, Bytes::len));
+                Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+            }
             Self::Pass(incoming) => Pin::new(incoming).poll_frame(cx),
         }
     }
@@ -290,6 +297,7 @@ impl HttpBody for Outgoing {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
+            Self::Pieces(_, left) => *left == 0,
             Self::Pass(incoming) => incoming.is_end_stream(),
         }
     }
@@ -297,7 +305,20 @@ impl HttpBody for Outgoing {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
+            Self::Pieces(_, left) => SizeHint::with_exact(*left as u64),
             Self::Pass(incoming) => incoming.size_hint(),
+        }
+    }
+}
+
+impl From<Rope> for Outgoing {
+    fn from(rope: Rope) -> Self {
+        match rope.pieces() {
+            [_, _, ..] => {
+                let left = rope.len();
+                Self::Pieces(rope.into_iter(), left)
+            }
+            _ => Self::Whole(rope.joined()),
         }
     }
 }

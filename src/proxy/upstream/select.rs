@@ -48,7 +48,7 @@ use crate::{
         retry::{self, AttemptFailure, RetryDecision, RetryLimits, TRIES},
     },
     violation::Code,
-    wire::json::Document,
+    wire::{json::Document, rope::Rope},
 };
 
 /// The request that an upstream is selected for.
@@ -61,7 +61,7 @@ pub struct PendingRequest<'r> {
     /// Model that the request names.
     pub model: &'r str,
     /// Body in the caller's API.
-    pub body: &'r Bytes,
+    pub body: &'r Rope,
     /// A cassette answers in place of upstreams.
     pub is_played: bool,
     /// Findings and limits over all attempts.
@@ -78,13 +78,13 @@ impl PendingRequest<'_> {
 
     /// True if the body contains the parameter at this path, written as in `drop`.
     fn has_parameter(&self, path: &str) -> bool {
-        let Ok(document) = Document::parse(self.body.clone()) else { return false };
+        let Ok(document) = Document::parse(self.body.joined()) else { return false };
         let first = path.split('.').next().unwrap_or_default();
         document.root().get(first).is_some() && (first == path || self.has_member(path.rsplit('.').next().unwrap_or_default()))
     }
 
     fn has_member(&self, name: &str) -> bool {
-        memchr::memmem::find(self.body, format!("\"{name}\"").as_bytes()).is_some()
+        memchr::memmem::find(&self.body.joined(), format!("\"{name}\"").as_bytes()).is_some()
     }
 
     /// True if tools may be called in this exchange. Always false in observe mode.
@@ -398,7 +398,7 @@ impl UpstreamSelection {
     ///
     /// # Errors
     /// 400 if it can't be translated or adapted.
-    pub fn outgoing(&self, request: PendingRequest<'_>) -> Result<Bytes, Failure> {
+    pub fn outgoing(&self, request: PendingRequest<'_>) -> Result<Rope, Failure> {
         let settings = &self.endpoint(request.worker).settings;
         let refused = |param: &str, message: String| Failure {
             param: Some(param.to_owned()),
@@ -406,7 +406,7 @@ impl UpstreamSelection {
         };
         let misfit = |why: Incompatible| refused("messages", format!("this can't go to the upstream `{}`: {why}", settings.name));
         let Some(translation) = self.translation(settings) else { return self.fitted(request.body, request).map_err(misfit) };
-        let document = Document::parse(request.body.clone()).map_err(|error| Failure::protocol(&settings.name, error))?;
+        let document = Document::parse(request.body.joined()).map_err(|error| Failure::protocol(&settings.name, error))?;
         let translated = translate::request::request(&document, translation).map_err(|why| {
             let api = match translation.downstream {
                 Api::Chat => "chat completions",
@@ -416,11 +416,11 @@ impl UpstreamSelection {
             let message = format!("the upstream `{}` has no {api}, and this can't be translated: {}", settings.name, why.message);
             refused(&why.param, message)
         })?;
-        self.fitted(&translated, request).map_err(misfit)
+        self.fitted(&translated.into(), request).map_err(misfit)
     }
 
     /// A body without the parameters that the current upstream rejects, and with those that it needs.
-    fn fitted(&self, body: &Bytes, request: PendingRequest<'_>) -> Result<Bytes, Incompatible> {
+    fn fitted(&self, body: &Rope, request: PendingRequest<'_>) -> Result<Rope, Incompatible> {
         let (app, settings, foreign) = (&request.worker.app, &self.endpoint(request.worker).settings, self.is_foreign());
         if request.context.observes() && !foreign {
             return Ok(body.clone());
@@ -432,7 +432,11 @@ impl UpstreamSelection {
         let recall = |mark: &str| memory.beside(scope, mark);
         let refused = known.as_ref().map_or(&[][..], |known| &known.refused);
         let fitting = standing.map_or(&settings.fitting, |standing| standing.fitting(settings));
-        fit(body, fitting, &AdaptContext { model: self.model(), foreign, refused, recall: &recall })
+        let attempt = AdaptContext { model: self.model(), foreign, refused, recall: &recall };
+        if fitting.leaves(&attempt) {
+            return Ok(body.clone());
+        }
+        fit(&body.joined(), fitting, &attempt).map(Rope::from)
     }
 
     /// Counts a request to the current upstream.

@@ -2,15 +2,15 @@
 //!
 //! Source: OpenAI API reference, "Create a model response", `input`; docs/wire-facts.md#responses-requests. Pure.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use crate::{
     exchange::error::{Refusal, array, unique},
     judge::{
         call::CallKind,
-        history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
+        history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
     },
-    openai::content::text_of,
+    openai::content::{arguments_text, text_of},
     responses::call_name::tool_name,
     tools::registry::Registry,
     wire::json::Value,
@@ -147,26 +147,28 @@ pub fn read_items(input: Value<'_>) -> Result<Vec<InputItem<'_>>, Refusal> {
 }
 
 /// The items as history, one element for each. `gone` tells if the item at an index is not sent to the upstream; `large`:
-/// bytes above which a result is large.
+/// bytes above which a result is large; `memo`: what was read from each item before, empty or as long as `items`.
 pub fn history<'d>(
     items: &[InputItem<'d>],
     registry: &Registry,
     natures: &ResultClassifier,
     large: u64,
+    memo: &'d [Arc<ItemMemo>],
     gone: impl Fn(usize) -> bool,
 ) -> Vec<HistoryItem<'d>> {
     // Results of built-in calls, as a search for tools, come as a function's too.
     let built_in: HashSet<Cow<'d, str>> =
         items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
     let of_built_in = |item: &InputItem<'d>| item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
+    let memo_at = |at: usize| memo.get(at).map(|memo| &**memo);
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
         _ if gone(at) || of_built_in(item) => HistoryItem::Other,
         Kind::Assistant => HistoryItem::Assistant(Vec::new()),
-        Kind::Call(_) => HistoryItem::Assistant(vec![past_call(item, registry)]),
+        Kind::Call(_) => HistoryItem::Assistant(vec![past_call(item, registry, memo_at(at))]),
         Kind::Output(_) => {
             let raw = item.output().map_or("", Value::raw_str);
             let text = || item.output().and_then(text_of).unwrap_or_default();
-            HistoryItem::Result(natures.result(item.call_id(), None, raw, large, text))
+            HistoryItem::Result(natures.result(item.call_id(), None, raw, large, memo_at(at), text))
         }
         Kind::User => HistoryItem::User,
         Kind::Instructions | Kind::Reference | Kind::Tools | Kind::Other => HistoryItem::Other,
@@ -174,15 +176,15 @@ pub fn history<'d>(
     items.iter().enumerate().map(step).collect()
 }
 
-fn past_call<'d>(item: &InputItem<'d>, registry: &Registry) -> PastCall<'d> {
+fn past_call<'d>(item: &InputItem<'d>, registry: &Registry, memo: Option<&'d ItemMemo>) -> PastCall<'d> {
     let arguments = item.value.get(if item.kind == Kind::Call(CallKind::Custom) { "input" } else { "arguments" });
-    let text = |value: Value<'d>| value.text().unwrap_or(Cow::Borrowed(if value.is_null() { "" } else { value.raw_str() }));
     let name = item.value.get("name").and_then(Value::text).unwrap_or_default();
     let namespace = item.value.get("namespace").and_then(Value::text);
     let name = match namespace {
         Some(namespace) => tool_name(registry, Some(&namespace), &name).into(),
         None => name,
     };
+    let memo = memo.and_then(|memo| memo.calls(1).first());
     // Without an id it can't be told from any other.
-    PastCall { id: Some(item.call_id().unwrap_or_default()), name, arguments: arguments.map(text).unwrap_or_default() }
+    PastCall { id: Some(item.call_id().unwrap_or_default()), name, arguments: arguments_text(arguments), memo }
 }

@@ -1,10 +1,9 @@
 //! Texts of a request, as evidence for an answer's claims. Pure.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use crate::{
-    exchange::evidence::material::Words,
-    judge::history::AnsweredCall,
+    exchange::evidence::material::{Material, Words},
     openai::content::text_of,
     responses::request::{
         Head, Input,
@@ -13,39 +12,45 @@ use crate::{
     wire::json::{Document, Value},
 };
 
-/// Extracts the texts of a request, and the results in `answered`.
-pub fn words_of(document: &Document, answered: &[AnsweredCall]) -> Words {
+/// Extracts the texts of a request, and the results that `material` has.
+pub fn words_of(document: &Document, material: &Material) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let mut words = Words::default();
-    for result in answered {
-        let here = result.call.and_then(|(item, _)| head.items().get(item)).map(arguments_of);
-        let arguments = here.or_else(|| result.arguments.as_deref().map(str::to_owned));
-        let text = head.items().get(result.item).and_then(InputItem::output).and_then(text_of).map(Cow::into_owned);
-        words.results.push((arguments.unwrap_or_default(), text.unwrap_or_default()));
+    let mut results: HashSet<usize> = HashSet::new();
+    let output = |at: usize| {
+        let read = || head.items().get(at).and_then(InputItem::output).and_then(text_of).unwrap_or_default().into();
+        material.text(at, read)
+    };
+    for result in &material.answered {
+        results.insert(result.item);
+        let here = || result.call.and_then(|(item, _)| Some((item, head.items().get(item)?)));
+        let arguments = || here().map(|(at, item)| material.text(at, || arguments_of(item).into())).or_else(|| result.arguments.clone());
+        words.results.push(material.reading(result, || (arguments().unwrap_or_default(), output(result.item))));
     }
-    words.said.extend(head.instructions.and_then(Value::text).map(Cow::into_owned));
+    words.said.extend(head.instructions.and_then(Value::text).map(Arc::from));
     if let Input::Text(text) = head.input {
-        words.asked = text.text().map(Cow::into_owned).unwrap_or_default();
+        words.asked = text.text().unwrap_or_default().into();
         words.said.push(words.asked.clone());
     }
     for (at, item) in head.items().iter().enumerate() {
-        if answered.iter().any(|result| result.item == at) {
+        if results.contains(&at) {
             continue;
         }
-        let text = match item.kind {
-            Kind::User | Kind::Assistant | Kind::Instructions => item.content().and_then(text_of).map(Cow::into_owned),
-            Kind::Call(_) => Some(arguments_of(item)),
-            Kind::Output(_) => item.output().and_then(text_of).map(Cow::into_owned),
+        let text = material.text(at, || match item.kind {
+            Kind::User | Kind::Assistant | Kind::Instructions => item.content().and_then(text_of).unwrap_or_default().into(),
+            Kind::Call(_) => arguments_of(item).into(),
+            Kind::Output(_) => item.output().and_then(text_of).unwrap_or_default().into(),
             // What the upstream's own tools returned, and whatever else: as it is.
-            Kind::Reference | Kind::Tools | Kind::Other => Some(item.value.raw_str().to_owned()),
-        };
-        if let Some(text) = text.as_ref().filter(|_| item.kind == Kind::User) {
-            words.asked.clone_from(text);
+            Kind::Reference | Kind::Tools | Kind::Other => item.value.raw_str().into(),
+        });
+        let has_content = || item.content().is_some_and(|content| content.is_string() || content.is_array());
+        if item.kind == Kind::User && has_content() {
+            words.asked.clone_from(&text);
         }
-        if item.kind == Kind::Assistant {
-            words.answers.extend(text.clone());
+        if item.kind == Kind::Assistant && has_content() {
+            words.answers.push(text.clone());
         }
-        words.said.extend(text.filter(|text| !text.is_empty()));
+        words.said.extend((!text.is_empty()).then_some(text));
     }
     words.definitions = head.tools.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
     words

@@ -164,6 +164,14 @@ impl<'d> Head<'d> {
         }
     }
 
+    /// The array of the input's items.
+    pub(super) fn array(&self) -> Option<Value<'d>> {
+        match self.input {
+            Input::Items(array, _) => Some(array),
+            Input::Absent | Input::Text(_) => None,
+        }
+    }
+
     /// Keys to look up before the request can be prepared.
     pub fn wanted(&self) -> Wanted {
         let ids = |of: fn(Kind) -> bool| self.items().iter().filter(move |item| of(item.kind)).filter_map(InputItem::call_id);

@@ -40,14 +40,15 @@ use crate::{
 /// # Errors
 /// [`Refusal`] for anything that the policy doesn't allow.
 pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: &Basis<'_>) -> Result<Prepared, Refusal> {
-    let (root, rules, tools) = (document.root(), &**basis.rules, &*basis.tools);
+    let (root, rules, tools) = (document.root(), &**basis.rules, &basis.tools);
     let enforced = rules.policy.mode == PolicyMode::Enforce;
     let stateful = if enforced { rules.policy.responses.stateful } else { Stateful::Track };
     statefulness::check(head, stateful)?;
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
     let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
     let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
-    let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, |at| {
+    let memo = basis.prefix.memo(tools, head.items().len());
+    let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, &memo, |at| {
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
     let past = verify(&steps, recalled, hidden_part, basis);
@@ -83,7 +84,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         remember(thread, &mut executions, &mut succeeded, spoke, basis);
     }
     Ok(Prepared {
-        body: edits.apply(document.bytes()),
+        body: basis.prefix.apply(edits, document, head.array(), tools, &memo),
         tool_choice: tools::read_tool_choice(root, tools),
         parallel: root.get("parallel_tool_calls").and_then(|value| match value.raw() {
             b"true" => Some(true),
@@ -93,12 +94,13 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, words_of),
+        evidence: Material::new(answered, memo, words_of),
         violations,
         json_only: head.json_only,
         choices: 1,
         hidden: Hidden {
             unseen: hidden_part && recalled.thread.as_ref().is_none_or(|thread| thread.incomplete),
+            lacks_evidence: recalled.thread.as_ref().is_some_and(|thread| thread.lacks_evidence),
             earlier: recalled.thread.clone(),
             spoke,
             store: head.store && stateful != Stateful::Stateless,
@@ -235,12 +237,12 @@ fn forged_stamps(rules: &CompiledPolicy, past: &VerifiedHistory, steps: &[Histor
         let HistoryItem::Result(result) = step else { return None };
         let text = item.output().and_then(text_of).filter(|_| result.nature.stamped)?;
         let own = own.get(&at);
-        if own.is_some_and(|execution| text.contains(&execution.id)) {
+        if own.is_some_and(|execution| text.contains(&*execution.id)) {
             return None;
         }
         let message = "a tool result carries an execution ID that toolmark didn't put there";
         let advice = "leave `execution_id` to toolmark; the result was wrapped";
-        rules.checks.violation(Code::ForgedStamp, own.map(|execution| execution.tool.as_str()), message, advice)
+        rules.checks.violation(Code::ForgedStamp, own.map(|execution| &*execution.tool), message, advice)
     };
     steps.iter().zip(head.items()).enumerate().filter_map(forged).collect()
 }

@@ -1,4 +1,4 @@
-//! Translates requests: one reader and one writer for each API, with [`form`] between them.
+//! Translates requests: one reader and one writer for each API, with `form` between them.
 //!
 //! Members that the other API can't carry are refused by name, never dropped silently, except those that mean nothing to it; each reader
 //! and writer says which. Values that both APIs share are copied byte for byte. Source: OpenAI API reference, "Create a model response"

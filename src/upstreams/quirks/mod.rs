@@ -13,6 +13,7 @@ mod tests;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     openai::stored_item::is_named_by_id,
@@ -62,6 +63,11 @@ impl std::default::Default for Quirks {
 }
 
 impl Quirks {
+    /// Returns whether a request of this attempt is sent unchanged.
+    pub fn leaves(&self, attempt: &AdaptContext<'_>) -> bool {
+        self.is_idle() && attempt.model.is_none() && !attempt.foreign && attempt.refused.is_empty()
+    }
+
     /// Returns whether requests are sent unchanged.
     pub fn is_idle(&self) -> bool {
         let Self { drop, map, defaults, uniform_strict, drop_nulls, short_ids, put_back, wrap_errors: _, custom_tools: _ } = self;
@@ -120,7 +126,7 @@ impl ExtrasToRestore {
 }
 
 /// Provider extras of a call, stored by the call's mark.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
 pub struct ProviderExtras {
     /// The call's `extra_content`, as JSON.
     pub extra_content: Option<Box<str>>,
@@ -163,7 +169,7 @@ pub enum Incompatible {
 /// # Errors
 /// [`Incompatible`]: the request can't be adapted.
 pub fn fit(body: &Bytes, fitting: &Quirks, attempt: &AdaptContext<'_>) -> Result<Bytes, Incompatible> {
-    if fitting.is_idle() && attempt.model.is_none() && !attempt.foreign && attempt.refused.is_empty() {
+    if fitting.leaves(attempt) {
         return Ok(body.clone());
     }
     let document = Document::parse(body.clone())?;

@@ -13,8 +13,10 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 use bytes::Bytes;
 use bytestring::ByteString;
 
+use string::JsonText;
+
 pub use scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
-use scan::{Scanner, ValueSpan};
+use scan::{NameSet, Scanner, ValueSpan};
 
 /// Reasons why bytes are not accepted as a JSON document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -50,6 +52,8 @@ pub struct Document {
     text: ByteString,
     /// Shared, so that a document is cheap to clone.
     nodes: Arc<Vec<ValueSpan>>,
+    /// Depth down to which values are noted.
+    depth: usize,
 }
 
 impl Document {
@@ -72,7 +76,42 @@ impl Document {
         }
         let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
         let nodes = Arc::new(Scanner::scan(text.as_bytes(), depth, known)?);
-        Ok(Self { text, nodes })
+        Ok(Self { text, nodes, depth })
+    }
+
+    /// Marks `array`, the value of one of the root object's members, as what later documents may begin with. `None` if it isn't one,
+    /// or its elements' ends aren't noted.
+    pub fn beginning(&self, array: Value<'_>) -> Option<DocumentBeginning> {
+        let mut names = NameSet::default();
+        for member in self.root().members() {
+            names.add(member.key.raw(), member.key.kind());
+            if member.value.index == array.index {
+                let own = array.is_array() && self.depth >= 2;
+                return own.then(|| DocumentBeginning { document: self.clone(), array: array.index, names });
+            }
+        }
+        None
+    }
+
+    /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning up to `shared`, which lies in what they have in
+    /// common. `None` if they begin otherwise.
+    ///
+    /// # Errors
+    /// [`JsonError`], with the position.
+    pub fn resume(bytes: Bytes, earlier: &DocumentBeginning, shared: SharedElements, known: &[&[u8]]) -> Option<Result<Self, JsonError>> {
+        let SharedElements { end, nodes, .. } = shared;
+        if u32::try_from(bytes.len()).is_err() || bytes.get(..end)? != earlier.document.bytes().get(..end)? {
+            return None;
+        }
+        let (noted, depth) = (earlier.document.nodes.get(..nodes)?, earlier.document.depth);
+        let resume = || {
+            let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
+            let mut nodes = Vec::with_capacity(noted.len() + (text.len() - end) / 24 + 8);
+            nodes.extend_from_slice(noted);
+            let nodes = Scanner::resume(text.as_bytes(), end, nodes, earlier.array as usize, earlier.names, depth, known)?;
+            Ok(Self { text, nodes: Arc::new(nodes), depth })
+        };
+        Some(resume())
     }
 
     /// The root value.
@@ -89,6 +128,72 @@ impl Document {
     pub fn bytes(&self) -> &Bytes {
         self.text.as_bytes()
     }
+}
+
+/// A checked document whose beginning, up to the end of any element of one array, others may share.
+#[derive(Clone, Debug)]
+pub struct DocumentBeginning {
+    document: Document,
+    /// Index of the array's node.
+    array: u32,
+    /// Names of the root object's members up to the array.
+    names: NameSet,
+}
+
+/// Elements of an array that two documents have in common, with all that stands in front of them.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct SharedElements {
+    /// Number of elements.
+    pub count: usize,
+    /// Number of bytes up to the end of the last.
+    pub end: usize,
+    /// Number of noted values up to there.
+    nodes: usize,
+}
+
+impl DocumentBeginning {
+    /// The document.
+    pub fn document(&self) -> &Document {
+        &self.document
+    }
+
+    /// The array.
+    pub fn array(&self) -> Value<'_> {
+        Value { document: &self.document, index: self.array }
+    }
+
+    /// All elements of the array; `None` if it has none.
+    pub fn whole(&self) -> Option<SharedElements> {
+        self.elements_within(self.document.text.len())
+    }
+
+    /// Number of bytes that the document and `bytes` both begin with.
+    pub fn common(&self, bytes: &[u8]) -> usize {
+        common(self.document.bytes(), bytes)
+    }
+
+    /// The elements of the array in the document's first `end` bytes; `None` if there isn't even one.
+    pub fn elements_within(&self, end: usize) -> Option<SharedElements> {
+        let (mut shared, mut count) = (None, 0);
+        for element in self.array().items() {
+            let node = element.node();
+            // Only what has a closing bracket is complete whatever follows.
+            if node.end as usize > end || !matches!(node.kind, Kind::Object | Kind::Array) {
+                break;
+            }
+            count += 1;
+            shared = Some(SharedElements { count, end: node.end as usize, nodes: node.next as usize });
+        }
+        shared
+    }
+}
+
+/// Number of bytes that both begin with.
+fn common(one: &[u8], other: &[u8]) -> usize {
+    const BLOCK: usize = 1024;
+    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK)).take_while(|(one, other)| one == other).count() * BLOCK;
+    let rest = one.get(blocks..).unwrap_or_default().iter().zip(other.get(blocks..).unwrap_or_default());
+    blocks + rest.take_while(|(one, other)| one == other).count()
 }
 
 /// A value in a document.
@@ -138,6 +243,16 @@ impl<'d> Value<'d> {
         match node.kind {
             Kind::Plain => Some(Cow::Borrowed(inside())),
             Kind::Escaped => Some(Cow::Owned(string::unescape(inside()))),
+            _ => None,
+        }
+    }
+
+    /// The text of a string, escapes not yet resolved. `None` if the value isn't a string.
+    pub fn json_text(self) -> Option<JsonText<'d>> {
+        let inside = || self.raw_str().get(1..self.raw_str().len() - 1).unwrap_or_default();
+        match self.kind() {
+            Kind::Plain => Some(JsonText::Plain(inside())),
+            Kind::Escaped => Some(JsonText::Escaped(inside())),
             _ => None,
         }
     }

@@ -47,6 +47,23 @@ pub(in crate::wire) struct ValueSpan {
     pub twins: bool,
 }
 
+/// Names of an object's members: whether two may be equal.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::wire) struct NameSet {
+    bits: u64,
+    twins: bool,
+}
+
+impl NameSet {
+    /// Adds a name. `quoted`: with its quotes.
+    #[inline]
+    pub fn add(&mut self, quoted: &[u8], kind: Kind) {
+        let bit = name_bit(quoted);
+        self.twins |= self.bits & bit != 0 || kind == Kind::Escaped;
+        self.bits |= bit;
+    }
+}
+
 /// State of one scan.
 pub(in crate::wire) struct Scanner<'b> {
     bytes: &'b [u8],
@@ -64,6 +81,31 @@ impl<'b> Scanner<'b> {
         let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
         scanner.blank();
         scanner.value(0)?;
+        scanner.blank();
+        if scanner.at != bytes.len() {
+            return Err(JsonError::Syntax(scanner.at));
+        }
+        Ok(scanner.nodes)
+    }
+
+    /// Continues a scan at the end of an element of an array that is the value of one of the root object's members, with the nodes up to
+    /// there. `array`: index of the array's node; `names`: the root object's names up to there.
+    pub fn resume(
+        bytes: &'b [u8],
+        at: usize,
+        nodes: Vec<ValueSpan>,
+        array: usize,
+        names: NameSet,
+        depth_noted: usize,
+        known: &'b [&'b [u8]],
+    ) -> Result<Vec<ValueSpan>, JsonError> {
+        let mut scanner = Self { bytes, at, nodes, depth_noted, known };
+        while !scanner.more(b']')? {
+            scanner.value(2)?;
+        }
+        scanner.close(Some(array), Kind::Array, false);
+        let twins = if scanner.more(b'}')? { names.twins } else { scanner.members(0, names)? };
+        scanner.close(Some(0), Kind::Object, twins);
         scanner.blank();
         if scanner.at != bytes.len() {
             return Err(JsonError::Syntax(scanner.at));
@@ -159,16 +201,18 @@ impl<'b> Scanner<'b> {
             self.at += 1;
             return Ok(false);
         }
-        let (mut bits, mut twins) = (0, false);
+        self.members(depth, NameSet::default())
+    }
+
+    /// Scans members up to the end of their object. `names`: those of its members so far.
+    fn members(&mut self, depth: usize, mut names: NameSet) -> Result<bool, JsonError> {
         loop {
             if self.peek() != b'"' {
                 return Err(JsonError::Syntax(self.at));
             }
             let start = self.at;
             let kind = self.string()?;
-            let bit = name_bit(&self.bytes[start..self.at]);
-            twins |= bits & bit != 0 || kind == Kind::Escaped;
-            bits |= bit;
+            names.add(&self.bytes[start..self.at], kind);
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
@@ -180,7 +224,7 @@ impl<'b> Scanner<'b> {
                 self.value(depth + 1)?;
             }
             if self.more(b'}')? {
-                return Ok(twins);
+                return Ok(names.twins);
             }
         }
     }

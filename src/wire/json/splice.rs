@@ -6,12 +6,117 @@ use std::ops::Range;
 
 use bytes::{Bytes, BytesMut};
 
-use crate::wire::json::Value;
+use crate::wire::{json::Value, rope::Rope};
+
+/// Bytes from which on an unchanged range is shared with the original, and not copied.
+const SHARED_BYTES_MIN: usize = 16 << 10;
+/// Pieces of a known beginning that are left apart: each costs a part of a system call whenever it is sent.
+const PIECES_MAX: usize = 12;
+
+/// One edit: a range of the original, and the bytes in its place.
+type Edit = (Range<usize>, Vec<u8>);
+
+/// The beginning of an edited document: its edits, and what became of it.
+#[derive(Debug, Default)]
+pub struct EditedPrefix {
+    /// Number of the original's bytes.
+    end: usize,
+    edits: Vec<Edit>,
+    pieces: Vec<Piece>,
+}
+
+/// A piece of an edited document.
+#[derive(Clone, Debug)]
+enum Piece {
+    /// A range of the original.
+    Original(Range<usize>),
+    /// Bytes of its own, and the bytes of the allocation that they lie in.
+    Own(Bytes, usize),
+}
+
+impl Piece {
+    fn of(rope: Rope) -> Option<Self> {
+        let held = rope.len();
+        (held > 0).then(|| Self::Own(rope.joined(), held))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Original(range) => range.len(),
+            Self::Own(bytes, _) => bytes.len(),
+        }
+    }
+
+    /// The first `len` bytes of it.
+    fn first(&self, len: usize) -> Self {
+        match self {
+            Self::Original(range) => Self::Original(range.start..range.start + len.min(range.len())),
+            Self::Own(bytes, held) => Self::Own(bytes.slice(..len.min(bytes.len())), *held),
+        }
+    }
+}
+
+impl EditedPrefix {
+    /// The pieces of the part that was made of the original's first `end` bytes. `None` if the edits there aren't `edits`, or one of the
+    /// edits lies on both sides of `end`.
+    fn pieces(&self, end: usize, edits: &[Edit]) -> Option<Vec<Piece>> {
+        let (before, _) = split(&self.edits, end).filter(|(before, _)| end <= self.end && *before == edits)?;
+        let removed: usize = before.iter().map(|(range, _)| range.len()).sum();
+        let added: usize = before.iter().map(|(_, with)| with.len()).sum();
+        let mut left = (end + added).checked_sub(removed)?;
+        let mut pieces = Vec::with_capacity(self.pieces.len() + 2);
+        for piece in &self.pieces {
+            if left == 0 {
+                break;
+            }
+            let len = piece.len().min(left);
+            pieces.push(if len == piece.len() { piece.clone() } else { piece.first(len) });
+            left -= len;
+        }
+        (left == 0).then_some(pieces)
+    }
+
+    /// Bytes of memory that it takes, without those of the original.
+    pub fn bytes(&self) -> usize {
+        let of_edit = |(_, with): &Edit| size_of::<Edit>() + with.capacity();
+        let of_piece = |piece: &Piece| size_of::<Piece>() + if let Piece::Own(_, held) = piece { *held } else { 0 };
+        self.edits.iter().map(of_edit).sum::<usize>() + self.pieces.iter().map(of_piece).sum::<usize>()
+    }
+
+    /// Joins neighbouring pieces if there are too many.
+    fn join(&mut self) {
+        if self.pieces.len() <= PIECES_MAX {
+            return;
+        }
+        let mut joined: Vec<Piece> = Vec::new();
+        let mut rope = Rope::default();
+        for piece in std::mem::take(&mut self.pieces) {
+            match piece {
+                Piece::Own(bytes, _) => rope.push(bytes),
+                Piece::Original(range) => {
+                    joined.extend(Piece::of(std::mem::take(&mut rope)));
+                    joined.push(Piece::Original(range));
+                }
+            }
+        }
+        joined.extend(Piece::of(rope));
+        self.pieces = joined;
+    }
+}
+
+/// Result of applying edits.
+#[derive(Debug)]
+pub struct Edited {
+    /// The edited document.
+    pub rope: Rope,
+    /// Its beginning, if one was to be kept.
+    pub prefix: Option<EditedPrefix>,
+}
 
 /// Changes to one document, in any order, without overlaps.
 #[derive(Debug, Default)]
 pub struct Splices {
-    splices: Vec<(Range<usize>, Vec<u8>)>,
+    splices: Vec<Edit>,
 }
 
 impl Splices {
@@ -112,22 +217,126 @@ impl Splices {
         if self.splices.is_empty() {
             return original.clone();
         }
-        self.splices.sort_by_key(|(range, _)| (range.start, range.end));
-        let grown: usize = self.splices.iter().map(|(_, with)| with.len()).sum();
-        let mut out = BytesMut::with_capacity(original.len() + grown);
+        self.sort();
+        let mut assembly = Assembly::new(original, usize::MAX);
+        assembly.add(&self.splices, 0..original.len());
+        assembly.rope().joined()
+    }
+
+    /// Applies the edits, leaving what is long and unchanged where it is. `known`: an earlier document that begins with the same bytes, and
+    /// their number; what became of them is taken over if the edits are the same. `keep`: number of bytes of the beginning to be kept.
+    pub fn apply_in_pieces(mut self, original: &Bytes, known: Option<(&EditedPrefix, usize)>, keep: Option<usize>) -> Edited {
+        if self.splices.is_empty() && keep.is_none() {
+            return Edited { rope: original.clone().into(), prefix: None };
+        }
+        self.sort();
+        let mut assembly = Assembly::new(original, SHARED_BYTES_MIN);
+        let mut rest = &self.splices[..];
         let mut from = 0;
-        for (range, with) in &self.splices {
-            debug_assert!(range.start >= from && range.end <= original.len(), "edits overlap: {range:?} after {from}");
+        if let Some((known, end)) = known
+            && let Some((own, behind)) = split(rest, end)
+            && is_plain(own)
+            && let Some(pieces) = known.pieces(end, own)
+        {
+            (assembly.pieces, rest, from) = (pieces, behind, end);
+        }
+        let parted = keep.filter(|end| (from..=original.len()).contains(end)).and_then(|end| Some((end, split(rest, end)?)));
+        let parted = parted.filter(|(_, (own, _))| is_plain(own));
+        let Some((end, (own, behind))) = parted else {
+            assembly.add(rest, from..original.len());
+            return Edited { rope: assembly.rope(), prefix: None };
+        };
+        assembly.add(own, from..end);
+        let mut prefix = EditedPrefix { end, edits: Vec::new(), pieces: assembly.pieces.clone() };
+        assembly.add(behind, end..original.len());
+        let rope = assembly.rope();
+        let kept = self.splices.len() - behind.len();
+        self.splices.truncate(kept);
+        prefix.edits = self.splices;
+        prefix.join();
+        Edited { rope, prefix: Some(prefix) }
+    }
+
+    fn sort(&mut self) {
+        self.splices.sort_by_key(|(range, _)| (range.start, range.end));
+    }
+}
+
+/// Sorted edits before `end`, and those from there on. `None` if one lies on both sides.
+fn split(edits: &[Edit], end: usize) -> Option<(&[Edit], &[Edit])> {
+    let (before, behind) = edits.split_at(edits.partition_point(|(range, _)| range.start < end));
+    before.iter().all(|(range, _)| range.end <= end).then_some((before, behind))
+}
+
+/// True if none of these sorted edits lies within another: all of them are applied.
+fn is_plain(edits: &[Edit]) -> bool {
+    edits.windows(2).all(|pair| matches!(pair, [(one, _), (next, _)] if one.end <= next.start))
+}
+
+/// An edited document that is put together.
+struct Assembly<'o> {
+    original: &'o Bytes,
+    /// Bytes from which on an unchanged range is shared.
+    shared_min: usize,
+    pieces: Vec<Piece>,
+}
+
+impl<'o> Assembly<'o> {
+    fn new(original: &'o Bytes, shared_min: usize) -> Self {
+        Self { original, shared_min, pieces: Vec::new() }
+    }
+
+    /// Appends a range of the original with these edits, sorted, which all lie in it.
+    fn add(&mut self, edits: &[Edit], range: Range<usize>) {
+        let copied = |range: &Range<usize>| if range.len() < self.shared_min { range.len() } else { 0 };
+        let (mut from, mut size) = (range.start, 0);
+        for (own, with) in edits.iter().filter(|(own, _)| own.start >= range.start) {
+            size += copied(&(from..own.start.max(from))) + with.len();
+            from = own.end.max(from);
+        }
+        size += copied(&(from..range.end.max(from)));
+        let mut out = BytesMut::with_capacity(size);
+        let mut from = range.start;
+        for (own, with) in edits {
+            debug_assert!(own.start >= from && own.end <= range.end, "edits overlap: {own:?} after {from}");
             // An edit inside an earlier one is dropped, never misplaced.
-            if range.start < from {
+            if own.start < from {
                 continue;
             }
-            out.extend_from_slice(&original[from..range.start]);
+            self.unchanged(&mut out, from..own.start);
             out.extend_from_slice(with);
-            from = range.end;
+            from = own.end;
         }
-        out.extend_from_slice(&original[from..]);
-        out.freeze()
+        self.unchanged(&mut out, from..range.end);
+        self.flush(&mut out);
+    }
+
+    fn unchanged(&mut self, out: &mut BytesMut, range: Range<usize>) {
+        if range.len() < self.shared_min {
+            out.extend_from_slice(self.original.get(range).unwrap_or_default());
+        } else {
+            self.flush(out);
+            self.pieces.push(Piece::Original(range));
+        }
+    }
+
+    fn flush(&mut self, out: &mut BytesMut) {
+        if !out.is_empty() {
+            let own = out.split().freeze();
+            let held = own.len();
+            self.pieces.push(Piece::Own(own, held));
+        }
+    }
+
+    fn rope(self) -> Rope {
+        let mut rope = Rope::default();
+        for piece in self.pieces {
+            rope.push(match piece {
+                Piece::Own(bytes, _) => bytes,
+                Piece::Original(range) => self.original.slice(range),
+            });
+        }
+        rope
     }
 }
 
@@ -190,5 +399,59 @@ mod tests {
         assert_eq!(edited(r#"{"a":1}"#, |edits, root| edits.set_member(root, "a", "2")), r#"{"a":2}"#);
         assert_eq!(edited("[]", |edits, root| edits.append_items(root, "1,2")), "[1,2]");
         assert_eq!(edited("[0]", |edits, root| edits.append_items(root, "1")), "[0,1]");
+    }
+
+    /// Applies edits to `text` in pieces, behind what is known, and whole.
+    fn in_pieces(text: &str, edits: &[Edit], known: Option<(&EditedPrefix, usize)>, keep: Option<usize>) -> (Edited, Bytes) {
+        let original = Bytes::copy_from_slice(text.as_bytes());
+        let splices = || Splices { splices: edits.to_vec() };
+        (splices().apply_in_pieces(&original, known, keep), splices().apply(&original))
+    }
+
+    #[test]
+    fn a_known_beginning_is_taken_over_if_its_edits_are_the_same() {
+        let long = "x".repeat(SHARED_BYTES_MIN);
+        let text = format!("ab{long}cdef");
+        let edits: Vec<Edit> =
+            vec![(1..1, b"+".to_vec()), (2 + long.len()..3 + long.len(), b"C".to_vec()), (text.len()..text.len(), b"!".to_vec())];
+        let end = text.len() - 1;
+        let (first, whole) = in_pieces(&text, &edits, None, Some(end));
+        assert_eq!(first.rope.joined(), whole);
+        let known = first.prefix.unwrap();
+        assert!(first.rope.pieces().iter().any(|piece| piece.len() >= long.len()), "what is long isn't copied");
+        let further = format!("{}, and more", &text[..end]);
+        for (edits, end) in [
+            (&edits[..2], end),
+            (&edits[..2], end - 1),
+            (&edits[..1], 2),
+            (&edits[..1], end),
+            (&[][..], end),
+            (&[(0..end + 1, Vec::new())], end),
+        ] {
+            let (again, whole) = in_pieces(&further, edits, Some((&known, end)), Some(further.len()));
+            assert_eq!(again.rope.joined(), whole);
+            let (later, whole) = in_pieces(&further, edits, again.prefix.as_ref().map(|prefix| (prefix, further.len())), None);
+            assert_eq!(later.rope.joined(), whole);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn pieces_make_the_whole(marks in proptest::collection::vec((0_usize..40, 0_usize..3, "[A-Z]{0,3}"), 0..12), end in 0_usize..60, grown in 0_usize..20) {
+            let text: String = (0..40 + grown).map(|at| char::from(b'a' + (at % 26) as u8)).collect();
+            let mut edits: Vec<Edit> = Vec::new();
+            for (at, len, with) in marks {
+                if at + len <= 40 && edits.iter().all(|(own, _)| at + len <= own.start || own.end <= at) {
+                    edits.push((at..at + len, with.into_bytes()));
+                }
+            }
+            let (mut known, mut ends) = (None, 0);
+            // Each round knows what the one before it kept.
+            for keep in [end.min(text.len()), end / 2, text.len(), text.len()] {
+                let (edited, whole) = in_pieces(&text, &edits, known.as_ref().map(|known| (known, keep.min(ends))), Some(keep));
+                proptest::prop_assert_eq!(edited.rope.joined(), whole);
+                (known, ends) = (edited.prefix, keep);
+            }
+        }
     }
 }

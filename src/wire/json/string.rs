@@ -1,6 +1,25 @@
 //! Texts in JSON strings: resolving and writing escapes. Pure.
 
-use std::fmt::Write as _;
+use std::{borrow::Cow, fmt::Write as _};
+
+/// Text of a JSON string, whose escapes are resolved when it is asked for.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum JsonText<'d> {
+    /// A text without escapes, or one that isn't in a JSON string.
+    Plain(&'d str),
+    /// The inside of a JSON string with escapes.
+    Escaped(&'d str),
+}
+
+impl<'d> JsonText<'d> {
+    /// The text.
+    pub fn get(self) -> Cow<'d, str> {
+        match self {
+            Self::Plain(text) => Cow::Borrowed(text),
+            Self::Escaped(inside) => Cow::Owned(unescape(inside)),
+        }
+    }
+}
 
 /// Resolves the escapes of a JSON string, given without its quotes.
 ///

@@ -114,3 +114,62 @@ proptest! {
         prop_assert_eq!(found, text);
     }
 }
+
+fn nodes(document: &Document) -> String {
+    format!("{:?}", document.nodes)
+}
+
+/// Parses `text` behind what it shares with `earlier`, and as if it were the first.
+fn resumed(earlier: &str, text: &str) -> Option<(Result<Document, JsonError>, Result<Document, JsonError>)> {
+    let earlier = check(earlier).unwrap();
+    let beginning = earlier.beginning(earlier.root().get("m")?)?;
+    let shared = beginning.elements_within(beginning.common(text.as_bytes()))?;
+    let bytes = Bytes::copy_from_slice(text.as_bytes());
+    Some((Document::resume(bytes, &beginning, shared, &[])?, check(text)))
+}
+
+#[test]
+fn what_is_shared_ends_with_an_element() {
+    let earlier = check(r#"{"a":1,"m":[{"x":1},{"x":2} , [3], 4, "5"],"z":0}"#).unwrap();
+    let beginning = earlier.beginning(earlier.root().get("m").unwrap()).unwrap();
+    for (text, count) in [
+        (r#"{"a":1,"m":[{"x":1},{"x":2} , [3], 4, "5"],"z":0}"#, 3),
+        (r#"{"a":1,"m":[{"x":1},{"x":2} , [3], 45]}"#, 3),
+        (r#"{"a":1,"m":[{"x":1},{"x":2}]}"#, 2),
+        (r#"{"a":1,"m":[{"x":1},{"x":3}]}"#, 1),
+        (r#"{"a":1,"m":[{"x":1}"#, 1),
+        (r#"{"a":1,"m":[{"x":1"#, 0),
+        (r#"{"a":2,"m":[{"x":1},{"x":2}]}"#, 0),
+        ("", 0),
+    ] {
+        assert_eq!(beginning.elements_within(beginning.common(text.as_bytes())).map_or(0, |shared| shared.count), count, "{text}");
+    }
+    // An array elsewhere, or another value, is no beginning.
+    assert!(earlier.beginning(earlier.root()).is_none() && earlier.beginning(earlier.root().get("a").unwrap()).is_none());
+    let shallow = Document::parse_noting(earlier.bytes().clone(), 1, &[]).unwrap();
+    assert!(shallow.beginning(shallow.root().get("m").unwrap()).is_none());
+    let other = check(r#"{"a":2,"m":[{"x":1}]}"#).unwrap();
+    assert!(Document::resume(other.bytes().clone(), &beginning, beginning.whole().unwrap(), &[]).is_none(), "bytes are compared");
+}
+
+proptest! {
+    #[test]
+    fn resuming_finds_the_same(
+        head in prop_oneof![Just(""), Just(r#""a":[1,{"b":2}], "#), Just(r#""m\u0031":0,"#), Just(r#""m":1,"#)],
+        elements in prop::collection::vec(prop_oneof![
+            Just(r#"{"role":"user","content":"é\n"}"#), Just(r#"{"a":1,"a":2}"#), Just("[]"), Just("12"), Just(r#""x""#), Just(" {} ")], 1..6),
+        kept in 0_usize..6,
+        rest in prop_oneof![
+            Just("]}"), Just(r#",{"role":"x"}],"z":1}"#), Just(r#"],"m":[]}"#), Just("]"), Just(",]}"), Just("}"), Just(" , null ] , \"a\" : 1 } "),
+            Just("]}x"), Just("\u{7f}"), Just("")],
+    ) {
+        let earlier = format!(r#"{{{head}"m":[{}],"tail":[1]}}"#, elements.join(","));
+        let text = format!(r#"{{{head}"m":[{}{rest}"#, elements.iter().take(kept.max(1)).copied().collect::<Vec<_>>().join(","));
+        if let Some((resumed, parsed)) = resumed(&earlier, &text) {
+            match (resumed, parsed) {
+                (Ok(resumed), Ok(parsed)) => prop_assert_eq!(nodes(&resumed), nodes(&parsed)),
+                (resumed, parsed) => prop_assert_eq!(resumed.err(), parsed.err()),
+            }
+        }
+    }
+}

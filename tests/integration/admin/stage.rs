@@ -1,6 +1,6 @@
 //! A proxy with an admin listener, and exchanges whose outcome is known.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -14,7 +14,8 @@ use crate::{
 pub struct Stage {
     pub proxy: Proxy,
     pub upstream: ScriptedUpstream,
-    directory: TempDir,
+    directory: PathBuf,
+    _own: Option<TempDir>,
 }
 
 impl Stage {
@@ -25,24 +26,37 @@ impl Stage {
 
     pub fn with_environment(policy: &str, settings: &str, environment: &[(&str, &str)]) -> Self {
         let directory = tempfile::tempdir().unwrap();
+        Self::start(directory.path(), policy, settings, environment).owning(directory)
+    }
+
+    /// In a directory that outlives it.
+    pub fn in_directory(directory: &Path, policy: &str, settings: &str) -> Self {
+        Self::start(directory, policy, settings, &[])
+    }
+
+    fn owning(self, directory: TempDir) -> Self {
+        Self { _own: Some(directory), ..self }
+    }
+
+    fn start(directory: &Path, policy: &str, settings: &str, environment: &[(&str, &str)]) -> Self {
         let upstream = ScriptedUpstream::start(script).unwrap();
         let builtin = matches!(policy, "default" | "strict" | "observe");
-        std::fs::write(directory.path().join("policy.toml"), policy).unwrap();
+        std::fs::write(directory.join("policy.toml"), policy).unwrap();
         let policy = if builtin { policy } else { "policy.toml" };
         let base_url = upstream.base_url();
         let settings = format!(
             "policy = \"{policy}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\n[admin]\nlisten = \"127.0.0.1:0\"\n{settings}"
         );
-        let proxy = Proxy::start(&settings, environment, directory.path()).unwrap();
-        Self { proxy, upstream, directory }
+        let proxy = Proxy::start(&settings, environment, directory).unwrap();
+        Self { proxy, upstream, directory: directory.to_owned(), _own: None }
     }
 
     pub fn directory(&self) -> &Path {
-        self.directory.path()
+        &self.directory
     }
 
     pub fn write_policy(&self, text: &str) {
-        std::fs::write(self.directory.path().join("policy.toml"), text).unwrap();
+        std::fs::write(self.directory.join("policy.toml"), text).unwrap();
     }
 
     pub fn url(&self, path: &str) -> String {
@@ -83,6 +97,25 @@ impl Stage {
     /// The model says that it did what no tool did, again and again.
     pub fn claiming(&self) -> Answer {
         self.chat("s", &json!({"model": "m", "messages": [question("Book!")], "tools": tools()}))
+    }
+
+    /// The model calls the right tool with these arguments, and never mends it.
+    pub fn calling(&self, arguments: &str) -> Answer {
+        let text = format!("Call with {arguments}");
+        self.chat("s", &json!({"model": "m", "messages": [question(&text)], "tools": tools()}))
+    }
+
+    /// Like [`Self::repaired`], with a secret in the request's header and text.
+    pub fn with_secret(&self, secret: &str) -> Answer {
+        let url = format!("{}/chat/completions", self.proxy.base_url());
+        let body = json!({"model": "m", "messages": [question(&format!("Weather? My key is {secret}"))], "tools": tools()});
+        let authorization = format!("Bearer {secret}");
+        send("POST", &url, &[("content-type", "application/json"), ("authorization", &authorization)], &body.to_string())
+    }
+
+    /// A stream.
+    pub fn streamed(&self) -> Answer {
+        self.chat("s", &json!({"model": "m", "stream": true, "messages": [question("Stream!")], "tools": tools()}))
     }
 
     /// The upstream fails.
@@ -128,6 +161,26 @@ fn script(received: &Received) -> Scripted {
         json!({"role": "assistant", "content": null, "tool_calls": [
             {"id": "call_0", "type": "function", "function": {"name": name, "arguments": "{\"city\":\"Paris\"}"}}]})
     };
+    let calls_with = messages.iter().find_map(|message| message["content"].as_str()?.strip_prefix("Call with "));
+    if let Some(arguments) = calls_with {
+        return completion(&json!({"role": "assistant", "content": null, "tool_calls": [
+            {"id": "call_0", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]}));
+    }
+    let starting = |start: &str| messages.iter().find_map(|message| message["content"].as_str()?.strip_prefix(start));
+    if let Some(text) = starting("Say ") {
+        return completion(&json!({"role": "assistant", "content": text}));
+    }
+    if let Some(name) = starting("Invent ") {
+        return completion(&call(name));
+    }
+    if said("Stream!") {
+        let chunk = |delta: Value, finish: Value| {
+            json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
+                "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+        };
+        let words = ["It is ", "sunny."].map(|words| chunk(json!({"content": words}), Value::Null));
+        return Scripted::chunks(words.into_iter().chain([chunk(json!({}), json!("stop"))]));
+    }
     if said("Fail!") {
         return Scripted::json(500, "{\"error\":{\"message\":\"down\"}}");
     }
@@ -148,7 +201,7 @@ fn script(received: &Received) -> Scripted {
 
 /// Asks and reads the answer whole.
 pub fn send(method: &str, url: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = crate::harness::http_client();
     let mut request = client.request(method.parse().unwrap(), url).body(body.to_owned());
     for (name, value) in headers {
         request = request.header(*name, *value);

@@ -101,7 +101,7 @@ impl Api for Chat {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let call = |call: &Value| {
             let (kind, inner) = if call["type"] == "custom" { ("custom", "input") } else { ("function", "arguments") };
-            Called { id: text(&call["id"]), tool: text(&call[kind]["name"]), arguments: text(&call[kind][inner]) }
+            Called::new(text(&call["id"]), text(&call[kind]["name"]), text(&call[kind][inner]))
         };
         let calls = message["tool_calls"].as_array().into_iter().flatten().map(call).collect();
         Read::Said { text: text(&message["content"]), refusal: text(&message["refusal"]), calls, usage: body["usage"].clone() }
@@ -113,7 +113,7 @@ impl Api for Chat {
             return Ok(Read::Error(error["code"].as_str().unwrap_or_default().to_owned()));
         }
         let [choice] = &folded.choices[..] else { return Err(format!("{} choices", folded.choices.len())) };
-        let call = |call: &Call| Called { id: call.id.clone(), tool: call.name.clone(), arguments: call.arguments.clone() };
+        let call = |call: &Call| Called::new(call.id.clone(), call.name.clone(), call.arguments.clone());
         let calls = choice.calls.iter().map(call).collect();
         let usage = folded.usage.unwrap_or_default();
         Ok(Read::Said { text: choice.text.clone(), refusal: choice.refusal.clone(), calls, usage })

@@ -129,6 +129,16 @@ pub enum Got {
     Error(u16, String),
 }
 
+impl Got {
+    /// With arguments as the JSON that they are, where the API has no text of them.
+    pub fn parsed(&self) -> Self {
+        let Self::Said(text, refusal, calls) = self else { return self.clone() };
+        let parsed =
+            |arguments: &String| serde_json::from_str::<Value>(arguments).map_or_else(|_| arguments.clone(), |own| own.to_string());
+        Self::Said(text.clone(), refusal.clone(), calls.iter().map(|(tool, arguments)| (tool.clone(), parsed(arguments))).collect())
+    }
+}
+
 #[derive(Clone, Debug)]
 pub struct Expected {
     pub codes: Vec<Code>,
@@ -145,6 +155,7 @@ pub enum Which {
     /// Of both APIs where the application speaks Responses.
     ResponsesApi,
     Translated,
+    MessagesApi,
 }
 
 /// A row of the table.

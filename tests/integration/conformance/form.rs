@@ -7,7 +7,8 @@ use toolmark::{policy::PolicyMode, testing::ScriptedReply};
 
 use super::{
     chat::Chat,
-    exchange::{Got, Request, Turn, Which},
+    exchange::{Case, Got, Request, Turn, Which},
+    messages::Messages,
     responses::Responses,
 };
 use crate::harness::Answer;
@@ -16,6 +17,17 @@ use crate::harness::Answer;
 pub trait Api: Sync {
     /// Its path below `/v1`.
     fn path(&self) -> &'static str;
+    /// Can the case be said in this API?
+    ///
+    /// # Errors
+    /// What can't be said.
+    fn says(&self, _: &Case) -> Result<(), &'static str> {
+        Ok(())
+    }
+    /// Code of an error, whole or as the last event.
+    fn error<'b>(&self, body: &'b Value) -> &'b str {
+        body["error"]["code"].as_str().unwrap_or_default()
+    }
     /// The request's body but for `model` and `stream`.
     fn request(&self, request: &Request) -> Value;
     /// What else a request says that asks for a stream and its usage.
@@ -44,6 +56,14 @@ pub struct Called {
     pub id: String,
     pub tool: String,
     pub arguments: String,
+    /// The arguments that its mark was made for.
+    pub marked: String,
+}
+
+impl Called {
+    pub fn new(id: String, tool: String, arguments: String) -> Self {
+        Self { id, tool, marked: arguments.clone(), arguments }
+    }
 }
 
 /// What an answer gives the application.
@@ -67,12 +87,14 @@ pub struct Form {
     pub translated: bool,
 }
 
-/// Every form there is. Each case runs in each; there is no way to leave one out.
-pub static FORMS: [Form; 6] = [
+/// Every form there is. Each case runs in each in which it can be said; there is no way to leave one out.
+pub static FORMS: [Form; 8] = [
     Form { name: "chat whole", downstream: &Chat, upstream: &Chat, streamed: false, translated: false },
     Form { name: "chat streamed", downstream: &Chat, upstream: &Chat, streamed: true, translated: false },
     Form { name: "responses whole", downstream: &Responses, upstream: &Responses, streamed: false, translated: false },
     Form { name: "responses streamed", downstream: &Responses, upstream: &Responses, streamed: true, translated: false },
+    Form { name: "messages whole", downstream: &Messages, upstream: &Messages, streamed: false, translated: false },
+    Form { name: "messages streamed", downstream: &Messages, upstream: &Messages, streamed: true, translated: false },
     Form { name: "translated whole", downstream: &Responses, upstream: &Chat, streamed: false, translated: true },
     Form { name: "translated streamed", downstream: &Responses, upstream: &Chat, streamed: true, translated: true },
 ];
@@ -96,7 +118,13 @@ impl Form {
             Which::Streams => self.streamed,
             Which::ResponsesApi => self.downstream.path() == Responses.path(),
             Which::Translated => self.translated,
+            Which::MessagesApi => self.downstream.path() == Messages.path(),
         }
+    }
+
+    /// True if the case can be said in both of its APIs.
+    pub fn says(&self, case: &Case) -> bool {
+        self.downstream.says(case).and(self.upstream.says(case)).is_ok()
     }
 
     /// An attempt's answer of the upstream. `cut`: how the pieces of a stream are made.
@@ -119,11 +147,13 @@ impl Form {
             return Err("no toolmark-exchange".into());
         }
         let read = if answer.status >= 400 {
-            Read::Error(answer.json()["error"]["code"].as_str().unwrap_or_default().to_owned())
+            Read::Error(self.downstream.error(&answer.json()).to_owned())
         } else if self.streamed {
             if let Some(comment) = answer.body.lines().find_map(|line| line.strip_prefix(": toolmark ")) {
                 let comment: Value = serde_json::from_str(comment).map_err(|error| error.to_string())?;
-                member(&comment, &answer.events().pop().unwrap_or_default())?;
+                let mut events = answer.events();
+                events.pop_if(|last| last["type"] == "message_stop");
+                member(&comment, &events.pop().unwrap_or_default())?;
                 codes = listed(&comment);
                 verdict = comment["verdict"].as_str().unwrap_or_default().to_owned();
                 repairs = comment["repairs"].as_u64().unwrap_or_default();

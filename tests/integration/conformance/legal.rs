@@ -31,6 +31,46 @@ pub fn chat(body: &Value) -> Result<(), String> {
     if open.is_empty() { Ok(()) } else { Err(format!("{open:?} are not answered")) }
 }
 
+pub fn messages(body: &Value) -> Result<(), String> {
+    const MEMBERS: [&str; 9] = ["model", "max_tokens", "messages", "system", "tools", "tool_choice", "stream", "output_config", "thinking"];
+    if let Some(name) = body.as_object().into_iter().flatten().map(|(name, _)| name).find(|name| !MEMBERS.contains(&&***name)) {
+        return Err(format!("{name}: Extra inputs are not permitted"));
+    }
+    let mut open: Vec<&str> = Vec::new();
+    let mut before = "";
+    for message in items(&body["messages"]) {
+        let role = message["role"].as_str().unwrap_or_default();
+        let blocks: Vec<&Value> = items(&message["content"]).collect();
+        let (results, others): (Vec<&Value>, Vec<&Value>) = blocks.iter().partition(|block| block["type"] == "tool_result");
+        for result in &results {
+            let id = result["tool_use_id"].as_str().unwrap_or_default();
+            let at = open.iter().position(|own| *own == id).ok_or_else(|| format!("{id}: unexpected `tool_use_id`"))?;
+            open.remove(at);
+            text(&result["content"])?;
+        }
+        let first = blocks.iter().take(results.len()).all(|block| block["type"] == "tool_result");
+        if !first || (!open.is_empty() && (role != "assistant" || before != "assistant")) {
+            return Err(format!("{open:?} are not answered at once: {message}"));
+        }
+        for block in others {
+            if block["type"] == "text" && block["text"].as_str().is_none_or(str::is_empty) {
+                return Err("text content blocks must be non-empty".into());
+            }
+            if block["type"] == "tool_use" {
+                let id = block["id"].as_str().unwrap_or_default();
+                let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+                if id.is_empty() || !id.bytes().all(legal) || open.contains(&id) || !block["input"].is_object() {
+                    return Err(format!("{block} is no legal call"));
+                }
+                called(&block["name"], &Value::String("{}".into()), false, 128)?;
+                open.push(id);
+            }
+        }
+        before = role;
+    }
+    if open.is_empty() { Ok(()) } else { Err(format!("{open:?} are not answered")) }
+}
+
 pub fn responses(body: &Value) -> Result<(), String> {
     let mut open = HashSet::new();
     for item in items(&body["input"]) {

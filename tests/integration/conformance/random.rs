@@ -6,7 +6,7 @@ use toolmark::violation::Verdict;
 
 use super::{
     exchange::{
-        Arguments, Case, Choice, EXHAUSTED, Ending, Got, Id, SAFE, Said, Step, Turn, after, call_as, case, custom, text, with_result,
+        Arguments, Case, Choice, EXHAUSTED, Ending, Got, Id, SAFE, Said, Step, Turn, Which, after, call_as, case, custom, text, with_result,
     },
     form::{FORMS, Form, Seen},
     stage::{Stage, execution},
@@ -142,7 +142,9 @@ fn agree(seen: &[(&Form, Seen)]) -> Result<(), String> {
             }
             got => got.clone(),
         };
-        if words(&own.got) != words(&other.got) {
+        let (own, other) = (words(&own.got), words(&other.got));
+        let same = if form.is(Which::MessagesApi) { own.parsed() == other.parsed() } else { own == other };
+        if !same {
             return differs("answers");
         }
     }
@@ -160,7 +162,12 @@ fn all_forms_agree_on_exchanges_at_random() {
             let (answer, _) = stage.play_as(&format!("{seed}"), &case, form, Some(*seed));
             Ok((form, form.read(&answer, case.mode()).map_err(|why| format!("{}: {why}: {}", form.name, answer.body))?))
         };
-        let seen = FORMS.iter().map(play).collect::<Result<Vec<_>, String>>().map_err(|why| format!("seed {seed}: {why}"))?;
+        let seen = FORMS
+            .iter()
+            .filter(|form| form.says(&case))
+            .map(play)
+            .collect::<Result<Vec<_>, String>>()
+            .map_err(|why| format!("seed {seed}: {why}"))?;
         let told = || seen.iter().map(|(form, seen)| format!("{}: {seen:?}\n", form.name)).collect::<String>();
         agree(&seen).map_err(|why| format!("seed {seed}: {why}\n{}", told()))?;
         Ok(seen[0].1.verdict.clone())

@@ -77,7 +77,7 @@ impl Api for Responses {
 
     fn read_whole(&self, body: &Value) -> Read {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let called = |item: &Value, inner| Called { id: text(&item["call_id"]), tool: text(&item["name"]), arguments: text(&item[inner]) };
+        let called = |item: &Value, inner| Called::new(text(&item["call_id"]), text(&item["name"]), text(&item[inner]));
         let (mut words, mut refusal, mut calls) = (String::new(), String::new(), Vec::new());
         for item in body["output"].as_array().into_iter().flatten() {
             match item["type"].as_str() {

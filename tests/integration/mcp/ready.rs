@@ -7,9 +7,7 @@ use super::{faults::until, stage::TODO, world::World};
 
 /// What `/readyz` says.
 fn readiness(admin: &str) -> (u16, Value) {
-    let response = crate::harness::run(async {
-        reqwest::Client::builder().no_proxy().build().unwrap().get(format!("{admin}/readyz")).send().await.unwrap()
-    });
+    let response = crate::harness::run(async { crate::harness::http_client().get(format!("{admin}/readyz")).send().await.unwrap() });
     let status = response.status().as_u16();
     (status, crate::harness::run(async { serde_json::from_str(&response.text().await.unwrap()).unwrap() }))
 }

@@ -3,7 +3,7 @@
 use std::{net::TcpListener, path::Path, process::Command, sync::Arc};
 
 use toolmark::{
-    mcp::{Mcp, connection::RmcpConnector, outcome::ToolOutcome, runner::ToolCallRequest},
+    mcp::{Mcp, outcome::ToolOutcome, runner::ToolCallRequest, sdk::RmcpConnector},
     settings::{self, Environment, Flags},
 };
 

@@ -131,7 +131,7 @@ fn that_replicas_need_affinity_is_said_at_start_once() {
         ("mode = \"observe\"\n", key(), 0),
     ] {
         let lines = said_at_start(policy, key);
-        let about: Vec<&String> = lines.iter().filter(|line| line.contains("remembered in this process only")).collect();
+        let about: Vec<&String> = lines.iter().filter(|line| line.contains("remembered by this process and its ledger only")).collect();
         assert_eq!(about.len(), said, "{policy:?}: {lines:?}");
         for line in about {
             assert!(

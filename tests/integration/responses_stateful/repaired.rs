@@ -19,7 +19,7 @@ fn kinds(request: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn the_application_goes_on_from_the_attempt_that_was_passed_on() {
+pub fn the_application_goes_on_from_the_attempt_that_was_passed_on() {
     for stream in WAYS {
         let stage = Stage::new("default");
         let first = stage.ask(stream, json!({"input": "Weather?", "metadata": metadata(MENDS)}));
@@ -56,7 +56,7 @@ fn another_process_goes_on_from_whole_answers_only() {
 }
 
 #[test]
-fn a_repair_within_a_conversation_sends_only_the_outputs() {
+pub fn a_repair_within_a_conversation_sends_only_the_outputs() {
     for stream in WAYS {
         let stage = Stage::new("default");
         let first = stage.ask(stream, json!({"input": "Weather?", "conversation": "conv_1", "metadata": metadata(MENDS)}));
@@ -74,7 +74,7 @@ fn a_repair_within_a_conversation_sends_only_the_outputs() {
 }
 
 #[test]
-fn every_call_of_a_rejected_turn_is_answered() {
+pub fn every_call_of_a_rejected_turn_is_answered() {
     for (stream, kept) in WAYS.into_iter().flat_map(|stream| [json!({}), json!({"conversation": "conv_1"})].map(|kept| (stream, kept))) {
         let stage = Stage::new("default");
         // One of the two is right.
@@ -94,7 +94,7 @@ fn every_call_of_a_rejected_turn_is_answered() {
 }
 
 #[test]
-fn what_was_never_passed_on_is_answered_once() {
+pub fn what_was_never_passed_on_is_answered_once() {
     for (stream, kept) in WAYS.into_iter().flat_map(|stream| ["previous_response_id", "conversation"].map(|kept| (stream, kept))) {
         let stage = Stage::new("default");
         let after = |turned: &Turned| if kept == "conversation" { json!("conv_1") } else { turned.id() };
@@ -118,7 +118,7 @@ fn what_was_never_passed_on_is_answered_once() {
 }
 
 #[test]
-fn a_conversation_goes_on_where_a_repair_came_to_nothing() {
+pub fn a_conversation_goes_on_where_a_repair_came_to_nothing() {
     for (stream, policy, asked) in WAYS.into_iter().flat_map(|stream| {
         [
             (stream, "[calls]\non_exhausted = \"error\"\n", json!({"call": "get_wether"})),
@@ -151,7 +151,7 @@ fn again(turned: &Turned, as_references: bool, further: Value) -> Value {
 }
 
 #[test]
-fn items_of_a_rejected_attempt_are_never_referred_to() {
+pub fn items_of_a_rejected_attempt_are_never_referred_to() {
     for (stream, as_references, model) in WAYS
         .into_iter()
         .flat_map(|stream| [true, false].into_iter().flat_map(move |own| ["gpt-4o", "o4-mini"].map(|model| (stream, own, model))))
@@ -175,7 +175,7 @@ fn items_of_a_rejected_attempt_are_never_referred_to() {
 }
 
 #[test]
-fn a_forged_text_isnt_what_the_model_reads_again() {
+pub fn a_forged_text_isnt_what_the_model_reads_again() {
     let late = format!("It is sunny in Paris, I can tell. {FORGES}");
     for (stream, as_references, model) in WAYS
         .into_iter()

@@ -1,6 +1,8 @@
 //! Proxies that share a key in front of one Responses API that keeps conversations, and what an application reads of
 //! its answers: the same whole and streamed.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
@@ -11,6 +13,8 @@ use crate::{
         responses_model::strict,
     },
     harness::post,
+    in_turns::has_replicas,
+    postgres::Ledger,
     responses_folded::{consistent, events},
 };
 
@@ -29,7 +33,10 @@ const CALLS: [(&str, &str); 4] = [
 pub struct Stage {
     pub upstream: ScriptedUpstream,
     proxies: Vec<Proxy>,
-    _directories: Vec<TempDir>,
+    directories: Vec<TempDir>,
+    /// The shared ledger, if there is one: then the proxies are asked in turn.
+    ledger: Option<Ledger>,
+    asked: AtomicUsize,
 }
 
 /// What the application got.
@@ -67,9 +74,9 @@ fn script(request: &Value, messages: &[Value]) -> Turn {
 }
 
 impl Stage {
-    /// One proxy with this policy: a built-in one's name, or TOML.
+    /// One proxy with this policy: a built-in one's name, or TOML. Within [`crate::in_turns`], two that share a ledger and are asked in turn.
     pub fn new(policy: &str) -> Self {
-        Self::with_replicas(policy, 1)
+        if has_replicas() { Self::sharing(policy, 2, Ledger::postgres(), "bodies") } else { Self::with_replicas(policy, 1) }
     }
 
     /// Several that share no more than the key.
@@ -77,25 +84,48 @@ impl Stage {
         Self::in_front_of(policy, replicas, strict(script))
     }
 
-    /// In front of another upstream.
-    pub fn in_front_of(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
-        let upstream = ScriptedUpstream::start(upstream).unwrap();
-        let directories: Vec<TempDir> = (0..replicas).map(|_| tempfile::tempdir().unwrap()).collect();
-        let start = |directory: &TempDir| {
-            let own = policy.contains('\n');
-            std::fs::write(directory.path().join("policy.toml"), if own { policy } else { "" }).unwrap();
-            let name = if own { "policy.toml" } else { policy };
-            let url = upstream.base_url();
-            let settings = format!("policy = \"{name}\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{url}\"\n");
-            Proxy::start(&settings, &[("TOOLMARK_KEY", &"ab".repeat(32))], directory.path()).unwrap()
-        };
-        let proxies = directories.iter().map(start).collect();
-        Self { upstream, proxies, _directories: directories }
+    /// Several that share a ledger, which stores `digests` or `bodies`. They are asked in turn.
+    pub fn sharing(policy: &str, replicas: usize, ledger: Ledger, store: &str) -> Self {
+        let settings = format!("[ledger]\nurl = \"{}\"\nstore = \"{store}\"\n", ledger.url());
+        let stage = Self::start(policy, replicas, strict(script), &settings);
+        Self { ledger: Some(ledger), ..stage }
     }
 
-    /// Asks the first proxy.
+    /// Several that share the ledger at this URL.
+    pub fn at(policy: &str, replicas: usize, url: &str, store: &str) -> Self {
+        Self::start(policy, replicas, strict(script), &format!("[ledger]\nurl = \"{url}\"\nstore = \"{store}\"\n"))
+    }
+
+    /// Ends all proxies and starts as many on the same ledger.
+    pub fn restarted(mut self, policy: &str, store: &str) -> Self {
+        let ledger = self.ledger.take().unwrap();
+        let settings = format!("[ledger]\nurl = \"{}\"\nstore = \"{store}\"\n", ledger.url());
+        self.proxies.clear();
+        self.proxies = self.directories.iter().map(|directory| proxy(policy, &self.upstream, &settings, directory)).collect();
+        self.ledger = Some(ledger);
+        self
+    }
+
+    /// In front of another upstream.
+    pub fn in_front_of(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
+        Self::start(policy, replicas, upstream, "")
+    }
+
+    fn start(policy: &str, replicas: usize, upstream: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static, settings: &str) -> Self {
+        let upstream = ScriptedUpstream::start(upstream).unwrap();
+        let directories: Vec<TempDir> = (0..replicas).map(|_| tempfile::tempdir().unwrap()).collect();
+        let proxies = directories.iter().map(|directory| proxy(policy, &upstream, settings, directory)).collect();
+        Self { upstream, proxies, directories, ledger: None, asked: AtomicUsize::new(0) }
+    }
+
+    /// Asks the first proxy; with a shared ledger, the next one.
     pub fn ask(&self, stream: bool, request: Value) -> Turned {
-        self.ask_as(0, "Bearer test", stream, request)
+        self.ask_as(self.next(), "Bearer test", stream, request)
+    }
+
+    /// The proxy to ask.
+    pub fn next(&self) -> usize {
+        if self.ledger.is_some() { self.asked.fetch_add(1, Ordering::Relaxed) % self.proxies.len() } else { 0 }
     }
 
     /// Asks one of them with this `Authorization`. `model`, `tools` and `stream` are added.
@@ -145,6 +175,15 @@ impl Stage {
         let execution = execution(&self.last_sent()["input"][0]["output"]).unwrap_or_else(|| panic!("no stamp: {}", self.last_sent()));
         (first, second, execution)
     }
+}
+
+fn proxy(policy: &str, upstream: &ScriptedUpstream, settings: &str, directory: &TempDir) -> Proxy {
+    let own = policy.contains('\n');
+    std::fs::write(directory.path().join("policy.toml"), if own { policy } else { "" }).unwrap();
+    let name = if own { "policy.toml" } else { policy };
+    let url = upstream.base_url();
+    let settings = format!("policy = \"{name}\"\n{settings}[[upstreams]]\nname = \"scripted\"\nbase_url = \"{url}\"\n");
+    Proxy::start(&settings, &[("TOOLMARK_KEY", &"ab".repeat(32))], directory.path()).unwrap()
 }
 
 impl Turned {

@@ -45,7 +45,7 @@ fn at_once(stage: &Stage, path: &str) -> Vec<Reply> {
 }
 
 #[test]
-fn a_response_that_is_fetched_late_leaves_owed_what_later_turns_owe() {
+pub fn a_response_that_is_fetched_late_leaves_owed_what_later_turns_owe() {
     let stage = stage("default");
     let conversation = post(&stage, "conversations", json!({})).json();
     let in_it = |metadata: Value| json!({"input": "Hi", "conversation": conversation["id"], "metadata": metadata});
@@ -65,7 +65,7 @@ fn a_response_that_is_fetched_late_leaves_owed_what_later_turns_owe() {
 }
 
 #[test]
-fn a_response_that_is_fetched_by_many_at_once_is_judged_once() {
+pub fn a_response_that_is_fetched_by_many_at_once_is_judged_once() {
     for (metadata, verdict) in [(json!({"call": "get_weather"}), "pass"), (json!({"call": INVENTED}), "blocked")] {
         let stage = stage("default");
         let path = format!("responses/{}", background(&stage, json!({"input": "Hi", "metadata": metadata})));
@@ -86,7 +86,7 @@ fn a_response_that_is_fetched_by_many_at_once_is_judged_once() {
 }
 
 #[test]
-fn an_error_instead_of_a_response_is_the_same_error_again() {
+pub fn an_error_instead_of_a_response_is_the_same_error_again() {
     let directory = tempfile::tempdir().unwrap();
     std::fs::write(directory.path().join("p.toml"), "[calls]\non_exhausted = \"error\"\n").unwrap();
     let stage = stage(directory.path().join("p.toml").to_str().unwrap());
@@ -99,7 +99,7 @@ fn an_error_instead_of_a_response_is_the_same_error_again() {
 }
 
 #[test]
-fn lists_after_a_rejection_are_whole_in_either_order() {
+pub fn lists_after_a_rejection_are_whole_in_either_order() {
     for (policy, stream) in [("default", false), ("strict", false), ("default", true), ("strict", true)] {
         let stage = stage(policy);
         let conversation = post(&stage, "conversations", json!({})).json();
@@ -122,7 +122,7 @@ fn lists_after_a_rejection_are_whole_in_either_order() {
 }
 
 #[test]
-fn large_requests_and_responses_are_fetched() {
+pub fn large_requests_and_responses_are_fetched() {
     let stage = stage("default");
     let large = "word ".repeat(300_000);
     let path = format!("responses/{}", background(&stage, json!({"input": large, "metadata": {"say": "Hello."}})));
@@ -133,7 +133,7 @@ fn large_requests_and_responses_are_fetched() {
 }
 
 #[test]
-fn errors_come_as_they_do_for_answers() {
+pub fn errors_come_as_they_do_for_answers() {
     let settings = "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\napi_key_env = \"OWN_KEY\"\nwrap_errors = true\n";
     let script = behind(|received| match () {
         () if received.line.contains("/input_items") => {
@@ -157,7 +157,7 @@ fn errors_come_as_they_do_for_answers() {
 }
 
 #[test]
-fn a_compaction_that_can_be_read_is_judged() {
+pub fn a_compaction_that_can_be_read_is_judged() {
     let compacted = |item: Value| {
         let output = json!([{"type": "message", "role": "user", "content": [{"type": "input_text", "text": "Hi"}]}, item]);
         let answer = json!({"id": "cmp", "object": "response.compaction", "created_at": 1, "output": output, "usage": {"input_tokens": 5}});
@@ -190,7 +190,7 @@ fn a_compaction_that_can_be_read_is_judged() {
 }
 
 #[test]
-fn a_page_of_which_nothing_is_left_isnt_the_end_of_a_list() {
+pub fn a_page_of_which_nothing_is_left_isnt_the_end_of_a_list() {
     let page = |received: &Received| {
         let call =
             |id: &str| json!({"type": "function_call", "id": id, "call_id": format!("call_{id}"), "name": INVENTED, "arguments": "{}"});

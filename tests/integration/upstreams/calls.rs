@@ -58,9 +58,7 @@ fn a_model_that_ignores_tools_is_found_out_at_startup_and_its_fallback_answers()
     }
     // It is shown where operators look.
     let url = format!("{}/readyz", stage.proxy.admin_url());
-    let shown = crate::harness::run(async {
-        reqwest::Client::builder().no_proxy().build().unwrap().get(url).send().await.unwrap().text().await.unwrap()
-    });
+    let shown = crate::harness::run(async { crate::harness::http_client().get(url).send().await.unwrap().text().await.unwrap() });
     let details: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let model = &details["details"]["upstreams"]["cerebras"]["models"]["llama-3.3-70b"];
     assert_eq!((&model["calls"], &details["details"]["upstreams"]["openai"]["breaker"]), (&json!("no"), &json!("closed")), "{shown}");
@@ -174,9 +172,7 @@ fn a_probe_is_bounded_and_says_why_it_is_undecided() {
     assert_eq!(probe["max_tokens"], 512);
     let url = format!("{}/readyz", stage.proxy.admin_url());
     let reason = crate::program::until("the probe's answer", || {
-        let shown = crate::harness::run(async {
-            reqwest::Client::builder().no_proxy().build().unwrap().get(&url).send().await.unwrap().text().await.unwrap()
-        });
+        let shown = crate::harness::run(async { crate::harness::http_client().get(&url).send().await.unwrap().text().await.unwrap() });
         let details: serde_json::Value = serde_json::from_str(&shown).unwrap();
         let model = details["details"]["upstreams"]["own"]["models"]["m"].clone();
         model["reason"].as_str().filter(|reason| !reason.is_empty()).map(|reason| (model["calls"].clone(), reason.to_owned()))

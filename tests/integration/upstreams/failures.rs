@@ -183,7 +183,7 @@ fn lists_are_merged_and_a_callers_key_is_shown_to_one_upstream() {
         always(ScriptedReply::json(200, json!({"object": "list", "data": models}).to_string()))
     };
     let stage = Stage::new(settings, vec![list("a1,b9"), list("a2,b1"), list("d1")]);
-    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let client = crate::harness::http_client();
     let url = format!("{}/models", stage.proxy.base_url());
     let answer: serde_json::Value = crate::harness::run(async {
         let text = client.get(url).header("authorization", "Bearer caller").send().await.unwrap().text().await.unwrap();

@@ -1,20 +1,36 @@
 //! Scripted upstreams side by side, and a proxy in front of them.
 
+use std::{
+    net::SocketAddr,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
 
-use crate::harness::{Answer, post};
+use crate::{
+    harness::{Answer, post},
+    in_turns::has_replicas,
+    postgres::Ledger,
+};
 
 /// Upstreams by name, and the proxy.
 pub struct Stage {
     pub proxy: Proxy,
+    /// A second proxy, and the ledger that both share, within [`crate::in_turns`].
+    replica: Option<(Proxy, TempDir, Ledger)>,
+    asked: AtomicUsize,
     pub upstreams: Vec<ScriptedUpstream>,
     settings: String,
     directory: TempDir,
 }
 
-const KEYS: [(&str, &str); 2] = [("OWN_KEY", "sk-own"), ("OTHER_KEY", "sk-other")];
+const KEYS: [(&str, &str); 3] = [
+    ("OWN_KEY", "sk-own"),
+    ("OTHER_KEY", "sk-other"),
+    ("TOOLMARK_KEY", "cdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcdcd"),
+];
 
 pub type Script = Box<dyn Fn(&Received) -> ScriptedReply + Send + Sync>;
 
@@ -27,16 +43,29 @@ impl Stage {
         for (at, upstream) in upstreams.iter().enumerate() {
             settings = settings.replace(&format!("${at}"), &upstream.base_url());
         }
+        let replica = (has_replicas() && !settings.contains("[ledger]")).then(|| {
+            let (ledger, other) = (Ledger::postgres(), tempfile::tempdir().unwrap());
+            settings = format!("{settings}\n[ledger]\nurl = \"{}\"\nstore = \"bodies\"\n", ledger.url());
+            (Proxy::start(&settings, &KEYS, other.path()).unwrap(), other, ledger)
+        });
         let proxy = Proxy::start(&settings, &KEYS, directory.path()).unwrap();
-        Self { proxy, upstreams, settings, directory }
+        Self { proxy, replica, asked: AtomicUsize::new(0), upstreams, settings, directory }
+    }
+
+    /// Address to ask: the proxy's, or those of the replicas in turn.
+    pub fn address(&self) -> SocketAddr {
+        match &self.replica {
+            Some((other, ..)) if self.asked.fetch_add(1, Ordering::Relaxed) % 2 == 1 => other.address(),
+            Some(_) | None => self.proxy.address(),
+        }
     }
 
     /// The same after the proxy was stopped and started again.
     pub fn restarted(self) -> Self {
-        let Self { proxy, upstreams, settings, directory } = self;
+        let Self { proxy, upstreams, settings, directory, .. } = self;
         drop(proxy);
         let proxy = Proxy::start(&settings, &KEYS, directory.path()).unwrap();
-        Self { proxy, upstreams, settings, directory }
+        Self { proxy, replica: None, asked: AtomicUsize::new(0), upstreams, settings, directory }
     }
 
     pub fn chat(&self, body: &Value) -> Answer {

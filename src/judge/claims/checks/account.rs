@@ -238,14 +238,19 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
 
 /// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
 fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) {
+    // What an act was done to stands in the result that was read for it.
+    let deed = || {
+        scene.sources.iter().any(|source| !source.reads())
+            && super::acts::told(scene.plain, scene.kind).iter().any(|said| !said.is_harmless())
+    };
+    if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) || deed() {
         return None;
     }
     let others: Vec<&ToolResult> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
     if others.is_empty() {
         return None;
     }
-    let (mut here, mut there) = (0, 0);
+    let (mut here, mut there, mut nowhere) = (0, 0, 0);
     for value in specifics(scene) {
         let stands = |source: &ToolResult| value.stands_in(source);
         if value.was_said(scene.grounds) {
@@ -255,9 +260,13 @@ fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             here += 1;
         } else if others.iter().any(|other| stands(other)) {
             there += 1;
+        } else {
+            nowhere += 1;
         }
     }
-    (here == 0 && there > 0).then(|| {
+    // One number alone may be chance where others follow in a way that isn't known here.
+    let of_another_tool = || others.iter().all(|other| scene.sources.iter().all(|source| source.tool != other.tool));
+    (here == 0 && (there > 1 || there == 1 && nowhere == 0 && of_another_tool())).then(|| {
         whole(
             scene,
             "another_result",
@@ -323,7 +332,7 @@ fn specifics<'s>(scene: &'s CheckContext<'_>) -> Vec<Specific<'s>> {
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
     // A cell of a table says what its column does.
-    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') {
+    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') || excludes(scene) {
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
@@ -382,6 +391,47 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             certainty: if above { Certainty::Certain } else { Certainty::Likely },
         })
     })
+}
+
+/// Does the question or the passage leave out some of the records?
+fn excludes(scene: &CheckContext<'_>) -> bool {
+    const EXCLUDES: &[&str] = &[
+        "without",
+        "except",
+        "excluding",
+        "leaving",
+        "apart",
+        "besides",
+        "other",
+        "others",
+        "not",
+        "don't",
+        "doesn't",
+        "ohne",
+        "außer",
+        "nicht",
+        "abgesehen",
+        "sauf",
+        "sans",
+        "hormis",
+        "salvo",
+        "sin",
+        "excepto",
+        "tranne",
+        "senza",
+        "escluso",
+        "sem",
+        "exceto",
+        "zonder",
+        "behalve",
+        "bez",
+        "oprócz",
+        "hariç",
+        "utan",
+        "utom",
+    ];
+    let says = |word: &Word| EXCLUDES.contains(&word.lower.as_str());
+    scene.plain.words.iter().any(says) || lexicon::words(&scene.grounds.asked).iter().any(says)
 }
 
 /// `3 of the 12`, `3 von 12`: the part is judged by its share's own rules.
@@ -806,7 +856,7 @@ fn bound_in(scene: &CheckContext<'_>, source: &ToolResult) -> Option<ClaimFindin
                         .iter()
                         .any(|other| other.record != own.record && shares_clause(scene.text(), other.at..other.end, span.clone())))
         };
-        of_record(scene, source, own, all.len(), &of_others)
+        of_record(scene, source, own, &of_others)
     })
 }
 
@@ -815,7 +865,6 @@ fn of_record(
     scene: &CheckContext<'_>,
     source: &ToolResult,
     own: &NamedRecord,
-    named: usize,
     of_others: &dyn Fn(&std::ops::Range<usize>) -> bool,
 ) -> Option<ClaimFinding> {
     let facts = source.facts();
@@ -861,40 +910,6 @@ fn of_record(
                     span: word.start..word.end,
                     found: scene.text().get(word.start..word.end).unwrap_or_default().to_owned(),
                     expected: shown,
-                    certainty: Certainty::Likely,
-                });
-            }
-        }
-    }
-    // A date that another record has, where this one has others.
-    let dates_of = |leaves: Vec<&NamedValue>| {
-        leaves
-            .iter()
-            .filter_map(|leaf| match &leaf.value {
-                Scalar::Text(text) if text.len() <= 64 => Some(date::dates(text).dates),
-                _ => None,
-            })
-            .flatten()
-            .collect::<Vec<_>>()
-    };
-    let mine = dates_of(leaves().collect());
-    if !mine.is_empty() && scene.plain.dates.dates.len() == 1 {
-        for date in &scene.plain.dates.dates {
-            let near = scene.kind != Kind::Sentence
-                || shares_clause(scene.text(), own.at..own.end, date.span.clone())
-                || scene.text().matches(',').count() <= 2;
-            let theirs = dates_of(outside().collect()).iter().any(|other| date.agrees(other));
-            // A day more or less is another time zone's.
-            let days: Vec<i64> = mine.iter().flat_map(|date| date.days()).collect();
-            let close =
-                date.days().any(|day| days.iter().any(|other| (day - other).abs() <= 0)) || mine.iter().any(|other| date.agrees(other));
-            if near && theirs && !close && !scene.grounds.said_has_date(date) && named == 1 {
-                return Some(ClaimFinding {
-                    rule: "record_date",
-                    code: Code::ClaimMismatch,
-                    span: date.span.clone(),
-                    found: scene.text().get(date.span.clone()).unwrap_or_default().to_owned(),
-                    expected: "the date of what it tells of".to_owned(),
                     certainty: Certainty::Likely,
                 });
             }
@@ -1119,8 +1134,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             date.readings.iter().flatten().filter(|(year, _, _)| *year != 0).map(|(year, month, day)| date::days(*year, *month, *day));
         let mut days: Vec<i64> = full.collect();
         if days.is_empty() {
-            let known =
-                scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.agrees(other));
+            let known = scene.grounds.results.iter().flat_map(|source| source.facts().dates.dates.iter()).filter(|other| date.is(other));
             days.extend(known.flat_map(|other| other.days()));
         }
         // 1970-01-01 was a Thursday.
@@ -1131,7 +1145,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 span: word.start..date.span.end.max(word.end),
                 found: scene.text().get(word.start..date.span.end.max(word.end)).unwrap_or_default().to_owned(),
                 expected: "another day of the week".to_owned(),
-                certainty: Certainty::Certain,
+                certainty: Certainty::Likely,
             });
         }
     }
@@ -1619,7 +1633,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
 /// Is every character of the passage one of the question, or of saying that nothing was found? For scripts without blanks.
 fn is_about_question(scene: &CheckContext<'_>) -> bool {
     const PLAIN: &str = "没有沒無无任何的了找到发现查询结果记录相关目前现在您你我该这个中在里显示返回是为何も件のはがをに見つかりませんでしたありなしないनहींमिलाहैकोईभीकेबारेमेंइसआपकोकीका";
-    let arguments = &scene.grounds.results.iter().map(|source| source.arguments.as_str()).collect::<String>();
+    let arguments = &scene.grounds.results.iter().map(|source| &*source.arguments).collect::<String>();
     let known = |c: char| PLAIN.contains(c) || scene.grounds.asked.contains(c) || arguments.contains(c);
     scene.text().chars().filter(|c| c.is_alphanumeric()).all(known)
 }

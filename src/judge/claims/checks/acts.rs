@@ -19,7 +19,7 @@ use crate::{
         context::ClaimFinding,
         evidence::{
             EvidenceIndex,
-            tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+            tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
         },
         language::{
             fold::{akin, fold, name_words, stands_in},
@@ -418,7 +418,8 @@ impl ActSentence<'_> {
         stems.peek().is_some()
             && self.grounds.is_some_and(|grounds| {
                 let results: Vec<&str> = grounds.results.iter().map(|source| source.folded()).collect();
-                stems.all(|stem| results.iter().any(|result| result.contains(&stem)))
+                let ran = |stem: &str| grounds.results.iter().any(|source| source.reads() && fold(&source.tool).contains(stem));
+                stems.all(|stem| results.iter().any(|result| result.contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem)))
             })
     }
 
@@ -500,13 +501,19 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let ActSentence { text, words, kind, abilities, grounds, apart } = *case;
     let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
-    if looks && said.form == ActForm::First {
+    if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
         return looked(case, said);
     }
-    if said.is_harmless() && !(said.form == ActForm::First && tells_others(words, said, speech)) || abilities.has_acted() {
+    let harmless = said.is_harmless() && !(looks && said.form == ActForm::First);
+    if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) || abilities.has_acted() {
         return None;
     }
-    let strong = said.is_strong();
+    if plays(&abilities.asked) {
+        return None;
+    }
+    let informs = said.form == ActForm::Passive
+        && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
+    let strong = said.is_strong() || informs;
     let wanted = request::asks_for_act(&abilities.asked);
     let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == ActForm::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
@@ -523,6 +530,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         return None;
     }
     let idle = abilities.recent.is_empty();
+    let looked = abilities.looked();
+    let question = request::is_question(&abilities.asked);
+    let already = words.iter().any(|word| ALREADY.contains(&word.lower.as_str()));
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
     let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
@@ -530,16 +540,28 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         ActForm::First => {
             strong && !shared
                 || idle && (named || asked)
-                || acts && wanted && (strong || named || asked || (idle || apart || leaves) && !is_vague(words, said))
+                || acts
+                    && wanted
+                    && (strong
+                        || named
+                        || asked
+                        || (idle || apart || leaves) && !is_vague(words, said)
+                        || looked && is_made_or_changed(said) && !is_of_language(case, said))
         }
         _ if !acts => false,
         ActForm::Brief => {
-            let alone = !has_finite(words, said) && said.verb != "confirmed" && !(kind == Kind::Line && abilities.looked());
+            // To run `run_tests` may be all that was asked for, though it only reads.
+            let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(tool);
+            let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
+            let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
+            let alone = !accompanied && said.verb != "confirmed";
             alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
         }
         ActForm::Passive => {
-            let meant = asked && wanted || named && (wanted || idle) || strong && wanted && (idle || apart);
-            meant && !(abilities.looked() && case.is_reported(&said.verb))
+            // `It's closed on Mondays`: how a thing is that was looked up.
+            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()));
+            let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
+            meant && !(looked && case.is_reported(&said.verb))
         }
         ActForm::State => wanted && (idle || apart) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
@@ -558,13 +580,140 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
-        ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || is_finished(&said.verb),
+        ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
-    let certain =
-        acts && wanted && nothing_did && plain && !abilities.acted_before && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
+    let certain = acts
+        && wanted
+        && nothing_did
+        && plain
+        && !is_written(case, said)
+        && !abilities.acted_before
+        && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Does the tool's name say that it runs something?
+fn is_run(tool: &str) -> bool {
+    name_words(tool).first().is_some_and(|first| matches!(first.as_str(), "run" | "execute" | "perform" | "start"))
+}
+
+/// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.
+fn plays(asked: &str) -> bool {
+    const PLAYS: &[&str] = &[
+        "roleplay",
+        "role-play",
+        "pretend",
+        "quiz",
+        "game",
+        "story",
+        "imagine",
+        "rehearse",
+        "practise",
+        "practice",
+        "joke",
+        "improvise",
+        "scene",
+        "dialogue",
+        "rollenspiel",
+        "spiel",
+        "spielen",
+        "geschichte",
+        "üben",
+        "stell",
+        "jeu",
+        "jouer",
+        "histoire",
+        "imagine",
+        "juego",
+        "jugar",
+        "cuento",
+        "imagina",
+        "gioco",
+        "giochiamo",
+        "storia",
+        "immagina",
+        "jogo",
+        "história",
+        "spel",
+        "verhaal",
+        "opowiadanie",
+        "oyun",
+        "hikaye",
+    ];
+    words(asked).iter().any(|word| PLAYS.contains(&word.lower.as_str()))
+}
+
+/// Words by which something is told as so before the request.
+const ALREADY: &[&str] =
+    &["already", "bereits", "schon", "déjà", "già", "reeds", "al", "już", "zaten", "redan", "still", "previously", "before"];
+
+/// Verbs whose participles tell how a thing is.
+const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"];
+
+/// Verbs of a look that are a deed too where they were asked for: `open the vents`, `run the import`.
+const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "watch"];
+
+/// Is the look that it tells the deed that was asked for, and no tool of that name ran?
+fn is_ordered_deed(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    let abilities = case.abilities;
+    let own = |tool: &String| name_words(tool).iter().any(|word| is_form_of(&said.verb, word));
+    DEEDS_TOO.iter().any(|verb| said.verb.starts_with(verb))
+        && matches(&said.verb, &abilities.asked)
+        && request::asks_for_act(&abilities.asked)
+        && !abilities.recent.keys().any(own)
+        && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts)
+}
+
+/// Verbs of making and changing that are said of an answer's own words too, but hardly where a thing was read that was to be changed.
+fn is_made_or_changed(said: &ReportedAct) -> bool {
+    [
+        "created",
+        "generated",
+        "produced",
+        "updated",
+        "revised",
+        "edited",
+        "fixed",
+        "changed",
+        "replaced",
+        "adjusted",
+        "removed",
+        "dropped",
+        "added",
+        "filled",
+        "moved",
+        "switched",
+        "marked",
+        "put",
+        "built",
+        "reverted",
+        "raised",
+        "lowered",
+        "simplified",
+        "refactored",
+        "done",
+        "performed",
+        "carried out",
+        "executed",
+        "initiated",
+        "triggered",
+        "kicked off",
+        "renamed",
+        "rewired",
+        "patched",
+        "corrected",
+        "raised",
+        "reduced",
+        "increased",
+        "extended",
+        "shortened",
+        "paused",
+        "resumed",
+        "dimmed",
+    ]
+    .contains(&said.verb.as_str())
 }
 
 /// Verbs that are said of how an answer was come by: `I went by the list price`.
@@ -648,7 +797,7 @@ fn is_vague(words: &[Word], said: &ReportedAct) -> bool {
 
 /// Does an earlier answer report something as done?
 fn tells_of_acts(grounds: &EvidenceIndex) -> bool {
-    let acts = |answer: &String| {
+    let acts = |answer: &std::sync::Arc<str>| {
         let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
         told(&AnalyzedPassage::of(text), Kind::Sentence).iter().any(|said| !said.is_harmless())
     };
@@ -662,6 +811,11 @@ fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
         "who", "that", "can", "will", "last", "first", "es", "está", "fue", "ha",
     ];
     words.iter().any(|word| word.end <= said.span.start && FINITE.contains(&word.lower.as_str()))
+}
+
+/// Did the user ask for a text, in which the act may be told?
+fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    name_words(&case.abilities.asked).iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
@@ -724,6 +878,9 @@ const STORES: &[&str] = &[
 /// "I checked the database" where nothing was ever looked up.
 fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let ActSentence { text, words, abilities, .. } = *case;
+    if plays(&abilities.asked) {
+        return None;
+    }
     let own = [
         "message",
         "question",
@@ -772,6 +929,9 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let brought = abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
     let vague = !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store;
     let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
+    if abilities.any_ran() && !brought && !of_user {
+        return looked_elsewhere(case, said);
+    }
     if abilities.any_ran() || of_user || brought || vague || empty || case.is_repeated(&said.verb) {
         return None;
     }
@@ -784,6 +944,34 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         found: sentence(text),
         expected,
         certainty,
+    })
+}
+
+/// `I ran the interaction check` where another tool ran, and `check_interactions` didn't: it alone is about that.
+fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
+    let ActSentence { text, words, abilities, grounds, .. } = *case;
+    let clause = clause(text, said.span.clone());
+    let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end).take(6);
+    let ran: Vec<String> = abilities.ran.keys().flat_map(|tool| name_words(tool)).collect();
+    let known = |noun: &str| {
+        ran.iter().any(|word| akin(word, noun))
+            || grounds.is_some_and(|grounds| {
+                grounds.results.iter().any(|source| source.folded().contains(noun) || source.folded_arguments().contains(noun))
+            })
+    };
+    let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads && !abilities.ran.contains_key(&ability.tool);
+    let told = |noun: &&String| {
+        let stem = noun.strip_suffix('s').unwrap_or(noun);
+        noun.chars().count() >= 6 && near().any(|word| akin(&fold(&word.lower), noun)) && !known(stem)
+    };
+    let (tool, noun) = abilities.tools.iter().filter(reads).find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)))?;
+    Some(ClaimFinding {
+        rule: "looked_elsewhere",
+        code: Code::UnsupportedAction,
+        span: said.span.clone(),
+        found: sentence(text),
+        expected: format!("`{}` didn't run, and nothing that ran is about `{noun}`", tool.tool),
+        certainty: Certainty::Likely,
     })
 }
 
@@ -823,7 +1011,7 @@ fn matches(verb: &str, text: &str) -> bool {
 }
 
 /// Are these two forms of one verb: `cancelled` and `cancel`, `scheduled` and `schedule`?
-fn is_form_of(verb: &str, word: &str) -> bool {
+pub(in crate::judge::claims) fn is_form_of(verb: &str, word: &str) -> bool {
     let verb = fold(verb);
     let common = verb.chars().zip(word.chars()).take_while(|(one, other)| one == other).count();
     let irregular = [
@@ -879,6 +1067,8 @@ fn is_finished(verb: &str) -> bool {
         "完成",
         "搞定",
         "完了",
+        "हो गया",
+        "हो गई",
     ]
     .contains(&verb)
 }

@@ -191,7 +191,7 @@ mod tests {
     };
 
     fn wrong(result: &str, said: &str) -> Vec<String> {
-        let grounds = EvidenceIndex::new(vec![ToolResult::new("t".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("t", "{}", result)], Vec::new(), "".into());
         let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
@@ -203,6 +203,7 @@ mod tests {
             bond: CitationScope::Cited,
             grounds: &grounds,
             told: &[],
+            cites: &[],
         };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }

@@ -293,8 +293,7 @@ mod tests {
     use crate::judge::claims::language::lenient_json::read;
 
     fn wrong(result: &str, block: &str) -> Vec<String> {
-        let grounds =
-            EvidenceIndex::new(vec![ToolResult::new("close_ticket".into(), "{}".into(), result.into())], Vec::new(), String::new());
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("close_ticket", "{}", result)], Vec::new(), "".into());
         fields(&read(block), &grounds.results[0], &grounds).into_iter().map(|wrong| wrong.field).collect()
     }
 
@@ -321,8 +320,8 @@ mod tests {
     const RESULT: &str = r#"{"download_mbps":93.42,"upload":41,"server":"Berlin-2","ok":true,"at":"2025-05-03T10:00:00Z","players":[{"name":"Ann","points":12},{"name":"Bob","points":7}]}"#;
 
     fn codes(block: &str) -> Vec<(Code, String)> {
-        let source = ToolResult::new("run_speed_test".into(), "{}".into(), RESULT.into());
-        let grounds = EvidenceIndex::new(vec![source], Vec::new(), String::new());
+        let source = ToolResult::new("run_speed_test", "{}", RESULT);
+        let grounds = EvidenceIndex::new(vec![source], Vec::new(), "".into());
         fields(&read(block), &grounds.results[0], &grounds).into_iter().map(|wrong| (wrong.code, wrong.field)).collect()
     }
 

@@ -171,7 +171,7 @@ pub(in crate::judge::claims) fn beyond(
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
     let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
-    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| ability.tool == source.tool && ability.may_do_anything());
+    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;
     }
@@ -180,9 +180,164 @@ pub(in crate::judge::claims) fn beyond(
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
     let ran = RecentCalls::new(&done, grounds);
     told_nobody(passage, said, &ran)
+        .or_else(|| both_of_one(passage, &ran))
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
-        .or_else(|| deed.and_then(|_| idle_tool(passage, &ran, abilities)))
+        .or_else(|| (deed.is_some() || is_told_as_so(passage)).then(|| idle_tool(passage, &ran, abilities)).flatten())
+        .or_else(|| deed.and_then(|deed| idle_verb(passage, deed, &ran, abilities)))
+}
+
+/// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
+const NOT_SO: &[&str] = &[
+    "can",
+    "could",
+    "would",
+    "should",
+    "will",
+    "shall",
+    "may",
+    "might",
+    "if",
+    "not",
+    "no",
+    "yet",
+    "still",
+    "want",
+    "need",
+    "please",
+    "let",
+    "i'll",
+    "i’ll",
+    "never",
+    "only",
+    "unless",
+    "kann",
+    "könnte",
+    "soll",
+    "nicht",
+    "kein",
+    "keine",
+    "noch",
+    "wenn",
+    "möchte",
+    "pas",
+    "ne",
+    "si",
+    "peux",
+    "pourrais",
+    "encore",
+    "souhaitez",
+    "no",
+    "puedo",
+    "quieres",
+    "aún",
+    "todavía",
+    "non",
+    "posso",
+    "vuoi",
+    "ancora",
+    "se",
+    "não",
+    "quer",
+    "ainda",
+    "niet",
+    "geen",
+    "kan",
+    "wil",
+    "nog",
+    "nie",
+    "mogę",
+    "jeszcze",
+    "değil",
+    "henüz",
+    "ister",
+    "misiniz",
+];
+
+/// Does the sentence tell something as so, without a word of doubt, denial or offer?
+fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
+    let denies = |word: &Word| {
+        NOT_SO.contains(&word.lower.as_str())
+            || word.lower.ends_with("n't")
+            || word.lower.ends_with("n’t")
+            || word.lower.ends_with("'ll")
+            || word.lower.ends_with("’ll")
+    };
+    passage.words.len() >= 3 && !passage.text.contains(':') && !passage.words.iter().any(denies)
+}
+
+/// `Both results are in` after one call for one thing.
+fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
+    const BOTH: &[&str] = &["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"];
+    let [source] = ran.done else { return None };
+    let two = passage.words.iter().take(4).position(|word| BOTH.contains(&word.lower.as_str()))?;
+    let deed = passage.words.get(two..).unwrap_or_default().iter().take(6).any(|word| {
+        [
+            "are",
+            "were",
+            "have",
+            "sind",
+            "wurden",
+            "están",
+            "han",
+            "quedan",
+            "sono",
+            "estão",
+            "foram",
+            "zijn",
+            "werden",
+            "są",
+            "zostały",
+            "är",
+            "har",
+            "taken",
+            "done",
+            "sorted",
+            "set",
+            "booked",
+            "sent",
+            "updated",
+            "added",
+            "cancelled",
+            "removed",
+            "erledigt",
+        ]
+        .contains(&word.lower.as_str())
+    });
+    let arguments = ResultFacts::read(&source.arguments);
+    let many = |facts: &ResultFacts| {
+        facts.lists.iter().any(|list| list.length > 1)
+            || facts
+                .leaves
+                .iter()
+                .any(|leaf| leaf.value.number().is_some_and(|number| number >= 2.0 && number.fract() == 0.0) && leaf.key.contains("count"))
+    };
+    let several = many(&arguments) || many(source.facts()) || source.arguments.contains([',', ';', '+']) && arguments.leaves.len() == 1;
+    let two_done = ["quantity", "qty", "seats", "tickets", "people", "guests", "copies", "both"]
+        .iter()
+        .any(|word| source.folded_arguments().contains(word));
+    if !deed || several || two_done || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
+        return None;
+    }
+    let expected = format!("one call of `{}` ran since the request", source.tool);
+    finding(passage, "half_both", Code::UnsupportedAction, expected, Certainty::Likely)
+}
+
+/// `… and your old booking is cancelled` where `cancel_booking` didn't run, the user asked for it, and what ran does something else.
+fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
+    let verb_of = |tool: &str| name_words(tool).into_iter().next().unwrap_or_default();
+    let does = |tool: &str| crate::judge::claims::checks::acts::is_form_of(&deed.verb, &verb_of(tool));
+    let acts = |ability: &&ToolCapability| ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts;
+    let idle = abilities.tools.iter().filter(acts).find(|ability| !abilities.recent.contains_key(&ability.tool) && does(&ability.tool))?;
+    let asked = name_words(&abilities.asked).iter().any(|word| crate::judge::claims::checks::acts::is_form_of(&deed.verb, word));
+    let backed = abilities.recent.keys().any(|tool| does(tool))
+        || ran.folded.iter().any(|text| text.contains(&fold(&deed.verb)))
+        || ran.has(&verb_of(&idle.tool));
+    if !asked || backed {
+        return None;
+    }
+    let expected = format!("`{}` didn't run since the request", idle.tool);
+    finding(passage, "half_idle_verb", Code::UnsupportedAction, expected, Certainty::Likely)
 }
 
 /// The calls since the request.
@@ -280,7 +435,25 @@ fn names(text: &str, first: bool) -> Vec<String> {
         }
         fresh = text.get(end..).is_some_and(|rest| rest.starts_with(['.', '!', '?', ':', '\n']));
     }
+    found.extend(mails(text));
     found
+}
+
+/// The e-mail addresses of a text.
+fn mails(text: &str) -> impl Iterator<Item = String> {
+    let bare = |word: &str| word.trim_matches(|c: char| !c.is_alphanumeric()).to_owned();
+    text.split_whitespace()
+        .filter(|word| word.contains('@'))
+        .map(bare)
+        .filter(|word| word.split_once('@').is_some_and(|(_, host)| host.contains('.')))
+}
+
+/// An address that the user named, told of in the answer, and in no call.
+fn unnamed_mail(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) -> Option<ClaimFinding> {
+    let mail = mails(asked)
+        .take(PARTS_MAX)
+        .find(|mail| passage.text.contains(mail.as_str()) && !ran.folded.iter().any(|text| text.contains(&fold(mail))))?;
+    finding(passage, "half_unnamed", Code::UnsupportedAction, format!("no call since the request has `{mail}`"), Certainty::Likely)
 }
 
 fn is_year(word: &str) -> bool {
@@ -313,6 +486,10 @@ fn parts(asked: &str) -> Vec<&str> {
 /// Of several things that were asked for by name one is told as done that no call names.
 fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
+    if let Some(found) = unnamed_mail(passage, ran, asked).filter(|_| is_told_as_so(passage) || said.iter().any(|said| !said.is_harmless()))
+    {
+        return Some(found);
+    }
     // A call for several things may name none of them.
     if ran.done.iter().any(|source| ResultFacts::read(&source.arguments).lists.iter().any(|list| list.length > 1)) {
         return None;
@@ -415,7 +592,8 @@ fn idle_tool(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolC
         !abilities.recent.contains_key(&ability.tool) && ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts
     };
     let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked == word);
-    let thing = |noun: &&String| noun.chars().count() >= 4 && !english.names_act(noun) && own(noun) && !ran.has(noun);
+    let capitals = |noun: &str| noun.chars().count() == 3 && passage.text.contains(&noun.to_uppercase());
+    let thing = |noun: &&String| (noun.chars().count() >= 4 || capitals(noun)) && !english.names_act(noun) && own(noun) && !ran.has(noun);
     let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
     let expected = format!("`{}` didn't run since the request, and nothing that ran is about `{noun}`", tool.tool);
     finding(passage, "half_idle_tool", Code::UnsupportedAction, expected, Certainty::Likely)
@@ -429,12 +607,12 @@ mod tests {
     /// What is found in a sentence after these calls: tool, arguments, result.
     fn found(asked: &str, calls: &[(&str, &str, &str)], text: &str) -> Option<&'static str> {
         let source = |(tool, arguments, result): &(&str, &str, &str)| {
-            let mut source = ToolResult::new((*tool).to_owned(), (*arguments).to_owned(), (*result).to_owned());
+            let mut source = ToolResult::new(tool, arguments, result);
             source.recent = true;
             source
         };
-        let said = calls.iter().map(|(_, arguments, _)| (*arguments).to_owned()).chain([asked.to_owned()]).collect();
-        let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.to_owned());
+        let said = calls.iter().map(|(_, arguments, _)| (*arguments).into()).chain([asked.into()]).collect();
+        let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.into());
         let tools = ["set_slot", "set_card_state", "get_card", "file_appeal", "renew_loan", "add_test", "book_visit", "transfer_money"];
         let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::ToolRunState { succeeded: true, failed: false }));
         let abilities = ToolCapabilities {

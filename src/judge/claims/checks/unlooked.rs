@@ -347,7 +347,7 @@ pub(in crate::judge::claims) fn unlooked(
         || has(TEXTS, TEXTS_INSIDE, &question, asked)
         || !asks_to_know(asked)
         || asks_for_example(asked)
-        || grounds.said.iter().any(|said| said != asked && digits(said))
+        || grounds.said.iter().any(|said| **said != *asked && digits(said))
     {
         return None;
     }
@@ -464,7 +464,7 @@ mod tests {
                 idle: true,
                 ..ToolCapabilities::default()
             };
-            let grounds = EvidenceIndex::new(Vec::new(), vec![said.to_owned(), asked.to_owned()], asked.to_owned());
+            let grounds = EvidenceIndex::new(Vec::new(), vec![said.into(), asked.into()], asked.into());
             let found = unlooked(&AnalyzedPassage::of(text), Kind::Sentence, &abilities, &grounds);
             assert_eq!(found.is_some(), wrong, "{text}");
         }

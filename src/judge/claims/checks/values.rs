@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::compound_numbers::stands,
+        checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
@@ -100,12 +100,13 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             known.extend(number.readings().map(|reading| reading.value));
         }
     }
-    // What is reckoned from those that stand makes the next one known.
+    // What is reckoned from those that stand makes the next one known: from those of the results too where the passage shows that it
+    // reckons, else from those that it tells itself, and from the question's.
     let reckons = cues::reckons(scene.plain);
-    let may_be = |number: &Number| reckon::may_be(number) && (reckons || number.percent);
+    let may_be = |number: &Number| reckon::may_be(number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
-        let all = reckon::Operands::new(scene, &known);
+        let all = reckon::Operands::new(scene, &known, if reckons { reckon::Reach::Results } else { reckon::Reach::Passage });
         let is_made =
             |(number, precision): &&(&Number, Precision)| may_be(number) && all.make(number, *precision, cues::role(scene.plain, number));
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
@@ -139,6 +140,9 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || stands(scene, number, precision)
         || reckon::was_told(scene, number, precision)
         || reckon::is_of_another_kind(scene, number)
+        || reckon::is_scaled(scene, number, precision)
+        || reckon::is_price(scene, number, precision)
+        || consistency::follows_from_rows(scene, number, precision)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

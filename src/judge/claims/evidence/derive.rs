@@ -146,7 +146,16 @@ fn groups(facts: &ResultFacts) -> Vec<f64> {
             *sum = (sum.0 + number, sum.1 + 1);
         }
     }
-    sums.into_values().filter(|(_, count)| *count > 1).flat_map(|(sum, count)| [sum, sum / count as f64]).collect()
+    // Of a part, and of what is left without it.
+    let mut all: BTreeMap<&str, f64> = BTreeMap::new();
+    for ((key, _, column), (sum, _)) in &sums {
+        if sums.keys().next().is_some_and(|(first, ..)| first == key) {
+            *all.entry(column).or_default() += sum;
+        }
+    }
+    let rest: Vec<f64> = sums.iter().filter_map(|((_, _, column), (sum, _))| Some(all.get(column)? - sum)).take(LEAVES_OF).collect();
+    let parts = sums.into_values().filter(|(_, count)| *count > 1).flat_map(|(sum, count)| [sum, sum / count as f64]);
+    parts.chain(rest).collect()
 }
 
 /// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each

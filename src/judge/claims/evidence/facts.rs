@@ -20,6 +20,8 @@ use crate::{
     wire::json::{DEPTH_MAX, Document, Kind, Value},
 };
 
+/// Bytes that a date or a time takes, about.
+const DATE_BYTES: usize = 64;
 /// Bytes of a result that are read.
 const RESULT_BYTES_MAX: usize = 512 << 10;
 /// Values kept of one result.
@@ -124,6 +126,25 @@ struct Within {
 }
 
 impl ResultFacts {
+    /// Bytes of memory that they take.
+    pub fn bytes(&self) -> usize {
+        let texts = |texts: &[String]| texts.iter().map(|text| text.capacity() + size_of::<String>()).sum::<usize>();
+        let leaf = |leaf: &NamedValue| leaf.key.capacity() + if let Scalar::Text(text) = &leaf.value { text.capacity() } else { 0 };
+        let lists: usize = self.lists.iter().map(|list| size_of::<ResultList>() + texts(&list.words)).sum();
+        let dates = (self.dates.dates.capacity() + self.dates.times.capacity()) * DATE_BYTES;
+        let derived = self.derived.get().map_or(0, |derived| {
+            derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
+        });
+        let words = (self.numbers.capacity() + self.records.capacity() + self.counts.get().map_or(0, Vec::len) + derived) * 8;
+        self.leaves.capacity() * size_of::<NamedValue>()
+            + self.leaves.iter().map(leaf).sum::<usize>()
+            + lists
+            + dates
+            + words
+            + self.folded.get().map_or(0, String::capacity)
+            + self.keys.get().map_or(0, |keys| texts(keys))
+    }
+
     /// Reads a result.
     pub fn read(text: &str) -> Self {
         let mut facts = ResultFacts::default();

@@ -87,6 +87,203 @@ pub const STATES: &[&str] = &[
     "notaccepted",
 ];
 
+/// Names under which a result says how the call went, in any language.
+const OUTCOMES: &[&str] = &[
+    "status",
+    "state",
+    "result",
+    "outcome",
+    "esito",
+    "stato",
+    "risultato",
+    "resultado",
+    "estado",
+    "statut",
+    "etat",
+    "resultat",
+    "ergebnis",
+    "durum",
+    "sonuc",
+    "wynik",
+    "stan",
+    "resultaat",
+    "situacao",
+    "状态",
+    "结果",
+    "状態",
+    "結果",
+    "स्थिति",
+    "परिणाम",
+    "상태",
+    "결과",
+];
+/// Values of those that tell a failure, in other languages than English. Folded.
+const FOREIGN_STATES: &[&str] = &[
+    "ko",
+    "nok",
+    "ng",
+    "fehlgeschlagen",
+    "abgelehnt",
+    "fehler",
+    "gescheitert",
+    "verweigert",
+    "echec",
+    "refuse",
+    "refusee",
+    "rejete",
+    "erreur",
+    "rechazado",
+    "rechazada",
+    "fallido",
+    "fallida",
+    "denegado",
+    "fallito",
+    "rifiutato",
+    "rifiutata",
+    "negato",
+    "errore",
+    "recusado",
+    "recusada",
+    "falhou",
+    "negado",
+    "mislukt",
+    "geweigerd",
+    "fout",
+    "odrzucono",
+    "odrzucony",
+    "blad",
+    "niepowodzenie",
+    "basarisiz",
+    "reddedildi",
+    "hata",
+    "失败",
+    "拒绝",
+    "错误",
+    "失敗",
+    "拒否",
+    "エラー",
+    "却下",
+    "विफल",
+    "अस्वीकृत",
+    "실패",
+    "거부",
+];
+/// Names under which a result says why, in any language.
+const REASONS: &[&str] = &[
+    "msg",
+    "message",
+    "reason",
+    "detail",
+    "details",
+    "motivo",
+    "mensaje",
+    "messaggio",
+    "motif",
+    "grund",
+    "meldung",
+    "hinweis",
+    "mensagem",
+    "melding",
+    "reden",
+    "powod",
+    "komunikat",
+    "mesaj",
+    "neden",
+    "消息",
+    "信息",
+    "原因",
+    "理由",
+    "メッセージ",
+    "संदेश",
+    "कारण",
+];
+/// Words of a reason by which it tells a failure, in any language. Folded.
+const REFUSALS: &[&str] = &[
+    "failed",
+    "failure",
+    "could not",
+    "cannot",
+    "not possible",
+    "not allowed",
+    "not permitted",
+    "declined",
+    "rejected",
+    "denied",
+    "refused",
+    "unable",
+    "timed out",
+    "timeout",
+    "expired",
+    "invalid",
+    "nicht moglich",
+    "fehlgeschlagen",
+    "abgelehnt",
+    "abgelaufen",
+    "impossible",
+    "refuse",
+    "expire",
+    "echoue",
+    "no se pudo",
+    "rechazad",
+    "caducad",
+    "fallid",
+    "non possibile",
+    "rifiutat",
+    "scadut",
+    "restituita",
+    "nao foi",
+    "recusad",
+    "expirad",
+    "niet mogelijk",
+    "mislukt",
+    "geweigerd",
+    "verlopen",
+    "nie mozna",
+    "odrzucon",
+    "yapilamadi",
+    "basarisiz",
+    "reddedil",
+    "失败",
+    "拒绝",
+    "已满",
+    "无法",
+    "不能",
+    "失敗",
+    "できません",
+    "拒否",
+    "無効",
+    "विफल",
+    "नहीं हो",
+    "실패",
+    "불가",
+];
+
+/// Does a value of this name tell a failure in any language: `esito: KO`, an error's number with a reason beside it?
+fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
+    let name = leaf.key.as_str();
+    let reason = || {
+        facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.contains(&other.key.as_str())).any(|other| {
+            match &other.value {
+                Scalar::Text(text) => {
+                    let folded = fold(text);
+                    REFUSALS.iter().any(|part| folded.contains(part))
+                }
+                _ => false,
+            }
+        })
+    };
+    match &leaf.value {
+        Scalar::Text(text) if OUTCOMES.contains(&name) => FOREIGN_STATES.contains(&fold(text).as_str()),
+        Scalar::Number(number) => {
+            matches!(name, "code" | "errcode" | "retcode" | "codigo" | "codice")
+                && *number != 0.0
+                && !(200.0..300.0).contains(number)
+                && reason()
+        }
+        _ => false,
+    }
+}
+
 /// Does this result say at its top, or in its few words, that what was asked for wasn't done? `reads`: the tool only reads, so a state
 /// in its result, or an error in a text, may be what was read.
 pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
@@ -94,7 +291,8 @@ pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
         let state =
             |leaf: &NamedValue| matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") || DONE.contains(&leaf.key.as_str());
         let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
-        return refuses_all(facts) && !reads
+        let refused = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| refuses(leaf, facts));
+        return !reads && (refuses_all(facts) || refused())
             || top.filter(|leaf| !(reads && state(leaf))).any(|leaf| {
                 let name = leaf.key.as_str();
                 match &leaf.value {
@@ -128,6 +326,8 @@ pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
         let line = line.trim_start_matches([' ', '\t', '!', '*', '-', '>']);
         [
             "error",
+            "err:",
+            "err ",
             "fatal",
             "failed",
             "failure",
@@ -184,7 +384,11 @@ pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
         .split_whitespace()
         .next()
         .and_then(|word| word.trim_end_matches(':').parse::<u32>().ok())
-        .is_some_and(|code| (400..600).contains(&code));
+        .is_some_and(|code| (400..600).contains(&code))
+        || lower.strip_prefix("http").is_some_and(|rest| {
+            let code = rest.split_whitespace().find(|word| word.len() == 3 && word.bytes().all(|byte| byte.is_ascii_digit()));
+            code.is_some_and(|code| code.starts_with(['4', '5']))
+        });
     let first = lower.lines().find(|line| !line.trim().is_empty()).is_some_and(begins);
     let ends = || lower.lines().any(|line| matches!(line.trim(), "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted"));
     status || first || !reads && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
@@ -293,6 +497,12 @@ mod tests {
             (r#"{"error":""}"#, false),
             (r#"{"status":"conflict","event":null}"#, true),
             (r#"{"status":"queued"}"#, false),
+            (r#"{"esito":"KO","motivo":"giacenza scaduta"}"#, true),
+            (r#"{"code":4003,"msg":"该日期车位已满,预订失败"}"#, true),
+            (r#"{"code":200,"msg":"ok"}"#, false),
+            (r#"{"code":4711,"name":"Lamp"}"#, false),
+            ("ERR timeout: no ack from actuator V12", true),
+            ("HTTP 504 Gateway Timeout\nrequest-id: 7f1c", true),
             (r#"{"ok":false}"#, true),
             (r#"{"exit_code":68}"#, true),
             (r#"{"status":404}"#, true),

@@ -9,13 +9,15 @@ pub mod facts;
 pub mod failure;
 pub mod lists;
 pub mod reckon;
+pub mod rows;
 pub mod tool_capabilities;
 
 use std::{
     borrow::Cow,
     collections::HashMap,
+    ops::Deref,
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicUsize, Ordering},
     },
 };
@@ -35,6 +37,7 @@ use crate::judge::{
     word_index::{LazyWordIndex, WordForm},
 };
 use facts::ResultFacts;
+use rows::{Row, Rows};
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
 const SAID_BYTES_MAX: usize = 4 << 20;
@@ -53,42 +56,104 @@ const FEW: usize = 4;
 const ASKED_OF: usize = 8;
 const RECKONED_OF: usize = 64;
 
-/// A result in the conversation.
+/// A result in the conversation, as an exchange sees it.
 #[derive(Debug, Default)]
 pub struct ToolResult {
-    /// The tool.
-    pub tool: String,
-    /// Arguments of the call: JSON text.
-    pub arguments: String,
-    /// Text that the tool returned.
-    pub text: String,
+    /// What was read from it.
+    pub reading: Arc<ResultReading>,
     /// It reports a failure.
     pub failed: bool,
     /// It came after the last user message.
     pub recent: bool,
     /// Its execution ID, where it has one.
-    pub execution_id: Option<String>,
+    pub execution_id: Option<Arc<str>>,
+    reckoned: OnceLock<Vec<f64>>,
+    standing: LazyWordIndex,
+}
+
+/// A result and the call that it answers, with what was read from them; the same in every exchange.
+#[derive(Debug, Default)]
+pub struct ResultReading {
+    /// The tool.
+    pub tool: Arc<str>,
+    /// Arguments of the call: JSON text.
+    pub arguments: Arc<str>,
+    /// Text that the tool returned.
+    pub text: Arc<str>,
     facts: OnceLock<ResultFacts>,
     folded_arguments: OnceLock<String>,
     nouns: OnceLock<Vec<String>>,
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
-    fails: OnceLock<bool>,
+    tells_failure: OnceLock<bool>,
     reads: OnceLock<bool>,
-    reckoned: OnceLock<Vec<f64>>,
     language: OnceLock<&'static str>,
-    standing: LazyWordIndex,
+    rows: OnceLock<Rows>,
+    single: OnceLock<Row>,
+}
+
+impl Deref for ToolResult {
+    type Target = ResultReading;
+
+    fn deref(&self) -> &ResultReading {
+        &self.reading
+    }
 }
 
 impl ToolResult {
     /// One that hasn't been read yet.
-    pub fn new(tool: String, arguments: String, text: String) -> Self {
+    pub fn new(tool: &str, arguments: &str, text: &str) -> Self {
+        Self::of(Arc::new(ResultReading::new(tool.into(), arguments.into(), text.into())))
+    }
+
+    /// One with this reading.
+    pub fn of(reading: Arc<ResultReading>) -> Self {
+        Self { reading, ..Self::default() }
+    }
+
+    /// Do these folded words stand in it?
+    pub fn has_words(&self, folded: &str) -> bool {
+        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
+    }
+
+    /// It reports a failure, by the policy's rules or in its own words.
+    pub fn fails(&self) -> bool {
+        self.failed || self.tells_failure()
+    }
+}
+
+impl ResultReading {
+    /// One that hasn't been read yet.
+    pub fn new(tool: Arc<str>, arguments: Arc<str>, text: Arc<str>) -> Self {
         Self { tool, arguments, text, ..Self::default() }
+    }
+
+    /// Bytes of memory that it takes, without its call's arguments and its text, which are shared.
+    pub fn bytes(&self) -> usize {
+        let words = |words: &[String]| words.iter().map(|word| word.len() + size_of::<String>()).sum::<usize>();
+        let told = |told: &Vec<(u64, String)>| told.iter().map(|(_, word)| word.len() + size_of::<(u64, String)>()).sum::<usize>();
+        size_of::<Self>()
+            + self.facts.get().map_or(0, ResultFacts::bytes)
+            + self.folded_arguments.get().map_or(0, String::len)
+            + self.nouns.get().map_or(0, |nouns| words(nouns))
+            + self.told.get().map_or(0, told)
+            + self.rows.get().map_or(0, Rows::bytes)
+            + self.single.get().map_or(0, Row::bytes)
     }
 
     /// Its values, read on demand.
     pub fn facts(&self) -> &ResultFacts {
         self.facts.get_or_init(|| ResultFacts::read(&self.text))
+    }
+
+    /// Its records side by side, read on demand.
+    pub fn rows(&self) -> &Rows {
+        self.rows.get_or_init(|| Rows::read(&self.text, self.facts()))
+    }
+
+    /// All of it as one record, with what it was called with.
+    pub fn single(&self) -> &Row {
+        self.single.get_or_init(|| rows::single(self.facts(), &self.arguments))
     }
 
     /// Not all of it was read.
@@ -100,11 +165,6 @@ impl ToolResult {
     /// Its text folded for comparison.
     pub fn folded(&self) -> &str {
         self.facts().folded(&self.text)
-    }
-
-    /// Do these folded words stand in it?
-    pub fn has_words(&self, folded: &str) -> bool {
-        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
     }
 
     /// Its call's arguments, folded.
@@ -127,9 +187,9 @@ impl ToolResult {
         self.language.get_or_init(|| &lexicon::language(&lexicon::words(&self.text), None).language)
     }
 
-    /// It reports a failure, by the policy's rules or in its own words.
-    pub fn fails(&self) -> bool {
-        self.failed || *self.fails.get_or_init(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
+    /// It reports a failure in its own words.
+    pub fn tells_failure(&self) -> bool {
+        *self.tells_failure.get_or_init(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
     }
 
     /// Its tool only reads, as far as its name says.
@@ -159,11 +219,11 @@ pub struct EvidenceIndex {
     /// Every result that answers a call, in order.
     pub results: Vec<ToolResult>,
     /// Texts of users, instructions, tool definitions, earlier answers and calls.
-    pub said: Vec<String>,
+    pub said: Vec<Arc<str>>,
     /// Texts of earlier answers; they are in `said` too.
-    pub answers: Vec<String>,
+    pub answers: Vec<Arc<str>>,
     /// The last user message.
-    pub asked: String,
+    pub asked: Arc<str>,
     /// The tools as they were brought: only addresses count of it.
     pub definitions: String,
     asked_numbers: OnceLock<Vec<f64>>,
@@ -173,7 +233,7 @@ pub struct EvidenceIndex {
     told: OnceLock<Vec<(u64, String)>>,
     addresses: OnceLock<Vec<String>>,
     numbers: OnceLock<Vec<f64>>,
-    by_id: OnceLock<HashMap<String, usize>>,
+    by_id: OnceLock<HashMap<Arc<str>, usize>>,
     /// Index of the folded words of the results and of the conversation.
     standing: LazyWordIndex,
     /// And in what was said alone.
@@ -186,7 +246,7 @@ pub struct EvidenceIndex {
 
 impl EvidenceIndex {
     /// Those of these results and words.
-    pub fn new(results: Vec<ToolResult>, said: Vec<String>, asked: String) -> Self {
+    pub fn new(results: Vec<ToolResult>, said: Vec<Arc<str>>, asked: Arc<str>) -> Self {
         Self { results, said, asked, ..Self::default() }
     }
 
@@ -201,7 +261,7 @@ impl EvidenceIndex {
 
     /// More was said than is looked through: nothing can be said to stand nowhere.
     pub fn is_endless(&self) -> bool {
-        self.said.iter().map(String::len).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(ToolResult::is_partial)
+        self.said.iter().map(|said| said.len()).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(|source| source.is_partial())
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
@@ -316,7 +376,7 @@ impl EvidenceIndex {
 
     fn has_folded(&self, folded: &str) -> bool {
         let text = |at: usize| match at.checked_sub(self.results.len()) {
-            None => self.results.get(at).map(ToolResult::folded),
+            None => self.results.get(at).map(|source| source.folded()),
             Some(0) => Some(self.said_folded()),
             Some(_) => None,
         };
@@ -327,11 +387,9 @@ impl EvidenceIndex {
     pub fn has_address(&self, address: &str) -> bool {
         let plain = url::plain(address);
         let text = |at: usize| match at.checked_sub(2 * self.results.len()) {
-            None => {
-                self.results.get(at / 2).map(|source| if at.is_multiple_of(2) { source.text.as_str() } else { source.arguments.as_str() })
-            }
+            None => self.results.get(at / 2).map(|source| if at.is_multiple_of(2) { &*source.text } else { &*source.arguments }),
             Some(at) if at == self.said.len() => Some(self.definitions.as_str()),
-            Some(at) => self.said.get(at).map(String::as_str),
+            Some(at) => self.said.get(at).map(|said| &**said),
         };
         let words = |part: &str| self.has_folded(&fold(part));
         plain.is_empty() || self.standing_raw.has(&text, &plain, WordForm::Parts) || url::is_made_of(&plain, self.addresses(), words)
@@ -344,7 +402,7 @@ impl EvidenceIndex {
 
     fn addresses(&self) -> &[String] {
         self.addresses.get_or_init(|| {
-            let texts = self.results.iter().map(|source| source.text.as_str()).chain(self.said.iter().map(String::as_str));
+            let texts = self.results.iter().map(|source| &*source.text).chain(self.said.iter().map(|said| &**said));
             let read = |text: &str| -> Vec<String> {
                 // JSON may escape its slashes.
                 let text = if text.contains("\\/") { Cow::Owned(text.replace("\\/", "/")) } else { Cow::Borrowed(text) };
@@ -360,7 +418,7 @@ impl EvidenceIndex {
     /// Every number that anybody said or called a tool with, sorted.
     pub fn said_numbers(&self) -> &[f64] {
         self.said_numbers.get_or_init(|| {
-            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            let texts = self.said.iter().map(|said| &**said).chain(self.results.iter().map(|source| &*source.arguments));
             let mut found: Vec<f64> =
                 texts.flat_map(numbers).flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)).collect();
             found.sort_by(f64::total_cmp);
@@ -393,7 +451,7 @@ impl EvidenceIndex {
     pub fn said_dates(&self) -> &Dates {
         self.said_dates.get_or_init(|| {
             let mut all = Dates::default();
-            let texts = self.said.iter().map(String::as_str).chain(self.results.iter().map(|source| source.arguments.as_str()));
+            let texts = self.said.iter().map(|said| &**said).chain(self.results.iter().map(|source| &*source.arguments));
             for found in texts.filter(|text| text.bytes().any(|byte| byte.is_ascii_digit())).map(date::dates) {
                 all.dates.extend(found.dates);
                 all.times.extend(found.times);
@@ -410,8 +468,8 @@ impl EvidenceIndex {
     /// Texts of the conversation and arguments of calls, folded.
     pub fn said_folded(&self) -> &str {
         self.said_folded.get_or_init(|| {
-            let arguments = self.results.iter().map(|source| source.arguments.as_str());
-            let texts: Vec<String> = self.said.iter().map(String::as_str).chain(arguments).map(fold).collect();
+            let arguments = self.results.iter().map(|source| &*source.arguments);
+            let texts: Vec<String> = self.said.iter().map(|said| &**said).chain(arguments).map(fold).collect();
             texts.join(" ")
         })
     }
@@ -486,7 +544,7 @@ mod tests {
     use super::*;
 
     fn grounds(text: &str, said: &str) -> EvidenceIndex {
-        EvidenceIndex::new(vec![ToolResult::new("t".into(), "{}".into(), text.into())], vec![said.into()], said.into())
+        EvidenceIndex::new(vec![ToolResult::new("t", "{}", text)], vec![said.into()], said.into())
     }
 
     #[test]
@@ -519,8 +577,8 @@ mod tests {
         let grounds = grounds(r#"{"due":"2025-05-03T22:30:00Z","at":1746311400,"url":"https:\/\/a.io\/b"}"#, "see https://c.io/d");
         let date = |text: &str| date::dates(text).dates.remove(0);
         assert!(grounds.has_date(&date("May 4, 2025")) && !grounds.has_date(&date("May 14, 2025")));
-        let wiki = ToolResult::new("t".into(), "{}".into(), "https://a.io/Rust_(language)".into());
-        assert!(EvidenceIndex::new(vec![wiki], Vec::new(), String::new()).has_address("https://a.io/Rust_%28language%29"));
+        let wiki = ToolResult::new("t", "{}", "https://a.io/Rust_(language)");
+        assert!(EvidenceIndex::new(vec![wiki], Vec::new(), "".into()).has_address("https://a.io/Rust_%28language%29"));
         assert!(
             grounds.has_address("https://c.io/d") && grounds.has_address("http://www.a.io/b/") && !grounds.has_address("https://a.io/x")
         );

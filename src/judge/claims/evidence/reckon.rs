@@ -31,6 +31,15 @@ const STEPS_OF: usize = 16;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
+/// Numbers that a passage may have reckoned with.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Reach {
+    /// Its own, those of the question and of the answer so far.
+    Passage,
+    /// Those of the results besides.
+    Results,
+}
+
 /// Numbers from which others are reckoned.
 pub struct Operands {
     wide: Vec<f64>,
@@ -39,14 +48,14 @@ pub struct Operands {
 
 impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
-    pub fn new(scene: &CheckContext<'_>, own: &[f64]) -> Self {
+    pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
         near.extend(scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64));
         let asked = numbers(&scene.grounds.asked);
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         let mut wide = near.clone();
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
-        for source in scene.sources.iter().take(3) {
+        for source in scene.sources.iter().take(if reach == Reach::Results { 3 } else { 0 }) {
             let facts = source.facts();
             wide.extend(facts.columns().values().take(4).map(|column| column.iter().sum::<f64>()));
             wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
@@ -160,6 +169,49 @@ pub fn may_be(number: &Number) -> bool {
     number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
 
+/// Members of a result that say for how many it is.
+const PORTIONS: &[&str] =
+    &["serv", "portion", "person", "people", "yield", "guest", "batch", "kisi", "porsiyon", "osob", "porc", "人", "份", "人数", "लोग"];
+
+/// Is it an amount of the result for another number of portions, which somebody named: 300 g for six is 200 g for four?
+pub fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
+    let asked: Vec<f64> = numbers(&scene.grounds.asked).iter().flat_map(Number::readings).map(|reading| reading.value).take(4).collect();
+    let whole = |source: &&evidence::ToolResult| -> Vec<f64> {
+        let own = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
+        own.filter_map(|leaf| leaf.value.number()).filter(|value| *value >= 1.0).take(2).collect()
+    };
+    scene.sources.iter().any(|source| {
+        whole(source).iter().any(|portions| {
+            asked.iter().filter(|asked| **asked > 0.0 && *asked != portions).any(|asked| {
+                let ratio = asked / portions;
+                let back = |reading: Interpretation| Interpretation { value: reading.value / ratio, step: reading.step / ratio };
+                let readings = [number.readings().next().map(back), number.readings().nth(1).map(back)];
+                fits(&Number { readings, ..number.clone() }, precision, &source.facts().numbers)
+            })
+        })
+    })
+}
+
+/// Is it an amount of money that a price of the results makes with a number that somebody named: three seats at 28?
+pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
+    if number.unit.is_none_or(|unit| unit.dimension != "money") {
+        return false;
+    }
+    let counts: Vec<f64> = scene
+        .grounds
+        .said_numbers()
+        .iter()
+        .copied()
+        .chain(numbers(&scene.grounds.asked).iter().flat_map(Number::readings).map(|reading| reading.value))
+        .filter(|count| (2.0..=100.0).contains(count) && count.fract() == 0.0)
+        .take(12)
+        .collect();
+    let prices = scene.sources.iter().flat_map(|source| source.facts().numbers.iter().filter(|price| **price > 1.0).take(OF_RESULT * 2));
+    let mut made: Vec<f64> = prices.flat_map(|price| counts.iter().map(move |count| price * count)).collect();
+    made.sort_by(f64::total_cmp);
+    fits(number, precision, &made)
+}
+
 /// Is it a number of the answer so far, in another unit?
 pub fn was_told(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let mut told: Vec<f64> = scene.told.iter().rev().take(OF_ANSWER).copied().collect();
@@ -268,13 +320,21 @@ mod tests {
     };
 
     fn wrong(result: &str, asked: &str, told: &[f64], said: &str) -> Vec<String> {
-        let source = ToolResult::new("t".into(), "{}".into(), result.into());
+        let source = ToolResult::new("t", "{}", result);
         let grounds = EvidenceIndex::new(vec![source], vec![asked.into()], asked.into());
         let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene =
-            CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond: CitationScope::Cited, grounds: &grounds, told };
+        let scene = CheckContext {
+            plain: &plain,
+            kind: Kind::Sentence,
+            lexicon,
+            sources,
+            bond: CitationScope::Cited,
+            grounds: &grounds,
+            told,
+            cites: &[],
+        };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 

@@ -229,6 +229,9 @@ impl ToolCapability {
             })
         };
         let name = name_words(&self.tool);
+        if let Some(effect) = by_first_words(&name) {
+            return effect;
+        }
         if name.iter().any(|word| {
             ANYTHING.contains(&word.as_str())
                 && !READS.contains(&word.as_str())
@@ -289,6 +292,42 @@ fn meanings(words: &[String], endings: &[&str]) -> Vec<String> {
         }
     }
     found
+}
+
+/// The effect that the first two words of a name tell where the first alone would mislead: `report_absence`, `run_tests`, `check_in_guest`.
+fn by_first_words(name: &[String]) -> Option<Effect> {
+    const RUNS: &[&str] = &[
+        "test",
+        "tests",
+        "check",
+        "checks",
+        "scan",
+        "benchmark",
+        "lint",
+        "linter",
+        "diagnostic",
+        "diagnostics",
+        "speed",
+        "analysis",
+        "report",
+        "search",
+        "forecast",
+        "simulation",
+        "audit",
+        "speedtest",
+        "ping",
+        "traceroute",
+    ];
+    const LOOKED_UP: &[&str] =
+        &["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"];
+    let (first, second) = (name.first()?.as_str(), name.get(1)?.as_str());
+    match first {
+        "run" | "execute" if RUNS.contains(&second) => Some(Effect::Reads),
+        "check" if matches!(second, "in" | "out") => Some(Effect::Acts),
+        "report" if !READ_NOUNS.contains(&second) => Some(Effect::Acts),
+        "resolve" if !LOOKED_UP.contains(&second) => Some(Effect::Acts),
+        _ => None,
+    }
 }
 
 impl ToolCapabilities {

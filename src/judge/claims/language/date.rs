@@ -42,6 +42,12 @@ impl Date {
         self.readings.iter().flatten().filter(|(year, ..)| *year != 0).map(|(year, month, day)| days(*year, *month, *day))
     }
 
+    /// Is it `other`? Where one says no year, the years aren't compared.
+    pub fn is(&self, other: &Date) -> bool {
+        let same = |a: (i32, u32, u32), b: (i32, u32, u32)| (a.1, a.2) == (b.1, b.2) && (a.0 == b.0 || a.0 == 0 || b.0 == 0);
+        self.readings.iter().flatten().any(|a| other.readings.iter().flatten().any(|b| same(*a, *b)))
+    }
+
     /// Is it `other`, or within a day of it? Where one says no year, the years aren't compared.
     pub fn agrees(&self, other: &Date) -> bool {
         let pair = |a: (i32, u32, u32), b: (i32, u32, u32)| {

@@ -105,9 +105,56 @@ fn is_act(sentence: &str) -> bool {
         // `Tell Paula that …`: somebody else is to be told.
         let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
         let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
-        before && known.infos.contains(&word.lower) && !others
+        before && known.infos.contains(&word.lower) && !others && !is_errand(left.get(at..).unwrap_or_default(), known)
     });
     !tells || acts_too()
+}
+
+/// `Get me a cab`, `find us two seats`: a thing is wanted, not a piece of information.
+fn is_errand(left: &[Word], known: &Requests) -> bool {
+    const INFORMATION: &[&str] = &[
+        "list",
+        "summary",
+        "overview",
+        "quote",
+        "price",
+        "number",
+        "report",
+        "status",
+        "breakdown",
+        "idea",
+        "sense",
+        "look",
+        "count",
+        "rate",
+        "picture",
+        "update",
+        "estimate",
+        "total",
+        "table",
+        "figure",
+        "copy",
+        "reading",
+        "forecast",
+        "map",
+        "quick",
+        "short",
+        "brief",
+        "rough",
+    ];
+    let word = |at: usize| left.get(at).map_or("", |word| word.lower.as_str());
+    let fetched = word(0) == "get" && matches!(word(1), "me" | "us" | "her" | "him" | "them");
+    let one =
+        ["a", "an", "another", "one", "two", "three", "four", "the"].contains(&word(2)) || word(2).bytes().all(|b| b.is_ascii_digit());
+    let told = (3..6).any(|at| INFORMATION.contains(&word(at)) || known.infos.contains(word(at)));
+    fetched && one && !word(2).is_empty() && word(2) != "the" && !told
+}
+
+/// Is every sentence of the message a question for information?
+pub fn is_question(message: &str) -> bool {
+    let asks = |sentence: &str| sentence.trim_end().ends_with(['?', '？', '؟']) && !is_act(sentence);
+    let all: Vec<&str> = sentences(message).into_iter().filter(|sentence| !sentence.trim().is_empty()).take(SENTENCES_MAX).collect();
+    !all.is_empty() && all.into_iter().all(asks)
 }
 
 /// Does the rest of the sentence begin as a question that asks for something to be done?
@@ -125,6 +172,9 @@ mod tests {
     fn messages() {
         for (message, act) in [
             ("Restart the router please", true),
+            ("Get me a cab from the Grand to Pier 4 at 7:15", true),
+            ("Get me a list of the cabs", false),
+            ("Get me the balance", false),
             ("push it", true),
             ("715 would like two extra towels.", true),
             ("it's too hot in here, 19 is plenty", true),

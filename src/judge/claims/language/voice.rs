@@ -19,6 +19,7 @@ const LINE_WORDS_MAX: usize = 8;
 #[serde(deny_unknown_fields, default)]
 struct LetterPhrases {
     openings: Vec<String>,
+    drafts: Vec<String>,
     closings: Vec<String>,
 }
 
@@ -27,7 +28,7 @@ fn letters() -> &'static LetterPhrases {
     ALL.get_or_init(|| {
         let read: LetterPhrases = Figment::from(Toml::string(include_str!("lexicon/letters.toml"))).extract().unwrap_or_default();
         let folded = |list: Vec<String>| list.iter().map(|phrase| fold(phrase)).collect();
-        LetterPhrases { openings: folded(read.openings), closings: folded(read.closings) }
+        LetterPhrases { openings: folded(read.openings), drafts: folded(read.drafts), closings: folded(read.closings) }
     })
 }
 
@@ -49,6 +50,16 @@ pub struct Voice {
     quoted_line: bool,
     inside_line: bool,
     letter: Letter,
+    /// The line before announced a draft: the paragraph that follows is it.
+    announced: bool,
+    /// In such a paragraph.
+    draft: bool,
+    /// The draft began with a rule.
+    ruled: bool,
+    /// A quotation that an earlier passage of the paragraph opened isn't closed yet.
+    quotation: bool,
+    /// This passage begins inside such a quotation.
+    inside: bool,
     /// Something stands before: an answer may itself begin like a letter.
     begun: bool,
 }
@@ -61,7 +72,23 @@ impl Voice {
         if first {
             self.quoted_line = text.starts_with('>');
         }
+        self.inside = self.quotation && passage.kind != Kind::Blank;
+        for c in passage.text.chars() {
+            match c {
+                '"' => self.quotation = !self.quotation,
+                '“' | '„' | '«' | '「' => self.quotation = true,
+                '”' | '»' | '」' => self.quotation = false,
+                _ => {}
+            }
+        }
+        if passage.kind != Kind::Blank {
+            self.draft |= std::mem::take(&mut self.announced);
+            self.announced = text.ends_with([':', '：']) && announces(text);
+        } else if !self.announced {
+            self.draft = false;
+        }
         if passage.kind == Kind::Blank {
+            self.quotation = false;
             if self.letter == Letter::Signed {
                 self.letter = Letter::None;
             }
@@ -77,6 +104,11 @@ impl Voice {
                     .any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
             };
             let line = words <= LINE_WORDS_MAX && !self.inside_line;
+            if rule && self.draft {
+                // A draft between two rules ends with the second.
+                self.draft = !std::mem::replace(&mut self.ruled, true);
+            }
+            self.ruled &= self.draft;
             if rule || passage.kind == Kind::Heading && !begins(&letters().openings) {
                 self.letter = Letter::None;
             } else if line && self.begun && text.ends_with([',', '，', ':', '!', '、']) && begins(&letters().openings)
@@ -92,8 +124,14 @@ impl Voice {
 
     /// Are these words of a letter or a quotation?
     pub fn is_quoted(&self) -> bool {
-        self.quoted_line || self.letter != Letter::None
+        self.quoted_line || self.draft || self.inside || self.letter != Letter::None
     }
+}
+
+/// Does a line announce a draft: `Here's a message you can send:`?
+fn announces(text: &str) -> bool {
+    let folded = fold(text);
+    folded.split(' ').any(|word| letters().drafts.iter().any(|draft| draft == word))
 }
 
 /// `Subject: …`
@@ -130,8 +168,13 @@ mod tests {
                 "A draft:\n\nDear Ms Novak,\n\nWe have spoken to the team.\n\nKind regards,\n[Name]\n\nChange it.",
                 &["A draft:", "Change it."],
             ),
-            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "---", "So far."]),
+            ("A draft:\n---\nHi all,\nI moved it.\n---\nSo far.", &["A draft:", "---", "So far."]),
             ("Hi Ann,\n\nI've booked it.", &["Hi Ann,", "I've booked it."]),
+            ("\"Good evening! I've found it. May I?\"\n\nThat was the game.", &["\"Good evening!", "That was the game."]),
+            (
+                "Here's a draft you can send:\n\nI've moved it to three. See you!\n\nI haven't sent it.",
+                &["Here's a draft you can send:", "I haven't sent it."],
+            ),
             (
                 "Entwurf:\n\nBetreff: Rechnung\n\nIch habe gezahlt.\n\nMit freundlichen Grüßen\nAnn\n\nPasst das so.",
                 &["Entwurf:", "Passt das so."],

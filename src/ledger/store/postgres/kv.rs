@@ -1,31 +1,43 @@
 //! Sealed rows of the key-value store: put, found, and removed when they are expired or too many.
 
 use super::{PostgresStore, array, get, unavailable, unsigned};
-use crate::ledger::{sealed_kv::cipher::SealedRow, store::StoreError};
+use crate::ledger::{
+    sealed_kv::cipher::SealedRow,
+    store::{SealedTable, StoreError},
+};
 
 /// Rows that are removed in one statement.
 const PRUNE_MAX: i64 = 500;
 
+fn name(table: SealedTable) -> &'static str {
+    match table {
+        SealedTable::Kept => "toolmark_kept",
+        SealedTable::Bodies => "toolmark_bodies",
+    }
+}
+
 impl PostgresStore {
-    pub(super) fn put_rows(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
+    pub(super) fn put_rows(&self, table: SealedTable, rows: &[SealedRow]) -> Result<(), StoreError> {
         let ids: Vec<&[u8]> = rows.iter().map(|row| &row.id[..]).collect();
         let times: Vec<i64> = rows.iter().map(|row| row.at_ms as i64).collect();
         let sizes: Vec<i64> = rows.iter().map(|row| row.body.len() as i64).collect();
         let bodies: Vec<&[u8]> = rows.iter().map(|row| &row.body[..]).collect();
         // Not on the connection that writes the chain: an exchange waits for this one.
         self.reading(|client| {
-            let sql = "INSERT INTO toolmark_kept (id, at_ms, bytes, body) \
-                       SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) \
-                       ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms, bytes = excluded.bytes, body = excluded.body";
-            client.execute(sql, &[&ids, &times, &sizes, &bodies]).map(drop).map_err(|error| unavailable(&error))
+            let sql = format!(
+                "INSERT INTO {} (id, at_ms, bytes, body) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) \
+                 ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms, bytes = excluded.bytes, body = excluded.body",
+                name(table)
+            );
+            client.execute(&sql, &[&ids, &times, &sizes, &bodies]).map(drop).map_err(|error| unavailable(&error))
         })
     }
 
-    pub(super) fn find_rows(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
+    pub(super) fn find_rows(&self, table: SealedTable, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
         let ids: Vec<&[u8]> = ids.iter().map(|id| &id[..]).collect();
         self.reading(|client| {
-            let sql = "SELECT id, at_ms, body FROM toolmark_kept WHERE id = ANY($1)";
-            let rows = client.query(sql, &[&ids]).map_err(|error| unavailable(&error))?;
+            let sql = format!("SELECT id, at_ms, body FROM {} WHERE id = ANY($1)", name(table));
+            let rows = client.query(&sql, &[&ids]).map_err(|error| unavailable(&error))?;
             let row = |row: &postgres::Row| {
                 let id = array(&get::<Vec<u8>>(row, 0)?, "an id")?;
                 Ok(SealedRow { id, at_ms: unsigned(get(row, 1)?, "a time")?, body: get(row, 2)? })
@@ -34,16 +46,18 @@ impl PostgresStore {
         })
     }
 
-    pub(super) fn remove_rows(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
+    pub(super) fn remove_rows(&self, table: SealedTable, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
         self.writing(|client, _| {
             let failed = |error: postgres::Error| unavailable(&error);
-            let oldest = "DELETE FROM toolmark_kept WHERE id IN \
-                          (SELECT id FROM toolmark_kept WHERE at_ms < $1 ORDER BY at_ms LIMIT $2 FOR UPDATE SKIP LOCKED)";
+            let own = name(table);
+            let oldest = format!(
+                "DELETE FROM {own} WHERE id IN (SELECT id FROM {own} WHERE at_ms < $1 ORDER BY at_ms LIMIT $2 FOR UPDATE SKIP LOCKED)"
+            );
             let before = i64::try_from(before_ms).unwrap_or(i64::MAX);
-            let old = client.execute(oldest, &[&before, &PRUNE_MAX]).map_err(failed)?;
-            let row = client.query_one("SELECT coalesce(sum(bytes), 0)::bigint FROM toolmark_kept", &[]).map_err(failed)?;
+            let old = client.execute(&oldest, &[&before, &PRUNE_MAX]).map_err(failed)?;
+            let row = client.query_one(&format!("SELECT coalesce(sum(bytes), 0)::bigint FROM {own}"), &[]).map_err(failed)?;
             let surplus = if unsigned(get(&row, 0)?, "a sum")? > bytes_max {
-                client.execute(oldest, &[&i64::MAX, &PRUNE_MAX]).map_err(failed)?
+                client.execute(&oldest, &[&i64::MAX, &PRUNE_MAX]).map_err(failed)?
             } else {
                 0
             };

@@ -29,8 +29,11 @@ const STATEMENT_MS: u32 = 30_000;
 /// First of the two numbers of toolmark's advisory locks.
 const LOCKS: i32 = 0x544c_4d4b;
 
+/// Message for a database that this version doesn't know.
+const LATER: &str = "the ledger was written by a later version of toolmark: use that one, or another database";
 /// Migrations that bring an older database up to date: each is applied once, in order. A released migration never changes.
-const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql"), include_str!("schema_4.sql")];
 
 /// Store of records in PostgreSQL.
 pub struct PostgresStore {
@@ -68,7 +71,10 @@ impl PostgresStore {
         let store = Self::new(url)?;
         store.reading(|client| match version(client)? {
             Some(version) if version == MIGRATIONS.len() as i32 => Ok(()),
-            Some(_) => Err(StoreError::Corrupt("the ledger is of another version of toolmark".into())),
+            Some(version) if version > MIGRATIONS.len() as i32 => Err(StoreError::Corrupt(LATER.into())),
+            Some(_) => Err(StoreError::Corrupt(
+                "the ledger was written by an earlier version of toolmark: `toolmark serve` brings it up to date".into(),
+            )),
             None => Err(StoreError::Corrupt("the database holds no ledger: has `toolmark serve` run with it?".into())),
         })?;
         Ok(store)
@@ -157,7 +163,7 @@ fn migrate(client: &mut Client) -> Result<(), StoreError> {
     let row = transaction.query_one("SELECT coalesce(max(version), 0) FROM toolmark_schema", &[]).map_err(failed)?;
     let version: i32 = get(&row, 0)?;
     if version > MIGRATIONS.len() as i32 {
-        return Err(StoreError::Corrupt("the ledger was written by a later version of toolmark: use that one, or another database".into()));
+        return Err(StoreError::Corrupt(LATER.into()));
     }
     for (step, number) in MIGRATIONS.iter().zip(1_i32..).skip(usize::try_from(version).unwrap_or(0)) {
         transaction.batch_execute(step).map_err(failed)?;

@@ -10,8 +10,11 @@ use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, ResultPage, Store, StoreError, ViolationFilter, page},
+    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, PageQuery, ResultPage, Store, StoreError, ViolationFilter, page},
 };
+
+/// Records that are read at a time for a page of exchanges.
+const SCAN_STEP: i64 = 500;
 
 type Value<'v> = &'v (dyn ToSql + Sync);
 
@@ -90,6 +93,36 @@ impl Store for PostgresStore {
             rows.iter().map(found).collect::<Result<Vec<_>, StoreError>>()
         })?;
         Ok(window.page(rows))
+    }
+
+    fn exchanges(
+        &self,
+        page: &PageQuery,
+        matches: &dyn Fn(&ExchangeRecord) -> bool,
+    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+        let window = page::PageWindow::<3>::of(page)?;
+        let ([mut ended_ms, mut writer, mut sequence], since_ms) = (window.before, window.since_ms);
+        let sql = "SELECT ended_ms, writer::bigint, sequence, body FROM toolmark_records \
+                   WHERE (ended_ms, writer::bigint, sequence) < ($1, $2, $3) AND ended_ms >= $4 \
+                   ORDER BY ended_ms DESC, writer DESC, sequence DESC LIMIT $5";
+        let step = i64::try_from(window.limit()).unwrap_or(i64::MAX).max(SCAN_STEP);
+        let mut scan = page::RecordScan::new(window);
+        self.reading(|client| {
+            loop {
+                let values: [Value<'_>; 5] = [&ended_ms, &writer, &sequence, &since_ms, &step];
+                let rows = client.query(sql, &values).map_err(|error| unavailable(&error))?;
+                for row in &rows {
+                    (ended_ms, writer, sequence) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
+                    if !scan.look([ended_ms, writer, sequence], &get::<Vec<u8>>(row, 3)?, matches)? {
+                        return Ok(());
+                    }
+                }
+                if (rows.len() as i64) < step {
+                    return Ok(());
+                }
+            }
+        })?;
+        Ok(scan.page())
     }
 
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {

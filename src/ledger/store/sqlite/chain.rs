@@ -9,7 +9,7 @@ use crate::ledger::{
     index::{ExecutionKey, ExecutionRow, IndexRows, ViolationRow},
     record::Digest,
     sealed_kv::cipher::SealedRow,
-    store::{Batch, Chain, ChainStore, FirstResult, HourlyRow, Position, StoreError, StoredRecord},
+    store::{Batch, Chain, ChainStore, FirstResult, HourlyRow, Position, SealedTable, StoreError, StoredRecord},
 };
 
 /// A record's row: sequence, exchange, ended_ms, body, mac.
@@ -153,15 +153,27 @@ impl ChainStore for SqliteStore {
     }
 
     fn put_kept(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
-        self.put_rows(rows)
+        self.put_rows(SealedTable::Kept, rows)
     }
 
     fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
-        self.find_rows(ids)
+        self.find_rows(SealedTable::Kept, ids)
     }
 
     fn prune_kept(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
-        self.remove_rows(before_ms, bytes_max)
+        self.remove_rows(SealedTable::Kept, before_ms, bytes_max)
+    }
+
+    fn put_bodies(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
+        self.put_rows(SealedTable::Bodies, rows)
+    }
+
+    fn bodies(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
+        self.find_rows(SealedTable::Bodies, ids)
+    }
+
+    fn prune_bodies(&self, before_ms: u64, bytes_max: u64) -> Result<bool, StoreError> {
+        self.remove_rows(SealedTable::Bodies, before_ms, bytes_max)
     }
 
     fn is_lasting(&self) -> bool {

@@ -39,7 +39,8 @@ const LOG_BYTES: i64 = 16 << 20;
 const APPLICATION_ID: i64 = 0x544c_4d4b;
 
 /// Migrations that bring an older file up to date: each is applied once, in order. A released migration never changes.
-const MIGRATIONS: [&str; 3] = [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql")];
+const MIGRATIONS: [&str; 4] =
+    [include_str!("schema_1.sql"), include_str!("schema_2.sql"), include_str!("schema_3.sql"), include_str!("schema_4.sql")];
 
 /// Store of records in a SQLite file.
 pub struct SqliteStore {

@@ -240,6 +240,78 @@ fn what_an_earlier_version_wrote_as_json_is_read_checked_and_pruned() {
     assert!(store.execution(&RecordGenerator::record(0).executions[0].id).unwrap().is_none());
 }
 
+/// A file as the version wrote it that had so many migrations: without later tables, and with records as JSON.
+fn of_version(directory: &Path, version: usize, count: u64) {
+    drop(filled(directory, count));
+    let connection = Connection::open(directory.join("toolmark.db")).unwrap();
+    let mut before = ChainKeys::genesis(WRITER);
+    for number in 0..count {
+        let (sequence, body) = (number + 1, serde_json::to_vec(&RecordGenerator::record(number)).unwrap());
+        before = keys().record(WRITER, sequence, &before, &body);
+        let values = rusqlite::params![sequence as i64, body, &before[..]];
+        connection.execute("UPDATE records SET body = ?2, mac = ?3 WHERE sequence = ?1", values).unwrap();
+    }
+    if version < 2 {
+        connection.execute_batch("DROP TABLE kept").unwrap();
+    }
+    if version < MIGRATIONS.len() {
+        connection.execute_batch("DROP TABLE bodies").unwrap();
+    }
+    connection.pragma_update(None, "user_version", version as i64).unwrap();
+}
+
+#[test]
+fn files_of_every_older_version_open_and_go_on() {
+    for version in 1..MIGRATIONS.len() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("toolmark.db");
+        of_version(directory.path(), version, 3);
+        let refused = SqliteStore::open_to_read(&path).err().unwrap().to_string();
+        assert!(refused.contains("earlier version") && refused.contains("`toolmark serve` brings it up to date"), "{refused}");
+        let store = SqliteStore::open(&path, Durability::Commit).unwrap();
+        let (tip, _) = store.begin(0).unwrap();
+        assert_eq!(tip.sequence, 3, "version {version}");
+        store.append(&Batch { records: seal(&keys(), &tip, &[RecordGenerator::record(3)]), hours: Vec::new() }).unwrap();
+        for number in 0..4 {
+            let record = RecordGenerator::record(number);
+            assert_eq!(store.exchange(record.id).unwrap().as_deref(), Some(&record), "version {version}");
+        }
+        let report = crate::ledger::verify::verify(&store, &keys(), &[]).unwrap();
+        assert_eq!((report.fault, report.records), (None, 4), "version {version}");
+    }
+}
+
+#[test]
+fn a_downgrade_says_what_is_wrong_and_changes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("toolmark.db");
+    drop(filled(directory.path(), 2));
+    let later = MIGRATIONS.len() as i64 + 1;
+    Connection::open(&path).unwrap().pragma_update(None, "user_version", later).unwrap();
+    for error in [SqliteStore::open(&path, Durability::Batch).err(), SqliteStore::open_to_read(&path).err()] {
+        let said = error.unwrap().to_string();
+        assert!(said.contains("written by a later version of toolmark: use that one, or give this one its own `[ledger] url`"), "{said}");
+    }
+    assert_eq!(pragma(&Connection::open(&path).unwrap(), "user_version").unwrap(), later);
+}
+
+/// A ledger that was migrated yesterday isn't migrated again: what its migrations said then must stand.
+#[test]
+fn released_migrations_never_change() {
+    use sha2::Digest as _;
+    for (text, digest) in [
+        (include_str!("../sqlite/schema_1.sql"), "d1cf06ddcf74a83e4c6f38511e2e9465f7ea768900123f975ed6e6fc882249b9"),
+        (include_str!("../sqlite/schema_2.sql"), "13352370d5c9371515b49d701fcef5fe66ffbab4ba72d6e8b7c3869a5970cc34"),
+        (include_str!("../sqlite/schema_3.sql"), "a896786cdc8b98412d44526d7a36bc42ae3d911a50e618944dc26cef2400026e"),
+        (include_str!("../postgres/schema_1.sql"), "ac24cccf2380af171e95496ac3c6c7f3f337497839353f1954edd8f814a31273"),
+        (include_str!("../postgres/schema_2.sql"), "d5158a081f18868e277c24d0160b3d25e8157b5644a1e3aa46cdb65679470bd3"),
+        (include_str!("../postgres/schema_3.sql"), "a896786cdc8b98412d44526d7a36bc42ae3d911a50e618944dc26cef2400026e"),
+    ] {
+        let own: String = sha2::Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(own, digest, "add a migration instead: {text}");
+    }
+}
+
 #[test]
 fn more_rows_than_go_together_come_out_one_by_one() {
     for count in [1, 15, 16, 17, 40] {

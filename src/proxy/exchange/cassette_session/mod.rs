@@ -35,7 +35,7 @@ use crate::{
     },
     replay::rejudge::recorded,
     upstreams::retry::AttemptFailure,
-    wire::json::Document,
+    wire::{json::Document, rope::Rope},
 };
 
 /// Bytes of an answer after which `dropped_stream` breaks it off.
@@ -122,7 +122,7 @@ impl CassetteSession {
         let kind = request.fault();
         let tape = self.record_attempt(&request, kind);
         let (app, endpoint, body) = (request.app, request.endpoint, request.body.clone());
-        let sent = match (kind.and_then(|kind| faulty(kind, &body)), &self.playing) {
+        let sent = match (kind.and_then(|kind| faulty(kind, &body.joined())), &self.playing) {
             (Some(made), _) => Ok(made),
             (None, Playing::Missed(CassetteMiss(why))) => Err((miss(why.clone()), None)),
             (None, Playing::Take(take)) => request.played(take),
@@ -133,7 +133,8 @@ impl CassetteSession {
         };
         match sent {
             Ok(answer) => {
-                let answer = if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body).await? } else { answer };
+                let answer =
+                    if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body.joined()).await? } else { answer };
                 if let Some((tape, number)) = &tape {
                     tape.head(*number, answer.status().as_u16(), answer.headers().clone());
                 }
@@ -155,7 +156,7 @@ impl CassetteSession {
         let settings = &request.endpoint.settings;
         let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
         let url = format!("{origin}{}", request.target);
-        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.clone());
+        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.joined());
         if let Some(kind) = fault {
             tape.fault(number, kind.as_str());
         }
@@ -201,7 +202,7 @@ pub struct UpstreamRequest<'r> {
     /// Headers.
     pub headers: HeaderMap,
     /// Body.
-    pub body: Bytes,
+    pub body: Rope,
 }
 
 impl UpstreamRequest<'_> {

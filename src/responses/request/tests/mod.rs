@@ -117,7 +117,7 @@ fn namespaces() {
         json!([{"type": "function_call", "call_id": mark, "namespace": "crm", "name": "find", "arguments": "{}"}, output(&mark, "r")]);
     let text = format!(r#"{{"input":{items},"tools":{TOOLS}}}"#);
     assert_eq!(bench.codes(&text, &none()), Vec::<&str>::new());
-    assert_eq!(bench.begin(text.as_bytes(), &none()).unwrap().context.executions[0].tool, "crm.find");
+    assert_eq!(bench.begin(text.as_bytes(), &none()).unwrap().context.executions[0].tool.as_ref(), "crm.find");
 }
 
 #[test]

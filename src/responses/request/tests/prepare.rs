@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     exchange::conversation::{Fate, Owed, Thread},
-    judge::history::Execution,
+    judge::history::{Execution, ExecutionProof},
     marks::{MarkTime, Scope},
     policy::PolicyMode,
     responses::request::{
@@ -124,7 +124,7 @@ fn fates() {
         (vec![reference("i"), item("d"), item("i")], vec![instead.clone(), instead.clone()]),
         (vec![reference("c"), output(&mark, "r")], vec![call("call_1"), output("call_1", "r")]),
     ] {
-        let body = bench.begin(request(&items).as_bytes(), &recalled).unwrap().body;
+        let body = bench.begin(request(&items).as_bytes(), &recalled).unwrap().body.joined();
         let body: Value = serde_json::from_slice(&body).unwrap();
         assert_eq!(body["input"], Value::from(expected), "{items:?}");
     }
@@ -162,16 +162,10 @@ fn what_is_owed() {
 fn what_is_remembered() {
     let bench = Bench::new(|policy| policy.results.window = Some(std::time::Duration::from_millis(1500)));
     let mark = bench.mark("call_1");
-    let execution = |id: &str, age: u64| Execution {
-        id: id.into(),
-        tool: "old".into(),
-        moment: MarkTime { time_ms: MOMENT.time_ms - age, counter: 0 },
-        failed: false,
-        recent: true,
-        expired: true,
-        item: 3,
-        mark: String::new(),
-        result: [0; 32],
+    let execution = |id: &str, age: u64| {
+        let (moment, mark, result) = (MarkTime { time_ms: MOMENT.time_ms - age, counter: 0 }, String::new(), [0; 32]);
+        let proof = Arc::new(ExecutionProof { id: id.into(), tool: "old".into(), moment, failed: false, mark, result });
+        Execution { proof, recent: true, expired: true, item: 3 }
     };
     let executions = vec![execution("a", 400), execution("b", 600), execution(&bench.execution_id(), 0)];
     let earlier = Thread { executions, succeeded: vec!["old".into(), TOOL.into()], ..Thread::default() };

@@ -53,18 +53,19 @@ fn filled(scraps: &[&str], end: &str) -> String {
 fn check(text: &str, recalled: &Recalled) -> Result<(), TestCaseError> {
     for bench in BENCHES.iter() {
         let Ok(begun) = bench.begin(text.as_bytes(), recalled) else { continue };
-        prop_assert!(Document::parse(begun.body.clone()).is_ok(), "{} of {text}", String::from_utf8_lossy(&begun.body));
-        prop_assert_eq!(&bench.begin(text.as_bytes(), recalled).unwrap().body, &begun.body);
+        let body = begun.body.joined();
+        prop_assert!(Document::parse(body.clone()).is_ok(), "{} of {text}", String::from_utf8_lossy(&body));
+        prop_assert_eq!(&bench.begin(text.as_bytes(), recalled).unwrap().body.joined(), &body);
         if begun.context.observes() {
-            prop_assert_eq!(&begun.body[..], text.as_bytes());
+            prop_assert_eq!(&body[..], text.as_bytes());
         }
-        match bench.begin(&begun.body, recalled) {
-            Ok(again) => prop_assert_eq!(String::from_utf8_lossy(&again.body), String::from_utf8_lossy(&begun.body), "{}", text),
-            Err(refusal) => prop_assert!(false, "{refusal}: {} of {text}", String::from_utf8_lossy(&begun.body)),
+        match bench.begin(&body, recalled) {
+            Ok(again) => prop_assert_eq!(again.body.joined(), body.clone(), "{}", text),
+            Err(refusal) => prop_assert!(false, "{refusal}: {} of {text}", String::from_utf8_lossy(&body)),
         }
         let turn = EchoedTurn { text: "said".into(), items: vec![SaidItem::Raw("{}".into())], ..EchoedTurn::default() };
         for turn in [EchoedTurn::default(), turn] {
-            let next = crate::responses::repair::next_request(&begun.body, &turn, 1, &begun.context).unwrap();
+            let next = crate::responses::repair::next_request(&body, &turn, 1, &begun.context).unwrap();
             prop_assert!(Document::parse(next).is_ok());
         }
         let _data = begun.context.data();

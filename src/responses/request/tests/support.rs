@@ -84,6 +84,7 @@ impl Bench {
             protocol: self.standard.protocol.as_ref().map(|_| PROTOCOL),
             held_bytes_max: 1 << 20,
             beyond: Default::default(),
+            prefix: Default::default(),
         };
         request::begin(&document, &head, recalled, further, basis)
     }
@@ -91,8 +92,8 @@ impl Bench {
     /// What goes upstream of this request; preparing that again changes nothing.
     #[track_caller]
     pub fn prepared(&self, request: &str, recalled: &Recalled) -> String {
-        let body = self.begin(request.as_bytes(), recalled).unwrap().body;
-        let again = self.begin(&body, recalled).unwrap().body;
+        let body = self.begin(request.as_bytes(), recalled).unwrap().body.joined();
+        let again = self.begin(&body, recalled).unwrap().body.joined();
         assert_eq!(String::from_utf8_lossy(&again), String::from_utf8_lossy(&body), "prepared twice");
         String::from_utf8(body.to_vec()).unwrap()
     }

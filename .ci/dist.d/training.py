@@ -1,14 +1,10 @@
-#!/usr/bin/env python3
-"""Makes `.cargo/rustc-VERSION.profdata`: what exchanges run, so that release builds optimise and lay out the code for it.
+"""The load that a `dist` build is optimised for: scripted conversations of every kind, whole and streamed, on both APIs.
 
-usage: .ci/profile [--seconds N]
-
-Builds `toolmark` with counters in it, which takes as long as a release build, has it serve scripted exchanges of every
-kind, and merges what was counted. Run it before a release, and when rustc's version changes; what was changed since then is
-built as without a profile: slower, never wrong. cargo doesn't see that a profile changed: `cargo clean --release` before
-the next build. Needs Debian's `llvm-19`, or another `llvm-profdata` that reads what this rustc writes.
+It is played three times, so that what differs by deployment is counted too: SQLite and plain HTTP, SQLite and TLS with HTTP/1.1, PostgreSQL.
 """
-import argparse
+
+import contextlib
+import glob
 import http.client
 import http.server
 import json
@@ -18,12 +14,13 @@ import re
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+START_SECONDS_MAX = 60
 STAMP = re.compile(r'execution_id\\?": ?\\?"([A-Za-z0-9_-]+)')
 
 
@@ -222,55 +219,96 @@ def free_port():
         return listener.getsockname()[1]
 
 
-def train(binary, directory, counts, seconds):
-    upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
-    threading.Thread(target=upstream.serve_forever, daemon=True).start()
-    port, environment = free_port(), os.environ | {"TOOLMARK_KEY": "00" * 32, "TOOLMARK_ADMIN__LISTEN": "127.0.0.1:0", "LLVM_PROFILE_FILE": f"{counts}/%p.profraw"}
-    served = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", "--upstream", f"http://127.0.0.1:{upstream.server_port}/v1"],
-                              cwd=directory, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        while socket.socket().connect_ex(("127.0.0.1", port)):
-            assert served.poll() is None, "toolmark doesn't start"
-            time.sleep(0.05)
-        clients = [Client(port, number, time.monotonic() + seconds) for number in range(8)]
-        for client in clients:
-            client.start()
-        for client in clients:
-            client.join()
-        assert all(client.ended for client in clients), "a client got something else than it should: see above"
-        # The counts are written at the end of the process.
-        served.send_signal(signal.SIGTERM)
-        assert served.wait(30) == 0
-    finally:
-        served.kill()
-    print(f"{sum(client.count for client in clients)} exchanges")
+def available() -> list[str]:
+    """What the load needs and this machine lacks, as Debian's packages."""
+    lacks = [] if shutil.which("openssl") else ["openssl"]
+    return lacks if postgres_program("initdb") else [*lacks, "postgresql"]
 
 
-def merge(counts, into):
-    """With the first `llvm-profdata` that reads what was counted: each reads what its own LLVM writes, and some what comes later."""
-    names = ["llvm-profdata", *(f"llvm-profdata-{version}" for version in range(30, 18, -1))]
-    for found in filter(None, map(shutil.which, names)):
-        if subprocess.run([found, "merge", "--sparse", "-o", into, counts], stderr=subprocess.DEVNULL).returncode == 0:
-            return
-    raise SystemExit("no llvm-profdata that reads what this rustc writes: apt-get install llvm-19")
+def postgres_program(name: str) -> str | None:
+    """Debian keeps PostgreSQL's own programs out of PATH."""
+    return shutil.which(name) or max(glob.glob(f"/usr/lib/postgresql/*/bin/{name}"), default=None)
 
 
-def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--seconds", type=float, default=60, help="how long it is driven (default 60)")
-    seconds = arguments.parse_args().seconds
-    target = ROOT / "target/profile"
-    subprocess.run(["cargo", "build", "--release", "--bin", "toolmark", "--target-dir", target], cwd=ROOT, check=True,
-                   env=os.environ | {"TOOLMARK_PROFILE_INTO": str(target / "counts")})
-    with tempfile.TemporaryDirectory() as directory:
-        counts, merged = pathlib.Path(directory) / "counts", pathlib.Path(directory) / "profdata"
-        train(target / "release/toolmark", directory, counts, seconds)
-        merge(counts, merged)
-        version = subprocess.run(["rustc", "--version"], cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()[1]
-        for old in (ROOT / ".cargo").glob("rustc-*.profdata"):
-            old.unlink()
-        shutil.copyfile(merged, ROOT / f".cargo/rustc-{version}.profdata")
+@contextlib.contextmanager
+def postgres():
+    """A server in a directory of its own, on a socket there; gives the URL of its database."""
+    # It refuses to run as root.
+    as_other = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    with tempfile.TemporaryDirectory(prefix="toolmark-dist-") as directory:
+        if as_other:
+            os.chown(directory, 65534, 65534)
+        made = [postgres_program("initdb"), "--auth=trust", "--username=toolmark", "--encoding=UTF8", "--no-locale", "--no-sync", "-D", f"{directory}/data"]
+        subprocess.run([*as_other, *made], check=True, stdout=subprocess.DEVNULL, cwd="/")
+        settings = ["listen_addresses=", f"unix_socket_directories={directory}", "fsync=off"]
+        command = [postgres_program("postgres"), "-D", f"{directory}/data", *(word for one in settings for word in ("-c", one))]
+        server = subprocess.Popen([*as_other, *command], cwd="/", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: os.path.exists(f"{directory}/.s.PGSQL.5432"), server, "PostgreSQL")
+            yield f"postgres://toolmark@{directory.replace('/', '%2F')}/postgres"
+        finally:
+            server.send_signal(signal.SIGINT)
+            server.wait(30)
 
 
-if __name__ == "__main__":
-    main()
+def wait_until(ready, process: subprocess.Popen, name: str) -> None:
+    until = time.monotonic() + START_SECONDS_MAX
+    while not ready():
+        if process.poll() is not None or time.monotonic() > until:
+            raise SystemExit(f"{name} doesn't start")
+        time.sleep(0.05)
+
+
+def certificate(directory: pathlib.Path) -> pathlib.Path:
+    """A certificate of localhost and its key, in one file."""
+    file = directory / "localhost.pem"
+    made = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
+    subprocess.run([*made.split(), "-keyout", file, "-out", directory / "only.pem"], check=True, stderr=subprocess.DEVNULL)
+    file.write_bytes(file.read_bytes() + (directory / "only.pem").read_bytes())
+    return directory / "only.pem"
+
+
+def drive(binary: pathlib.Path, counts: pathlib.Path, seconds: float, *, tls: bool = False, ledger: str | None = None) -> int:
+    """Serves with this binary and drives it; the number of exchanges."""
+    with tempfile.TemporaryDirectory(prefix="toolmark-dist-") as place:
+        directory = pathlib.Path(place)
+        upstream = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Upstream)
+        url, environment = f"http://127.0.0.1:{upstream.server_port}/v1", os.environ | {"TOOLMARK_KEY": "00" * 32, "TOOLMARK_ADMIN__LISTEN": "127.0.0.1:0"}
+        if tls:
+            trusted, context = certificate(directory), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(directory / "localhost.pem")
+            # The handshake is the connection's thread's, not the accepting one's.
+            upstream.socket = context.wrap_socket(upstream.socket, server_side=True, do_handshake_on_connect=False)
+            url, environment = f"https://localhost:{upstream.server_port}/v1", environment | {"SSL_CERT_FILE": str(trusted)}
+        if ledger:
+            environment["TOOLMARK_LEDGER__URL"] = ledger
+        threading.Thread(target=upstream.serve_forever, daemon=True).start()
+        port = free_port()
+        served = subprocess.Popen([binary, "serve", "--listen", f"127.0.0.1:{port}", "--upstream", url], cwd=directory,
+                                  env=environment | {"LLVM_PROFILE_FILE": f"{counts}/%p.profraw"}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            wait_until(lambda: socket.socket().connect_ex(("127.0.0.1", port)) == 0, served, "toolmark")
+            clients = [Client(port, number, time.monotonic() + seconds) for number in range(8)]
+            for client in clients:
+                client.start()
+            for client in clients:
+                client.join()
+            if not all(client.ended for client in clients):
+                raise SystemExit("a client got something else than it should: see above")
+            # The counts are written at the end of the process.
+            served.send_signal(signal.SIGTERM)
+            if served.wait(30):
+                raise SystemExit(f"toolmark ended with {served.returncode}")
+        finally:
+            served.kill()
+            upstream.shutdown()
+            upstream.server_close()
+        return sum(client.count for client in clients)
+
+
+def train(binary: pathlib.Path, counts: pathlib.Path, seconds: float) -> None:
+    """Plays the load for this long in all; what is counted is written into `counts`."""
+    print(f"  plain HTTP, SQLite: {drive(binary, counts, seconds / 2)} exchanges", flush=True)
+    print(f"  TLS, SQLite: {drive(binary, counts, seconds / 4, tls=True)} exchanges", flush=True)
+    with postgres() as ledger:
+        print(f"  plain HTTP, PostgreSQL: {drive(binary, counts, seconds / 4, ledger=ledger)} exchanges", flush=True)

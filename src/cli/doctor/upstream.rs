@@ -1,0 +1,267 @@
+//! The checks of one upstream: it is reached, its key works, the model answers, calls functions and streams. A dozen small requests.
+
+use serde_json::{Value, json};
+
+use super::{Diagnosis, report::Row};
+use crate::{
+    cli::http::{self, HttpAnswer},
+    settings::{Credential, UpstreamSettings},
+};
+
+/// Calls that are asked for.
+const CALLS: [&str; 10] = ["Lisbon", "Oslo", "Quito", "Hanoi", "Perth", "Turin", "Lagos", "Dakar", "Osaka", "Ghent"];
+/// Right calls of those from which a model counts as able.
+const ABLE: usize = 9;
+/// Seconds by which clocks may differ.
+const CLOCK_SECONDS_MAX: u64 = 60;
+/// Characters of an upstream's own words that are shown.
+const SAID_BYTES_MAX: usize = 200;
+
+/// Result of one small call.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum CallQuality {
+    /// The right function with the right arguments.
+    Right,
+    /// A call that fits neither its schema nor the question.
+    Wrong,
+    /// An answer in words.
+    Words,
+}
+
+/// Tries an upstream.
+pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<Row> {
+    let name = |what: &str| format!("{}: {what}", upstream.name);
+    let mut rows = Vec::new();
+    let key = match &upstream.credential {
+        Credential::Own { key, .. } => Some(key.expose().to_owned()),
+        Credential::Caller | Credential::None => context.caller_key.clone(),
+    };
+    let key = key.as_deref();
+    let base = &*upstream.base_url;
+    let listed = match http::get_json(&context.client, &format!("{base}/models"), key).await {
+        Err(why) => {
+            rows.push(Row::fault(name("reached"), format!("{base}: {why}"), "is base_url right, and does the server run?"));
+            rows.extend(["key", "answers", "functions", "streams"].map(|what| Row::untried(name(what), "it isn't reached")));
+            return rows;
+        }
+        Ok(answer) => answer,
+    };
+    rows.push(Row::well(name("reached"), base));
+    if let Some(row) = clock(&name("clock"), &listed, context.now_unix) {
+        rows.push(row);
+    }
+    if matches!(listed.status, 401 | 403) {
+        rows.push(refused_key(name("key"), upstream, key.is_some()));
+        rows.extend(["answers", "functions", "streams"].map(|what| Row::untried(name(what), "the key is refused")));
+        return rows;
+    }
+    let Some(model) = context.model.clone().or_else(|| first_model(&listed, upstream)) else {
+        rows.push(Row::fault(
+            name("answers"),
+            format!("it lists no model (status {}){}", listed.status, said(&listed)),
+            "name one: toolmark doctor --model NAME",
+        ));
+        rows.extend(["functions", "streams"].map(|what| Row::untried(name(what), "no model is known")));
+        return rows;
+    };
+    let url = format!("{base}/chat/completions");
+    let plain = json!({"model": model, "messages": [{"role": "user", "content": "Answer with one word: ready"}]});
+    match http::post_json(&context.client, &url, key, &plain).await {
+        Ok(answer) if matches!(answer.status, 401 | 403) => {
+            rows.push(refused_key(name("key"), upstream, key.is_some()));
+            rows.extend(["answers", "functions", "streams"].map(|what| Row::untried(name(what), "the key is refused")));
+            return rows;
+        }
+        Ok(answer) if text_of(&answer).is_some() => {
+            rows.push(Row::well(name("key"), key_words(upstream, key.is_some())));
+            rows.push(Row::well(name("answers"), &*model));
+        }
+        answered => {
+            let why = match answered {
+                Ok(answer) => format!("{model}: status {}, no message in it{}", answer.status, said(&answer)),
+                Err(why) => format!("{model}: {why}"),
+            };
+            rows.push(Row::fault(name("answers"), why, "is this model served? toolmark doctor --model NAME tries another"));
+            rows.extend(["functions", "streams"].map(|what| Row::untried(name(what), "the model doesn't answer")));
+            return rows;
+        }
+    }
+    rows.push(functions(context, &name("functions"), &url, key, &model).await);
+    rows.push(streams(context, &name("streams"), &url, key, &model).await);
+    rows
+}
+
+fn key_words(upstream: &UpstreamSettings, given: bool) -> String {
+    match &upstream.credential {
+        Credential::Own { env, .. } => format!("the key from {env} works"),
+        Credential::Caller | Credential::None if given => "the caller's key works".into(),
+        Credential::Caller | Credential::None => "none needed".into(),
+    }
+}
+
+fn refused_key(check: String, upstream: &UpstreamSettings, given: bool) -> Row {
+    match &upstream.credential {
+        Credential::Own { env, .. } => Row::fault(check, format!("the key from {env} is refused"), format!("put a valid key into {env}")),
+        Credential::Caller | Credential::None if given => {
+            Row::fault(check, "the caller's key is refused", "put a valid key into the variable that --key-env names")
+        }
+        Credential::Caller | Credential::None => Row::note(
+            check,
+            "it wants a key, and callers bring their own",
+            "toolmark doctor --key-env VARIABLE tries the rest with a caller's key",
+        ),
+    }
+}
+
+fn first_model(listed: &HttpAnswer, upstream: &UpstreamSettings) -> Option<String> {
+    let models = listed.json.as_ref()?["data"].as_array()?;
+    let speaks = |id: &&str| !["embed", "whisper", "tts", "dall-e", "moderation", "image", "rerank"].iter().any(|word| id.contains(word));
+    models.iter().filter_map(|model| model["id"].as_str()).filter(|id| upstream.serves(id)).find(speaks).map(str::to_owned)
+}
+
+fn said(answer: &HttpAnswer) -> String {
+    let text = answer.json.as_ref().and_then(|json| json["error"]["message"].as_str()).unwrap_or(answer.text.trim());
+    if text.is_empty() { String::new() } else { format!(": {}", crate::wire::json::string::cut(text, SAID_BYTES_MAX)) }
+}
+
+/// The text of an answer; reasoning counts, as a model may use up its tokens on it.
+fn text_of(answer: &HttpAnswer) -> Option<String> {
+    let message = &answer.json.as_ref()?["choices"][0]["message"];
+    ["content", "reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).map(str::to_owned)
+}
+
+async fn functions(context: &Diagnosis<'_>, check: &str, url: &str, key: Option<&str>, model: &str) -> Row {
+    let (mut right, mut wrong, mut words) = (0, 0, 0);
+    for city in CALLS {
+        let request = json!({
+            "model": model,
+            "messages": [{"role": "user", "content": format!("How warm is it in {city}, in Celsius? Use the tool.")}],
+            "tools": [{"type": "function", "function": {
+                "name": "get_temperature",
+                "description": "The temperature of a city now.",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"city": {"type": "string"}, "unit": {"type": "string", "enum": ["celsius", "fahrenheit"]}},
+                    "required": ["city", "unit"], "additionalProperties": false
+                }
+            }}]
+        });
+        let answer = match http::post_json(&context.client, url, key, &request).await {
+            Err(why) => return Row::fault(check, why, "the model answers without tools, not with them: does its server know functions?"),
+            Ok(answer) if answer.status != 200 => {
+                let why = format!("status {}{}", answer.status, said(&answer));
+                return Row::fault(check, why, "tools are refused: choose a model that calls functions, or the server's option for them");
+            }
+            Ok(answer) => answer,
+        };
+        match quality(&answer, city) {
+            CallQuality::Right => right += 1,
+            CallQuality::Wrong => wrong += 1,
+            CallQuality::Words => words += 1,
+        }
+    }
+    let text = format!("{right} of {} calls right, {wrong} wrong, {words} answered in words", CALLS.len());
+    match right {
+        ABLE.. => Row::well(check, text),
+        0 => Row::fault(check, text, "this model can't call functions here: choose another, or the server's option for its chat template"),
+        _ => Row::note(check, text, "toolmark will repair or block what is wrong: a larger model costs fewer repairs"),
+    }
+}
+
+fn quality(answer: &HttpAnswer, city: &str) -> CallQuality {
+    let Some(json) = &answer.json else { return CallQuality::Words };
+    let calls = json["choices"][0]["message"]["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let [call, ..] = calls else { return CallQuality::Words };
+    let function = &call["function"];
+    let arguments = function["arguments"].as_str().and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let Some(Value::Object(arguments)) = arguments else { return CallQuality::Wrong };
+    let has = |name: &str, is: &dyn Fn(&str) -> bool| arguments.get(name).and_then(Value::as_str).is_some_and(is);
+    let asked = has("city", &|text| text.to_lowercase().contains(&city.to_lowercase()))
+        && has("unit", &|text| matches!(text, "celsius" | "fahrenheit"))
+        && arguments.len() == 2;
+    if asked && function["name"] == "get_temperature" && calls.len() == 1 { CallQuality::Right } else { CallQuality::Wrong }
+}
+
+async fn streams(context: &Diagnosis<'_>, check: &str, url: &str, key: Option<&str>, model: &str) -> Row {
+    let request = json!({"model": model, "stream": true, "messages": [{"role": "user", "content": "Count from one to five."}]});
+    match http::post_json(&context.client, url, key, &request).await {
+        Err(why) => Row::fault(check, why, "clients that stream will see this, too"),
+        Ok(answer) => {
+            let events = answer.text.lines().filter(|line| line.starts_with("data:") && !line.contains("[DONE]")).count();
+            let ended = answer.text.lines().any(|line| line.trim_end().ends_with("[DONE]"));
+            match (answer.status, events, ended) {
+                (200, 1.., true) => Row::well(check, format!("{events} events")),
+                (200, 1.., false) => {
+                    Row::fault(check, format!("{events} events, and no [DONE]"), "the server, or a proxy before it, breaks streams off")
+                }
+                (status, ..) => {
+                    Row::fault(check, format!("status {status}, no stream{}", said(&answer)), "clients that stream can't use this model")
+                }
+            }
+        }
+    }
+}
+
+/// The difference between this machine's clock and the server's. `now_unix`: seconds.
+fn clock(check: &str, answer: &HttpAnswer, now_unix: u64) -> Option<Row> {
+    let theirs = unix_of(answer.date.as_deref()?)?;
+    let apart = theirs.abs_diff(now_unix);
+    Some(if apart <= CLOCK_SECONDS_MAX {
+        Row::well(check, format!("{apart} s apart"))
+    } else {
+        Row::note(
+            check,
+            format!("{apart} s apart"),
+            "set this machine's clock (NTP): ids and records have times, and TLS needs the right one",
+        )
+    })
+}
+
+/// Unix seconds of an HTTP date like `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, IMF-fixdate).
+fn unix_of(date: &str) -> Option<u64> {
+    let mut parts = date.split(' ').skip(1);
+    let (day, month, year, time) = (parts.next()?, parts.next()?, parts.next()?, parts.next()?);
+    let month =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"].iter().position(|own| *own == month)? + 1;
+    let at = humantime::parse_rfc3339(&format!("{year}-{month:02}-{day}T{time}Z")).ok()?;
+    at.duration_since(std::time::UNIX_EPOCH).ok().map(|since| since.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(message: Value) -> HttpAnswer {
+        let json = json!({"choices": [{"message": message}]});
+        HttpAnswer { status: 200, server: None, date: None, text: json.to_string(), json: Some(json) }
+    }
+
+    #[test]
+    fn calls_are_told_apart() {
+        let call = |name: &str, arguments: &str| answer(json!({"tool_calls": [{"function": {"name": name, "arguments": arguments}}]}));
+        for (got, expected) in [
+            (call("get_temperature", r#"{"city": "Oslo, Norway", "unit": "celsius"}"#), CallQuality::Right),
+            (call("get_temperature", r#"{"city": "Bergen", "unit": "celsius"}"#), CallQuality::Wrong),
+            (call("get_temperature", r#"{"city": "Oslo", "unit": "kelvin"}"#), CallQuality::Wrong),
+            (call("get_temperature", r#"{"city": "Oslo", "unit": "celsius", "x": 1}"#), CallQuality::Wrong),
+            (call("get_temperature", r#"{"city": "Oslo""#), CallQuality::Wrong),
+            (call("temperature", r#"{"city": "Oslo", "unit": "celsius"}"#), CallQuality::Wrong),
+            (answer(json!({"content": "7 degrees"})), CallQuality::Words),
+            (HttpAnswer { json: None, ..answer(json!({})) }, CallQuality::Words),
+        ] {
+            assert_eq!(quality(&got, "Oslo"), expected, "{}", got.text);
+        }
+    }
+
+    #[test]
+    fn clocks() {
+        assert_eq!(unix_of("Sun, 06 Nov 1994 08:49:37 GMT"), Some(784_111_777));
+        for wrong in ["", "yesterday", "Sun, 06 Foo 1994 08:49:37 GMT"] {
+            assert_eq!(unix_of(wrong), None, "{wrong}");
+        }
+        let dated = HttpAnswer { date: Some("Sun, 06 Nov 1994 08:49:37 GMT".into()), ..answer(json!({})) };
+        assert_eq!(clock("c", &dated, 784_111_777 + 60).unwrap().remedy, "");
+        assert!(clock("c", &dated, 784_111_777 - 61).unwrap().remedy.contains("NTP"));
+        assert_eq!(clock("c", &answer(json!({})), 0), None);
+    }
+}

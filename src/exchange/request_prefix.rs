@@ -1,0 +1,346 @@
+//! Beginnings of requests: what was found in an earlier request is taken over for the part that a later one shares with it.
+//!
+//! Agents send their whole conversation again with every turn. What two requests have in common is found by comparing their bytes, up to
+//! the end of a message or input item; only the rest is scanned, verified and edited. Taken over is what follows from those bytes alone, for
+//! one API, scope, policy and set of tools; whatever depends on the time, the ledger or the rest of the conversation is computed anew.
+//!
+//! The cache changes no result, only what results cost, so this counts as pure.
+
+use std::sync::{
+    Arc, RwLock, RwLockReadGuard, RwLockWriteGuard,
+    atomic::{AtomicU64, Ordering},
+};
+
+use bytes::Bytes;
+
+use super::tool_set::ToolSet;
+use crate::{
+    judge::history::memo::{self, HistoryMemo, ItemMemo},
+    marks::Scope,
+    openai::Api,
+    policy::compiled::CompiledPolicy,
+    wire::{
+        json::{
+            Document, DocumentBeginning, JsonError, SharedElements, Value,
+            splice::{EditedPrefix, Splices},
+        },
+        rope::Rope,
+    },
+};
+
+/// Bytes of the shortest request that is kept: what is shorter is read as fast. Tests, whose requests are short, run with all of them kept.
+const REQUEST_BYTES_MIN: usize = if cfg!(debug_assertions) { 1 } else { 8 << 10 };
+/// Kept requests that a request is compared with, at most. Mostly all but one differ early.
+const COMPARED_MAX: usize = 64;
+/// Bytes that a request is compared with, at most, in multiples of its own.
+const COMPARED_TIMES: usize = 3;
+/// Attempts to enter the cache while another thread changes it.
+const ATTEMPTS_MAX: usize = 64;
+/// Offset of the first sample of a request.
+const SAMPLED_FROM: usize = if cfg!(debug_assertions) { 32 } else { 512 };
+/// Samples of a request; each lies twice as far behind as the one before it.
+const SAMPLES: usize = 14;
+
+/// For whom and by which rules a request is judged: nothing is taken over across these.
+#[derive(Clone, Debug)]
+pub struct PrefixOwner {
+    /// API of the request.
+    pub api: Api,
+    /// Scope of the caller.
+    pub scope: Scope,
+    /// The policy, as it was loaded.
+    pub rules: Arc<CompiledPolicy>,
+}
+
+impl PartialEq for PrefixOwner {
+    fn eq(&self, other: &Self) -> bool {
+        self.api == other.api && Arc::ptr_eq(&self.rules, &other.rules) && self.scope == other.scope
+    }
+}
+
+/// A request that was read, with all that later ones may take over.
+#[derive(Debug)]
+pub struct KnownRequest {
+    beginning: DocumentBeginning,
+    tools: Arc<ToolSet>,
+    memo: HistoryMemo,
+    edited: EditedPrefix,
+    /// When it was used last, by the cache's clock.
+    used: AtomicU64,
+}
+
+/// The part of a known request that a request shares.
+#[derive(Clone, Debug)]
+pub struct SharedPrefix {
+    request: Arc<KnownRequest>,
+    elements: SharedElements,
+}
+
+/// Handling of a request's beginning.
+#[derive(Clone, Debug, Default)]
+pub enum PrefixUse {
+    /// It is read as if it were the first, and not kept.
+    #[default]
+    Off,
+    /// It is kept, and taken over from an earlier request if that shares it.
+    Kept(Option<SharedPrefix>),
+}
+
+/// A prepared body, and the request to be kept.
+#[derive(Debug)]
+pub struct PreparedBody {
+    /// Body for the upstream.
+    pub rope: Rope,
+    /// The request, if it is to be kept.
+    pub known: Option<KnownRequest>,
+}
+
+impl PrefixUse {
+    /// The beginning that is shared with an earlier request.
+    pub fn shared(&self) -> Option<&SharedPrefix> {
+        match self {
+            Self::Kept(shared) => shared.as_ref(),
+            Self::Off => None,
+        }
+    }
+
+    /// Parses a request like [`Document::parse_noting`], but what it shares with an earlier one. Returns what is taken over from here on.
+    ///
+    /// # Errors
+    /// [`JsonError`], with the position.
+    pub fn parse(self, body: Bytes, depth: usize, known: &[&[u8]]) -> Result<(Document, Self), JsonError> {
+        let Self::Kept(shared) = self else { return Ok((Document::parse_noting(body, depth, known)?, Self::Off)) };
+        let resume = |shared: &SharedPrefix| Document::resume(body.clone(), &shared.request.beginning, shared.elements, known);
+        match shared.as_ref().and_then(resume) {
+            Some(document) => Ok((document?, Self::Kept(shared))),
+            None => Ok((Document::parse_noting(body, depth, known)?, Self::Kept(None))),
+        }
+    }
+
+    /// What was read from the items before, for a history of `count` items; empty if the request isn't kept.
+    pub fn memo(&self, tools: &Arc<ToolSet>, count: usize) -> HistoryMemo {
+        let Self::Kept(shared) = self else { return HistoryMemo::new() };
+        memo::memo_of(shared.as_ref().and_then(|shared| shared.memo(tools)).unwrap_or_default(), count)
+    }
+
+    /// Applies the edits to a request. `array`: its messages or input items; `memo`: from [`Self::memo`].
+    pub fn apply(
+        &self,
+        edits: Splices,
+        document: &Document,
+        array: Option<Value<'_>>,
+        tools: &Arc<ToolSet>,
+        memo: &HistoryMemo,
+    ) -> PreparedBody {
+        let Self::Kept(shared) = self else { return PreparedBody { rope: edits.apply(document.bytes()).into(), known: None } };
+        let beginning = array.and_then(|array| document.beginning(array));
+        let end = beginning.as_ref().and_then(DocumentBeginning::whole).map(|whole| whole.end);
+        let known = shared.as_ref().filter(|shared| Arc::ptr_eq(&shared.request.tools, tools));
+        let known = known.map(|shared| (&shared.request.edited, shared.elements.end));
+        let edited = edits.apply_in_pieces(document.bytes(), known, end);
+        let kept = beginning.zip(edited.prefix);
+        let known = kept.map(|(beginning, edited)| KnownRequest {
+            beginning,
+            tools: tools.clone(),
+            memo: memo.clone(),
+            edited,
+            used: AtomicU64::new(0),
+        });
+        PreparedBody { rope: edited.rope, known }
+    }
+}
+
+impl SharedPrefix {
+    /// What was read from the shared items; `None` under other tools, whose names may differ.
+    fn memo(&self, tools: &Arc<ToolSet>) -> Option<&[Arc<ItemMemo>]> {
+        let same = Arc::ptr_eq(&self.request.tools, tools);
+        self.request.memo.get(..self.elements.count).filter(|_| same)
+    }
+
+    /// Number of bytes that are shared.
+    pub fn len(&self) -> usize {
+        self.elements.end
+    }
+
+    /// True if nothing is shared.
+    pub fn is_empty(&self) -> bool {
+        self.elements.end == 0
+    }
+}
+
+impl KnownRequest {
+    /// Bytes of memory that it takes.
+    fn bytes(&self) -> usize {
+        let document = self.beginning.document();
+        let memo: usize = self.memo.iter().map(|memo| memo.bytes() + size_of::<Arc<ItemMemo>>()).sum();
+        document.bytes().len() + document.noted_bytes() + self.edited.bytes() + memo + size_of::<Self>()
+    }
+}
+
+/// Cache of requests, bounded in bytes; the one that wasn't used for longest goes first.
+///
+/// No thread ever waits for another here: who can't enter at once goes without.
+#[derive(Debug, Default)]
+pub struct PrefixCache {
+    bytes_max: usize,
+    clock: AtomicU64,
+    kept: RwLock<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    entries: Vec<Entry>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    owner: PrefixOwner,
+    samples: Samples,
+    request: Arc<KnownRequest>,
+    bytes: usize,
+}
+
+impl PrefixCache {
+    /// An empty cache for this many bytes; with 0 nothing is kept.
+    pub fn new(bytes_max: usize) -> Self {
+        Self { bytes_max, ..Self::default() }
+    }
+
+    /// Looks up what a request of this owner shares with an earlier one.
+    pub fn find(&self, owner: &PrefixOwner, body: &[u8]) -> PrefixUse {
+        if self.bytes_max == 0 || body.len() < REQUEST_BYTES_MIN {
+            return PrefixUse::Off;
+        }
+        let Some(kept) = self.read() else { return PrefixUse::Off };
+        let samples = Samples::of(body);
+        let own = kept.entries.iter().filter(|entry| entry.owner == *owner);
+        let mut alike: Vec<(usize, u64, &Entry)> = own
+            .map(|entry| (entry.samples.alike(&samples), entry.request.used.load(Ordering::Relaxed), entry))
+            .filter(|(alike, ..)| *alike > 0)
+            .collect();
+        alike.sort_unstable_by_key(|(alike, used, _)| std::cmp::Reverse((*alike, *used)));
+        let candidates: Vec<Arc<KnownRequest>> = alike.iter().take(COMPARED_MAX).map(|(.., entry)| entry.request.clone()).collect();
+        drop(kept);
+        let mut left = body.len().saturating_mul(COMPARED_TIMES);
+        let compared = candidates.into_iter().map_while(|request| {
+            let common = request.beginning.common(body);
+            left = left.checked_sub(common)?;
+            Some((common, request))
+        });
+        let longest = compared.max_by_key(|(common, _)| *common);
+        let longest =
+            longest.and_then(|(common, request)| Some(SharedPrefix { elements: request.beginning.elements_within(common)?, request }));
+        longest.iter().for_each(|shared| self.touch(&shared.request));
+        PrefixUse::Kept(longest)
+    }
+
+    fn touch(&self, request: &KnownRequest) {
+        request.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Keeps a request; it replaces the one that it goes on from.
+    pub fn keep(&self, owner: PrefixOwner, request: KnownRequest, shared: Option<&SharedPrefix>) -> Option<Arc<KnownRequest>> {
+        let bytes = request.bytes();
+        if bytes > self.bytes_max {
+            return None;
+        }
+        let whole = |shared: &&SharedPrefix| shared.request.beginning.whole() == Some(shared.elements);
+        let replaced = shared.filter(whole).map(|shared| &shared.request);
+        let request = Arc::new(request);
+        let samples = Samples::of(request.beginning.document().bytes());
+        self.touch(&request);
+        let entry = Entry { owner, samples, request: request.clone(), bytes };
+        let mut gone = Vec::new();
+        let mut kept = self.write()?;
+        if let Some(at) = replaced.and_then(|replaced| kept.entries.iter().position(|entry| Arc::ptr_eq(&entry.request, replaced))) {
+            gone.push(kept.remove(at));
+        }
+        kept.bytes += entry.bytes;
+        kept.entries.push(entry);
+        self.shrink(&mut kept, &mut gone);
+        drop(kept);
+        // What is dropped is freed after the others may enter again.
+        drop(gone);
+        Some(request)
+    }
+
+    /// Counts the bytes of a kept request again, after more was read from it.
+    pub fn weigh(&self, request: &Arc<KnownRequest>) {
+        let bytes = request.bytes();
+        let mut gone = Vec::new();
+        let Some(mut kept) = self.write() else { return };
+        let Some(entry) = kept.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.request, request)) else { return };
+        let before = std::mem::replace(&mut entry.bytes, bytes);
+        kept.bytes = (kept.bytes + bytes).saturating_sub(before);
+        self.shrink(&mut kept, &mut gone);
+        drop(kept);
+        drop(gone);
+    }
+
+    /// Drops everything that was kept under a policy that isn't one of these any more.
+    pub fn retain(&self, rules: &[Arc<CompiledPolicy>]) {
+        // Rare, and nothing that is dropped may be found again: here a thread does wait.
+        let mut kept = self.kept.write().unwrap_or_else(std::sync::PoisonError::into_inner);
+        kept.entries.retain(|entry| rules.iter().any(|rules| Arc::ptr_eq(rules, &entry.owner.rules)));
+        kept.bytes = kept.entries.iter().map(|entry| entry.bytes).sum();
+    }
+
+    /// Number of requests that are kept, and their bytes.
+    pub fn size(&self) -> (usize, usize) {
+        self.read().map_or((0, 0), |kept| (kept.entries.len(), kept.bytes))
+    }
+
+    fn shrink(&self, kept: &mut Kept, gone: &mut Vec<Entry>) {
+        while kept.bytes > self.bytes_max {
+            let oldest = kept.entries.iter().enumerate().min_by_key(|(_, entry)| entry.request.used.load(Ordering::Relaxed));
+            let Some((at, _)) = oldest else { return };
+            gone.push(kept.remove(at));
+        }
+    }
+
+    fn read(&self) -> Option<RwLockReadGuard<'_, Kept>> {
+        attempt(|| self.kept.try_read().ok())
+    }
+
+    fn write(&self) -> Option<RwLockWriteGuard<'_, Kept>> {
+        attempt(|| self.kept.try_write().ok())
+    }
+}
+
+impl Kept {
+    fn remove(&mut self, at: usize) -> Entry {
+        let entry = self.entries.swap_remove(at);
+        self.bytes = self.bytes.saturating_sub(entry.bytes);
+        entry
+    }
+}
+
+/// Tries a few times, without waiting.
+fn attempt<T>(enter: impl Fn() -> Option<T>) -> Option<T> {
+    (0..ATTEMPTS_MAX).find_map(|_| {
+        let entered = enter();
+        if entered.is_none() {
+            std::hint::spin_loop();
+        }
+        entered
+    })
+}
+
+/// Bytes of a request at a few places, by which the requests that it may share most with are found. They prove nothing.
+#[derive(Debug, Eq, PartialEq)]
+struct Samples([u64; SAMPLES]);
+
+impl Samples {
+    fn of(body: &[u8]) -> Self {
+        let sample = |at: usize| {
+            body.get((SAMPLED_FROM << at) - 8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
+        };
+        Self(std::array::from_fn(sample))
+    }
+
+    /// Number of places up to the first at which both differ.
+    fn alike(&self, other: &Self) -> usize {
+        self.0.iter().zip(&other.0).take_while(|(one, other)| one == other && **one != 0).count()
+    }
+}

@@ -1,0 +1,619 @@
+//! Values of a passage that belong together in it, and in no record of the results: "Noah – 9" where Ann has 9. Pure.
+//!
+//! A passage is read clause by clause. What a clause names of one record (a name, an id, a citation of its result) and what it tells
+//! (numbers, dates, times, words of other columns) must stand in one record, or follow from that record's own values.
+
+use std::ops::Range;
+
+use crate::{
+    judge::claims::{
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{
+            self, ToolResult,
+            rows::{ROWS_MAX, Row},
+        },
+        language::{
+            fold::{fold, name_words, stands_in},
+            lexicon::{self, Word},
+            number::{Number, Precision},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Words that begin another clause, in any language.
+const JOINS: &[&str] = &[
+    "and",
+    "but",
+    "while",
+    "whereas",
+    "und",
+    "aber",
+    "während",
+    "sowie",
+    "et",
+    "mais",
+    "tandis",
+    "y",
+    "pero",
+    "mientras",
+    "e",
+    "ma",
+    "mentre",
+    "enquanto",
+    "mas",
+    "en",
+    "maar",
+    "terwijl",
+    "i",
+    "a",
+    "ale",
+    "oraz",
+    "ve",
+    "ama",
+    "ise",
+    "och",
+    "men",
+    "जबकि",
+    "और",
+];
+/// Words of a comparison: what stands beside them is another record's.
+const COMPARES: &[&str] = &[
+    "than",
+    "versus",
+    "vs",
+    "compared",
+    "against",
+    "instead",
+    "ahead",
+    "behind",
+    "above",
+    "below",
+    "before",
+    "after",
+    "from",
+    "previously",
+    "both",
+    "respectively",
+    "together",
+    "between",
+    "except",
+    "average",
+    "total",
+    "als",
+    "statt",
+    "gegenüber",
+    "vor",
+    "nach",
+    "jeweils",
+    "zusammen",
+    "zwischen",
+    "von",
+    "que",
+    "contre",
+    "avant",
+    "après",
+    "entre",
+    "ensemble",
+    "contra",
+    "frente",
+    "antes",
+    "después",
+    "juntos",
+    "che",
+    "di",
+    "contro",
+    "prima",
+    "dopo",
+    "insieme",
+    "do",
+    "dan",
+    "tegenover",
+    "voor",
+    "na",
+    "niż",
+    "przed",
+    "po",
+    "göre",
+    "unlike",
+    "like",
+    "same",
+    "also",
+    "plus",
+    "or",
+    "oder",
+    "ou",
+    "o",
+    "of",
+    "next",
+    "second",
+    "third",
+    "followed",
+    "not",
+    "no",
+    "nicht",
+    "pas",
+    "non",
+    "não",
+    "niet",
+    "nie",
+    "to",
+    "bis",
+    "other",
+    "others",
+    "rest",
+    "remaining",
+];
+/// Records of which those of several results are compared.
+const SOURCES_MAX: usize = 4;
+/// Values of a clause that are compared with one another.
+const MENTIONS_MAX: usize = 16;
+
+/// A text of the results that a passage has.
+struct Mention {
+    span: Range<usize>,
+    /// The rows that have it.
+    rows: u64,
+    /// Key of their column.
+    column: String,
+}
+
+/// A value told of a record that another one has.
+pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？', '|']) || scene.sources.len() > SOURCES_MAX {
+        return None;
+    }
+    let table = Table::of(scene)?;
+    let texts = table.texts(scene);
+    let clauses = clauses(scene, &texts);
+    let mut last: Option<u64> = None;
+    for clause in clauses {
+        let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
+        let named: Vec<&Mention> = texts.iter().filter(|mention| inside(&mention.span)).take(MENTIONS_MAX).collect();
+        let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && COMPARES.contains(&word.lower.as_str()));
+        let anchors: Vec<&&Mention> = named.iter().filter(|mention| mention.rows.count_ones() == 1).collect();
+        // Two of one column are a comparison, or a list.
+        let mixed = anchors.iter().enumerate().any(|(at, one)| {
+            anchors.iter().skip(at + 1).any(|other| one.rows != other.rows && (one.column == other.column || !table.columns))
+        });
+        // Another sentence of the same line speaks of another record.
+        let fresh = scene.text().get(..clause.start).is_some_and(|before| before.ends_with('.'));
+        let inherited = last.filter(|_| !fresh);
+        last = match anchors.as_slice() {
+            [] => inherited.filter(|_| named.is_empty()),
+            [first, rest @ ..] if rest.iter().all(|other| other.rows == first.rows) => Some(first.rows),
+            _ => None,
+        };
+        if mixed {
+            continue;
+        }
+        if !compares && let Some(found) = table.texts_apart(scene, &named, &anchors) {
+            return Some(found);
+        }
+        let own = match anchors.first() {
+            Some(first) => first.rows,
+            None => match inherited.filter(|_| named.is_empty()) {
+                Some(rows) => rows,
+                None => continue,
+            },
+        };
+        if let Some(found) = table.value_apart(scene, &clause, own, compares, anchors.is_empty()) {
+            return Some(found);
+        }
+    }
+    table.apart_by_citation(scene)
+}
+
+/// The rows of the cited results, those of a result with one record being one row.
+struct Table<'s> {
+    rows: Vec<&'s Row>,
+    columns: bool,
+    sources: Vec<&'s ToolResult>,
+}
+
+impl<'s> Table<'s> {
+    fn of(scene: &CheckContext<'s>) -> Option<Self> {
+        let sources: Vec<&'s ToolResult> = scene.sources.iter().copied().filter(|source| !source.failed && !source.is_partial()).collect();
+        let mut rows: Vec<&Row> = Vec::new();
+        let mut columns = true;
+        for source in &sources {
+            let own = source.rows();
+            columns &= own.columns;
+            rows.extend(&own.rows);
+        }
+        // Results of one record each, of calls of one tool: each is a row.
+        if rows.is_empty()
+            && let Some(first) = sources.first()
+        {
+            let alike = scene
+                .grounds
+                .results
+                .iter()
+                .filter(|other| other.recent && other.tool == first.tool && !other.failed && !other.is_partial());
+            rows.extend(alike.take(ROWS_MAX).filter(|other| other.rows().rows.is_empty()).map(|other| other.single()));
+            columns = true;
+        }
+        (rows.len() > 1 && rows.len() <= ROWS_MAX && !sources.is_empty()).then_some(Self { rows, columns, sources })
+    }
+
+    fn all(&self) -> u64 {
+        if self.rows.len() >= 64 { u64::MAX } else { (1 << self.rows.len()) - 1 }
+    }
+
+    fn with(&self, has: impl Fn(&Row) -> bool) -> u64 {
+        self.rows.iter().enumerate().filter(|(_, row)| has(row)).fold(0, |mask, (at, _)| mask | 1 << at)
+    }
+
+    /// The texts of the rows that the passage has, the longest first, none inside another.
+    fn texts(&self, scene: &CheckContext<'_>) -> Vec<Mention> {
+        let mut said: Vec<(String, usize, usize)> = Vec::new();
+        for word in &scene.plain.words {
+            let lower = word.lower.trim_end_matches("'s").trim_end_matches("’s");
+            said.extend(fold(lower).split(' ').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
+        }
+        let mut cells: Vec<(&str, &str, &str)> = Vec::new();
+        for cell in self.rows.iter().flat_map(|row| &row.cells) {
+            let letters = cell.raw.chars().any(char::is_alphabetic) || cell.raw.contains('-') && cell.number.is_none();
+            let length = cell.folded.chars().count();
+            let spaceless = !cell.raw.is_ascii() && length >= 2;
+            if letters && (length >= 3 || spaceless) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
+                cells.push((&cell.folded, &cell.column, &cell.raw));
+            }
+        }
+        cells.sort_by_key(|cell| std::cmp::Reverse(cell.0.len()));
+        let mut found: Vec<Mention> = Vec::new();
+        for (folded, column, raw) in cells {
+            let parts: Vec<&str> = folded.split(' ').collect();
+            let spaced = said.windows(parts.len()).find(|window| window.iter().zip(&parts).all(|(own, part)| own.0 == **part));
+            let span = match spaced {
+                Some(window) => window.first().zip(window.last()).map(|(first, last)| first.1..last.2),
+                None if !raw.is_ascii() => scene.text().find(raw).map(|at| at..at + raw.len()),
+                None => None,
+            };
+            let Some(span) = span else { continue };
+            let taken = found.iter().any(|other| other.span.start < span.end && span.start < other.span.end && other.span != span);
+            let common = scene.lexicon.common.contains(folded) || lexicon::month(folded).is_some();
+            let rows = self.with(|row| row.cells.iter().any(|cell| cell.folded == folded));
+            if !taken && !common && rows != self.all() {
+                found.push(Mention { span, rows, column: column.to_owned() });
+            }
+        }
+        found
+    }
+
+    /// Texts of one clause that no record has together.
+    fn texts_apart(&self, scene: &CheckContext<'_>, named: &[&Mention], anchors: &[&&Mention]) -> Option<ClaimFinding> {
+        let is_name = |mention: &Mention| {
+            let name = scene.text().get(mention.span.clone()).unwrap_or_default();
+            name.chars().any(|c| c.is_uppercase() || !c.is_ascii() || c.is_ascii_digit() || matches!(c, '-' | '_' | '@'))
+        };
+        let anchor = anchors.first().filter(|anchor| self.columns && is_name(anchor))?;
+        let folded = |mention: &Mention| fold(scene.text().get(mention.span.clone()).unwrap_or_default());
+        let other = named.iter().find(|other| {
+            let of_anchor = || {
+                self.rows
+                    .iter()
+                    .enumerate()
+                    .any(|(at, row)| anchor.rows & (1 << at) != 0 && row.cells.iter().any(|cell| stands_in(&cell.folded, &folded(other))))
+            };
+            other.column != anchor.column && other.rows & anchor.rows == 0 && is_name(other) && !of_anchor()
+        })?;
+        Some(self.finding(scene, other.span.clone(), anchor.rows, Certainty::Likely, "record_text"))
+    }
+
+    /// A number, date or time of a clause that this record lacks and another one has.
+    fn value_apart(
+        &self,
+        scene: &CheckContext<'_>,
+        clause: &Range<usize>,
+        own: u64,
+        compares: bool,
+        inherited: bool,
+    ) -> Option<ClaimFinding> {
+        let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
+        let plain = scene.plain;
+        let rows = |mask: u64| self.rows.iter().enumerate().filter(move |(at, _)| mask & (1 << at) != 0).map(|(_, row)| *row);
+        if compares {
+            return None;
+        }
+        for number in plain.numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+            let span = number.span.start..number.end;
+            if plain.is_taken(&span) || !is_telling(scene, number) || inherited && number.unit.is_none() && number.whole().is_some() {
+                continue;
+            }
+            let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
+            if mask == 0 || mask & own != 0 || self.is_free(scene, number) || rows(own).any(|row| makes(row, number)) {
+                continue;
+            }
+            return Some(self.finding(scene, span, own, Certainty::Likely, "record_number"));
+        }
+        for date in plain.dates.dates.iter().filter(|date| inside(&date.span)) {
+            let days = |row: &Row| row.dates.iter().any(|other| date.is(other));
+            let mask = self.with(days);
+            let near = rows(own).any(|row| row.dates.is_empty());
+            let free = scene.grounds.said_dates().dates.iter().any(|other| date.is(other))
+                || self.sources.iter().any(|source| days(&source.rows().free));
+            if mask != 0 && mask & own == 0 && !near && !free {
+                return Some(self.finding(scene, date.span.clone(), own, Certainty::Likely, "record_day"));
+            }
+        }
+        for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
+            let has = |row: &Row| row.times.contains(&time.minutes);
+            let mask = self.with(has);
+            let none = rows(own).any(|row| row.times.is_empty());
+            let free = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes)
+                || self.sources.iter().any(|source| has(&source.rows().free));
+            if mask != 0 && mask & own == 0 && !none && !free {
+                return Some(self.finding(scene, time.span.clone(), own, Certainty::Likely, "record_hour"));
+            }
+        }
+        None
+    }
+
+    /// Does a number stand on something else than one record: what was said, what belongs to none, a sum or a count?
+    fn is_free(&self, scene: &CheckContext<'_>, number: &Number) -> bool {
+        number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value))
+            || self.sources.iter().any(|source| {
+                evidence::fits(number, Precision::Exact, &source.rows().free.numbers)
+                    || evidence::equals(number, Precision::Exact, &source.facts().derived().plain)
+            })
+    }
+
+    /// Two results of one tool are cited in one passage, and a value told before the one's citation stands in the other only.
+    fn apart_by_citation(&self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+        if scene.cites.len() < 2 {
+            return None;
+        }
+        let mut from = 0;
+        for (place, at) in scene.cites {
+            let own = scene.sources.get(*at)?;
+            let part = from..*place;
+            from = *place;
+            let others = || scene.sources.iter().filter(|other| !std::ptr::eq(**other, *own) && other.tool == own.tool);
+            if others().next().is_none() || own.failed || others().any(|other| other.failed) {
+                continue;
+            }
+            let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
+            let compares = scene.plain.words.iter().any(|word| {
+                inside(&(word.start..word.end))
+                    && matches!(word.lower.as_str(), "than" | "als" | "que" | "che" | "dan" | "niż" | "vs" | "versus" | "compared")
+            });
+            if compares {
+                continue;
+            }
+            for number in scene.plain.numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+                let span = number.span.start..number.end;
+                let telling = number.whole().is_none_or(|whole| whole > 12);
+                let has = |source: &ToolResult| evidence::fits(number, Precision::Exact, &source.facts().numbers);
+                let own_has = has(own) || evidence::follows(number, Precision::Approximate, own.facts());
+                let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+                if telling && !scene.plain.is_taken(&span) && !own_has && !said && others().any(|other| has(other)) {
+                    return Some(finding(
+                        scene,
+                        span,
+                        "another_call",
+                        format!("the result of the call {} doesn't have it", own.arguments),
+                        Certainty::Certain,
+                    ));
+                }
+            }
+            for time in scene.plain.dates.times.iter().filter(|time| inside(&time.span)) {
+                let has = |source: &ToolResult| source.facts().dates.times.iter().any(|other| other.minutes == time.minutes);
+                let said = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
+                if !has(own) && !said && !own.facts().dates.times.is_empty() && others().any(|other| has(other)) {
+                    return Some(finding(
+                        scene,
+                        time.span.clone(),
+                        "another_call",
+                        format!("the result of the call {} doesn't have it", own.arguments),
+                        Certainty::Certain,
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    fn finding(&self, scene: &CheckContext<'_>, span: Range<usize>, own: u64, certainty: Certainty, rule: &'static str) -> ClaimFinding {
+        let row = self.rows.iter().enumerate().find(|(at, _)| own & (1 << at) != 0);
+        let expected: Vec<&str> = row.iter().flat_map(|(_, row)| &row.cells).take(8).map(|cell| cell.raw.as_str()).collect();
+        finding(scene, span, rule, expected.join(", "), certainty)
+    }
+}
+
+fn finding(scene: &CheckContext<'_>, span: Range<usize>, rule: &'static str, expected: String, certainty: Certainty) -> ClaimFinding {
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+    ClaimFinding { rule, code: Code::ClaimMismatch, span, found, expected, certainty }
+}
+
+/// Does a number say something of one record: not a small count, unless it stands in a line of a list?
+fn is_telling(scene: &CheckContext<'_>, number: &Number) -> bool {
+    number.whole().is_none_or(|whole| whole > 12) || scene.kind == Kind::Line && number.whole().is_some_and(|whole| whole > 2)
+}
+
+/// Do two values of the record make this number?
+fn makes(row: &Row, number: &Number) -> bool {
+    let is = |value: f64| {
+        number.readings().any(|shown| shown.rounds(value.abs()) || number.percent && shown.rounds(value.abs() * 100.0))
+            || evidence::fits(number, Precision::Approximate, &[value.abs()])
+    };
+    let own = row.numbers.get(..row.numbers.len().min(12)).unwrap_or_default();
+    own.iter().enumerate().any(|(at, one)| {
+        own.iter().skip(at + 1).any(|other| {
+            [one + other, one - other, one * other, one / other, other / one, (one - other) / one, (one - other) / other]
+                .into_iter()
+                .any(is)
+        })
+    }) || row.dates.len() + row.times.len() > 1 && number.unit.is_some_and(|unit| unit.dimension == "time")
+}
+
+/// The clauses of a passage; names of records are not cut apart.
+fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
+    let text = scene.text();
+    let kept = |at: usize| texts.iter().any(|mention| mention.span.contains(&at));
+    let mut cuts: Vec<(usize, usize)> = Vec::new();
+    for (at, c) in text.char_indices() {
+        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        let mark = match c {
+            ';' | '(' | ')' | '\n' | '、' | '，' | '；' | '。' | '।' | '：' => true,
+            '–' | '—' => scene.kind != Kind::Line,
+            '.' => text.get(at + 1..).is_some_and(|rest| rest.starts_with(' ')),
+            ',' => {
+                !(digit(text.get(..at).and_then(|before| before.chars().next_back()))
+                    && digit(text.get(at + 1..).and_then(|after| after.chars().next())))
+            }
+            _ => false,
+        };
+        if mark && !kept(at) {
+            cuts.push((at, at + c.len_utf8()));
+        }
+    }
+    let joins = |word: &&Word| JOINS.contains(&word.lower.as_str()) && !kept(word.start);
+    cuts.extend(scene.plain.words.iter().filter(joins).map(|word| (word.start, word.end)));
+    cuts.sort_unstable();
+    let mut found = Vec::new();
+    let mut from = 0;
+    for (start, end) in cuts {
+        if start > from {
+            found.push(from..start);
+        }
+        from = from.max(end);
+    }
+    found.push(from..text.len().max(from));
+    found
+}
+
+/// A number of records with one value that the rows have another number of: `6 delivered` where five are.
+pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    if scene.bond < CitationScope::Introduced || source.fails() || source.is_partial() || scene.text().contains(['?', '？', '|']) {
+        return None;
+    }
+    let rows = &source.rows().rows;
+    if rows.len() < 2 {
+        return None;
+    }
+    let count_of = |word: &Word| {
+        let digits = || {
+            scene
+                .plain
+                .numbers
+                .iter()
+                .find(|number| number.span.start == word.start && number.span.end == word.end && number.unit.is_none())
+        };
+        let value = scene.lexicon.numbers.get(&word.lower).copied();
+        value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
+    };
+    for pair in scene.plain.words.windows(2) {
+        let [number, kind] = pair else { continue };
+        let Some(count) = count_of(number) else { continue };
+        let gap = scene.text().get(number.end..kind.start).unwrap_or_default();
+        let ordinal = scene
+            .plain
+            .numbers
+            .iter()
+            .any(|known| known.span.start == number.start && (known.ordinal || known.unit.is_some() || known.percent));
+        if ordinal || !gap.trim_matches([' ', '*', '_']).is_empty() {
+            continue;
+        }
+        // `in transit`, `out_of_order`: the next words too.
+        let tail = scene.text().get(kind.start..).unwrap_or_default();
+        let words: Vec<String> = name_words(tail.get(..tail.floor_char_boundary(60)).unwrap_or(tail)).into_iter().take(3).collect();
+        let length = |cell: &str| {
+            let parts: Vec<&str> = cell.split(' ').collect();
+            (words.len() >= parts.len() && words.iter().zip(&parts).all(|(one, other)| one == other)).then_some(parts.len())
+        };
+        // A column that tells kinds of records apart has a value that stands more than once.
+        let repeats = |column: &str| {
+            let values: Vec<&str> =
+                rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column).map(|cell| cell.folded.as_str()).collect();
+            let distinct: std::collections::BTreeSet<&&str> = values.iter().collect();
+            distinct.len() < values.len()
+        };
+        let kinds = rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty());
+        let Some(folded) =
+            kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len())
+        else {
+            continue;
+        };
+        if !rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded == folded && repeats(&cell.column)) {
+            continue;
+        }
+        let real = rows.iter().filter(|row| row.cells.iter().any(|cell| cell.folded == folded)).count() as u64;
+        let taken = length(folded).unwrap_or(1);
+        let at = scene.plain.words.iter().position(|word| word.start == kind.start).unwrap_or(0);
+        let after = scene.plain.words.get(at + taken..).unwrap_or_default();
+        let narrows = after.first().is_some_and(|word| {
+            scene.text().get(..word.start).is_some_and(|text| !text.trim_end().ends_with([',', ';', '.', ')', ':']))
+                && (scene.lexicon.narrows.contains(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()))
+        });
+        let told = source.facts().leaves.iter().any(|leaf| leaf.record == 0 && leaf.value.number() == Some(count as f64));
+        if real != count && real > 0 && !narrows && !told && !scene.grounds.said_numbers_have(count as f64) {
+            let span = number.start..kind.end;
+            let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+            return Some(ClaimFinding {
+                rule: "tallies",
+                code: Code::CountMismatch,
+                span,
+                found,
+                expected: real.to_string(),
+                certainty: Certainty::Likely,
+            });
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        plain::AnalyzedPassage,
+    };
+
+    /// The check that finds something in a text that cites these results, of one tool each with these arguments.
+    fn rule(results: &[(&str, &str)], kind: Kind, text: &str) -> Option<&'static str> {
+        let source = |(arguments, result): &(&str, &str)| {
+            let mut source = ToolResult::new("get_list", arguments, result);
+            source.recent = true;
+            source
+        };
+        let grounds = EvidenceIndex::new(results.iter().map(source).collect(), Vec::new(), "".into());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let scene =
+            CheckContext { plain: &plain, kind, lexicon, sources, bond: CitationScope::Cited, grounds: &grounds, told: &[], cites: &[] };
+        bindings(&scene).or_else(|| tallies(&scene)).map(|finding| finding.rule)
+    }
+
+    #[test]
+    fn values_belong_to_their_records() {
+        let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"m-brandt"}]"#;
+        let visits = r#"[{"at":"13:30","patient":"Pickles","vet":"Amara Nwosu"},{"at":"13:50","patient":"Socks","vet":"Helen Farrow"}]"#;
+        let seats = r#"[{"zone":"zaal","prijs":34.5},{"zone":"balkon","prijs":27.0},{"zone":"loge","prijs":49.0}]"#;
+        let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
+        let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
+        for (result, kind, text, wrong) in [
+            (pulls, Kind::Line, "- \"Drop 3.8\" by m-brandt", Some("record_text")),
+            (pulls, Kind::Line, "- \"Drop 3.8\" by oksana-k", None),
+            (visits, Kind::Sentence, "Pickles is with Helen Farrow at 13:30.", Some("record_text")),
+            (visits, Kind::Sentence, "Pickles is with Amara Nwosu at 13:50.", Some("record_hour")),
+            (visits, Kind::Sentence, "Pickles is with Amara Nwosu at 13:30, and Socks with Helen Farrow at 13:50.", None),
+            (visits, Kind::Sentence, "Pickles comes before Socks.", None),
+            (seats, Kind::Sentence, "Een plaats in de zaal kost € 27,00.", Some("record_number")),
+            (seats, Kind::Sentence, "Een plaats in de zaal kost € 34,50 en op het balkon € 27,00.", None),
+            (hives, Kind::Sentence, "OL1 gained 4.3 kg.", None),
+            (boxes, Kind::Line, "- 2 delivered", Some("tallies")),
+            (boxes, Kind::Line, "- 3 delivered", None),
+        ] {
+            assert_eq!(rule(&[("{}", result)], kind, text), wrong, "{text}");
+        }
+    }
+}

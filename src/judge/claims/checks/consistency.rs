@@ -1,0 +1,606 @@
+//! What a passage says of its own figures: which is the most, what all come to, what equals what, when. Pure.
+//!
+//! Where a passage names a total, an average or an end of a scale, its value must be that of the cited records, not any number that
+//! could be made of them.
+
+use std::{ops::Range, sync::OnceLock};
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+use crate::{
+    judge::claims::{
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{self, rows::Row},
+        language::{
+            fold::{akin, fold, name_words, stands_in},
+            lexicon::{Word, WordSet},
+            number::{Interpretation, Number, Precision, numbers},
+        },
+    },
+    violation::{Certainty, Code},
+};
+
+/// Rows and columns that are added up.
+const COLUMNS_MAX: usize = 12;
+/// Words of the question and the passage by which rows may have been chosen.
+const CHOICES_MAX: usize = 40;
+/// Results of which one total may be said.
+const SOURCES_MAX: usize = 4;
+
+/// A family of superlatives.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Superlative {
+    words: WordSet,
+    /// It is the most of its column, not the least.
+    most: bool,
+    /// Parts of the names of the columns that it may speak of; none where any may be meant.
+    columns: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Superlatives {
+    superlative: Vec<Superlative>,
+    /// Words by which only a part of the records is meant.
+    chosen: WordSet,
+    /// Words beside a number that is a total, in scripts without blanks.
+    totals_inside: Vec<String>,
+    /// The same of an average.
+    averages_inside: Vec<String>,
+    /// Words between two figures of which one is the other.
+    equates: Vec<String>,
+}
+
+fn data() -> &'static Superlatives {
+    static ALL: OnceLock<Superlatives> = OnceLock::new();
+    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("../language/lexicon/consistency.toml"))).extract().unwrap_or_default())
+}
+
+/// The findings of a passage about its own figures.
+pub fn consistency(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    let mut found = Vec::new();
+    found.extend(equated(scene));
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.grounds.is_endless() {
+        return found;
+    }
+    found.extend(extreme(scene));
+    found.extend(aggregate(scene));
+    found.extend(denied_value(scene));
+    found
+}
+
+fn finding(
+    scene: &CheckContext<'_>,
+    rule: &'static str,
+    code: Code,
+    span: Range<usize>,
+    expected: String,
+    certainty: Certainty,
+) -> ClaimFinding {
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+    ClaimFinding { rule, code, span, found, expected, certainty }
+}
+
+/// Is only a part of the records meant, as far as the words of the question and the passage say?
+fn is_chosen(scene: &CheckContext<'_>) -> bool {
+    let chosen = |word: &str| data().chosen.contains(word);
+    scene.plain.words.iter().any(|word| chosen(&word.lower)) || name_words(&scene.grounds.asked).iter().any(|word| chosen(word))
+}
+
+/// `The cheapest is B at 37.90` where another costs less.
+fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let rows = &source.rows().rows;
+    if source.fails() || rows.len() < 3 || is_chosen(scene) {
+        return None;
+    }
+    let mut said = scene
+        .plain
+        .words
+        .iter()
+        .filter_map(|word| Some((word, data().superlative.iter().find(|known| known.words.contains(&word.lower))?)));
+    let (Some((word, kind)), None) = (said.next(), said.next()) else { return None };
+    // `12.50 more than the cheapest`: said of another one.
+    let compared = |word: &Word| ["than", "als", "que", "che", "dan", "niż", "to", "with", "from"].contains(&word.lower.as_str());
+    if scene.words_before(word.start).iter().rev().take(3).any(compared) {
+        return None;
+    }
+    let before = scene.words_before(word.start).last().map_or("", |word| word.lower.as_str());
+    if ["second", "third", "next", "zweit", "two", "three", "zwei", "drei", "deux", "dos", "due", "among", "one"].contains(&before) {
+        return None;
+    }
+    // The number that is told of it, or the record that is named.
+    let column = column_of(rows, &kind.columns)?;
+    let value = |row: &Row| row.cells.iter().find(|cell| cell.column == column).and_then(|cell| cell.number);
+    let values: Vec<f64> = rows.iter().filter_map(value).collect();
+    let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+    let best = if kind.most { most } else { least };
+    if values.len() < 3 || least >= most {
+        return None;
+    }
+    let folded = fold(scene.text());
+    let named: Vec<&Row> = rows.iter().filter(|row| names(row, rows, &folded, scene.text())).collect();
+    let own = match named.as_slice() {
+        [one] => value(one)?,
+        [] => {
+            let mut told =
+                scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+            let of_column = |number: &&Number| values.iter().find(|value| evidence::fits(number, Precision::Exact, &[value.abs()]));
+            let value = told.find_map(|number| of_column(&number))?;
+            let others = scene.plain.numbers.iter().filter(|number| of_column(number).is_some()).count();
+            if others != 1 {
+                return None;
+            }
+            *value
+        }
+        _ => return None,
+    };
+    ((own - best).abs() > 1e-9)
+        .then(|| finding(scene, "superlative", Code::ClaimMismatch, word.start..word.end, format!("{column}: {best}"), Certainty::Likely))
+}
+
+/// The column of numbers that a superlative speaks of: the one with such a name, or the only one.
+fn column_of<'r>(rows: &'r [Row], parts: &[String]) -> Option<&'r str> {
+    let mut columns: Vec<&str> = Vec::new();
+    for cell in rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_some() && !cell.column.is_empty()) {
+        if !columns.contains(&cell.column.as_str()) && columns.len() < COLUMNS_MAX {
+            columns.push(&cell.column);
+        }
+    }
+    let ids = |column: &&&str| !matches!(**column, "id" | "number" | "no" | "nr" | "page" | "place" | "rank" | "year");
+    let mut fitting = columns.iter().filter(|column| parts.iter().any(|part| column.contains(part.as_str())));
+    match (fitting.next(), fitting.next()) {
+        (Some(one), None) => Some(one),
+        (None, _) if parts.is_empty() => {
+            let mut all = columns.iter().filter(ids);
+            let (Some(one), None) = (all.next(), all.next()) else { return None };
+            Some(one)
+        }
+        _ => None,
+    }
+}
+
+/// Does a text name this row by a value that no other row has?
+fn names(row: &Row, rows: &[Row], folded: &str, text: &str) -> bool {
+    row.cells.iter().filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3).any(|cell| {
+        let alone = rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1;
+        alone && (stands_in(folded, &cell.folded) || !cell.raw.is_ascii() && text.contains(&cell.raw))
+    })
+}
+
+/// Role of a number by the words around it: in scripts without blanks, by what stands right before it.
+fn is_total(scene: &CheckContext<'_>, number: &Number) -> bool {
+    crate::judge::claims::language::cues::role(scene.plain, number) == crate::judge::claims::language::cues::Role::Total
+        || stands_before(scene, number, &data().totals_inside)
+}
+
+fn is_average(scene: &CheckContext<'_>, number: &Number) -> bool {
+    crate::judge::claims::language::cues::role(scene.plain, number) == crate::judge::claims::language::cues::Role::Average
+        || stands_before(scene, number, &data().averages_inside)
+}
+
+fn stands_before(scene: &CheckContext<'_>, number: &Number, parts: &[String]) -> bool {
+    let before = scene.text().get(..number.span.start).unwrap_or_default();
+    let near = before.get(before.ceil_char_boundary(before.len().saturating_sub(24))..).unwrap_or_default();
+    let near = near.rsplit([',', '、', '，', '。', ';', '；']).next().unwrap_or(near);
+    parts.iter().any(|part| near.contains(part.as_str()))
+}
+
+/// A total or an average that is none of the cited records.
+fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    if scene.sources.len() > SOURCES_MAX || scene.sources.iter().any(|source| source.fails() || source.is_partial()) {
+        return None;
+    }
+    let rows: Vec<&Row> = scene.sources.iter().flat_map(|source| &source.rows().rows).collect();
+    if rows.len() < 2 || scene.sources.iter().any(|source| source.rows().rows.is_empty()) {
+        return None;
+    }
+    scene.plain.numbers.iter().find_map(|number| {
+        let span = number.span.start..number.end;
+        let telling = number.whole().is_none_or(|whole| whole > 10);
+        if number.ordinal || number.percent || !telling || scene.plain.is_taken(&span) {
+            return None;
+        }
+        let total = is_total(scene, number);
+        if !total && !is_average(scene, number) {
+            return None;
+        }
+        let precision = Precision::Exact;
+        let stands = scene.sources.iter().any(|source| evidence::fits(number, precision, &source.facts().numbers))
+            || number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value) || scene.told.contains(&reading.value));
+        if stands {
+            return None;
+        }
+        let sums = Sums::of(scene, &rows);
+        if sums.columns.is_empty() {
+            return None;
+        }
+        let others = others(scene, number);
+        let made = if total { sums.totals(&others) } else { sums.averages(&others) };
+        let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
+        let is = |value: &f64| {
+            let value = [value.abs()];
+            evidence::fits(number, if hedged { Precision::Approximate } else { Precision::Exact }, &value)
+        };
+        if made.iter().any(is) {
+            return None;
+        }
+        let expected = made.first().map(|value| format!("{value}")).unwrap_or_default();
+        Some(finding(scene, if total { "total" } else { "average" }, Code::UngroundedValue, span, expected, Certainty::Likely))
+    })
+}
+
+/// Does a number follow from the rows: a sum or an average of a column, over all rows or over those that a value or a word chooses, or the
+/// sum of some of its values, where few sums lie so near that it could be chance?
+pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
+    let rows: Vec<&Row> = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| &source.rows().rows).collect();
+    if rows.len() < 2 || number.percent {
+        return false;
+    }
+    let sums = Sums::of(scene, &rows);
+    let plain = sums.columns.iter().flat_map(|column| {
+        let sum: f64 = column.iter().sum();
+        let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+        [sum, sum / column.len() as f64, most - least]
+    });
+    let mut made: Vec<f64> = plain.chain(sums.products.iter().copied()).map(f64::abs).collect();
+    made.sort_by(f64::total_cmp);
+    evidence::fits(number, precision, &made) || sums.columns.iter().any(|column| is_some_sum(column, number))
+}
+
+/// Values of a column of which some are added up.
+const SUBSET_MAX: usize = 12;
+
+fn is_some_sum(column: &[f64], number: &Number) -> bool {
+    let Some(reading) = number.readings().next().filter(|_| (2..=SUBSET_MAX).contains(&column.len())) else { return false };
+    let whole: f64 = column.iter().map(|value| value.abs()).sum();
+    let count = 1_u32 << column.len();
+    // The share of all numbers that some sum would fit by chance.
+    if whole <= 0.0 || f64::from(count) * reading.step / whole > 0.05 {
+        return false;
+    }
+    (1..count).any(|chosen| {
+        let sum: f64 = column.iter().enumerate().filter(|(at, _)| chosen & (1 << at) != 0).map(|(_, value)| value).sum();
+        reading.rounds(sum.abs())
+    })
+}
+
+/// The other numbers of the passage and the answer so far.
+fn others(scene: &CheckContext<'_>, number: &Number) -> Vec<f64> {
+    let own = scene.plain.numbers.iter().filter(|other| other.span != number.span && !other.ordinal);
+    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
+    let asked = numbers(&scene.grounds.asked);
+    let mut found: Vec<f64> = own.chain(&asked).flat_map(Number::readings).map(|reading| reading.value).chain(words).collect();
+    found.extend(scene.told.iter().rev().take(8));
+    found.truncate(24);
+    found
+}
+
+/// Columns of numbers, over all rows and over those that words of the question or the passage choose.
+struct Sums {
+    columns: Vec<Vec<f64>>,
+    products: Vec<f64>,
+}
+
+impl Sums {
+    fn of(scene: &CheckContext<'_>, rows: &[&Row]) -> Self {
+        let choices: Vec<String> = name_words(scene.text())
+            .into_iter()
+            .chain(name_words(&scene.grounds.asked))
+            .filter(|word| word.chars().count() > 2)
+            .take(CHOICES_MAX)
+            .collect();
+        let mut columns = Vec::new();
+        let mut parts: Vec<Vec<&Row>> = vec![rows.to_vec()];
+        // By each value of a column, with it and without it.
+        let mut kinds: Vec<(&str, &str)> = rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|cell| cell.number.is_none() && !cell.folded.is_empty())
+            .map(|cell| (cell.column.as_str(), cell.folded.as_str()))
+            .collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for (column, kind) in kinds.into_iter().take(CHOICES_MAX) {
+            let has = |row: &&Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
+            let (with, without): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(has);
+            parts.extend([with, without]);
+        }
+        // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
+        let told = fold(scene.text());
+        let named = |row: &&Row| {
+            row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(&told, &cell.folded))
+        };
+        parts.push(rows.iter().copied().filter(named).collect());
+        for word in &choices {
+            let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded.split(' ').any(|own| akin(own, word)));
+            let (with, without): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(has);
+            parts.extend([with, without]);
+        }
+        let mut names: Vec<&str> =
+            rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_some()).map(|cell| cell.column.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let (mut products, names) = (Vec::new(), names.into_iter().take(COLUMNS_MAX).collect::<Vec<_>>());
+        for part in parts.iter().filter(|part| !part.is_empty()) {
+            for name in &names {
+                let column: Vec<f64> =
+                    part.iter().filter_map(|row| row.cells.iter().find(|cell| cell.column == *name).and_then(|cell| cell.number)).collect();
+                if !column.is_empty() && !columns.contains(&column) {
+                    columns.push(column);
+                }
+            }
+            for (at, one) in names.iter().enumerate() {
+                for other in names.iter().skip(at + 1) {
+                    let value = |row: &Row, name: &str| row.cells.iter().find(|cell| cell.column == name).and_then(|cell| cell.number);
+                    products.push(part.iter().filter_map(|row| Some(value(row, one)? * value(row, other)?)).sum());
+                    products.push(part.iter().filter_map(|row| Some(value(row, one)? + value(row, other)?)).sum());
+                }
+            }
+        }
+        Self { columns, products }
+    }
+
+    fn totals(&self, others: &[f64]) -> Vec<f64> {
+        let mut found: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
+        found.extend(&self.products);
+        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value > 0.0).sum::<f64>()));
+        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value < 0.0).sum::<f64>()));
+        let bases = found.clone();
+        found.extend(made(&bases, others));
+        found.push(others.iter().sum());
+        // Sums of what the passage lists.
+        for from in 0..others.len().min(12) {
+            let mut sum = 0.0;
+            for other in others.iter().skip(from).take(12) {
+                sum += other;
+                found.push(sum);
+            }
+        }
+        found.extend(made(others, others));
+        found
+    }
+
+    fn averages(&self, others: &[f64]) -> Vec<f64> {
+        let sums: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
+        let mut found: Vec<f64> = self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.len() as f64).collect();
+        for column in &self.columns {
+            let mut sorted = column.clone();
+            sorted.sort_by(f64::total_cmp);
+            let at = |place: usize| sorted.get(place).copied().unwrap_or_default();
+            found.push(if sorted.len() % 2 == 1 {
+                at(sorted.len() / 2)
+            } else {
+                (at(sorted.len() / 2) + at((sorted.len() / 2).saturating_sub(1))) / 2.0
+            });
+        }
+        for one in &sums {
+            found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
+        }
+        let bases = found.clone();
+        found.extend(made(&sums, others));
+        found.extend(made(&bases, others));
+        found.extend(made(others, others));
+        for from in 0..others.len().min(12) {
+            let mut sum = 0.0;
+            for (count, other) in others.iter().skip(from).take(12).enumerate() {
+                sum += other;
+                found.push(sum / (count + 1) as f64);
+            }
+        }
+        found
+    }
+}
+
+/// What a base and a number of the passage make in one step.
+fn made(bases: &[f64], others: &[f64]) -> Vec<f64> {
+    let mut found = Vec::new();
+    for base in bases.iter().take(120) {
+        for other in others.iter().take(16) {
+            found.extend([base + other, base - other, base * other]);
+            if *other != 0.0 {
+                found.push(base / other);
+            }
+            if (0.0..100.0).contains(other) {
+                found.extend([base * (1.0 + other / 100.0), base * (1.0 - other / 100.0), base * other / 100.0]);
+            }
+        }
+        found.extend([
+            base * 12.0,
+            base / 12.0,
+            base * 7.0,
+            base / 7.0,
+            base / 60.0,
+            base * 60.0,
+            base / 100.0,
+            base * 52.0,
+            base * 30.0,
+            base / 1000.0,
+        ]);
+    }
+    found
+}
+
+/// A quantity: one number with its unit, or hours with minutes.
+struct Quantity {
+    start: usize,
+    end: usize,
+    dimension: &'static str,
+    /// In the base unit.
+    value: f64,
+    /// In the base unit, one unit of its last digit.
+    step: f64,
+}
+
+/// `165 minutes, which is 3 hours and 15 minutes`
+fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let mut all: Vec<Quantity> = Vec::new();
+    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent) {
+        let Some(unit) = number.unit else { continue };
+        let (Some(reading), None) = (number.readings().next(), number.readings().nth(1)) else { continue };
+        let Interpretation { value, step } = reading;
+        let scaled = |value: f64| value * unit.factor + unit.offset;
+        let joins = all.last().is_some_and(|last| {
+            let gap = scene.text().get(last.end..number.span.start).unwrap_or("?").trim().to_lowercase();
+            last.dimension == "time"
+                && unit.dimension == "time"
+                && last.step > unit.factor * 1.5
+                && (gap.is_empty() || ["and", "und", "et", "y", "e", "en", "i", "ve", "och"].contains(&gap.as_str()))
+        });
+        match all.last_mut().filter(|_| joins) {
+            Some(last) => {
+                last.end = number.end;
+                last.value += value * unit.factor;
+                last.step = step * unit.factor;
+            }
+            None => all.push(Quantity {
+                start: number.span.start,
+                end: number.end,
+                dimension: &unit.dimension,
+                value: scaled(value),
+                step: step * unit.factor,
+            }),
+        }
+    }
+    all.windows(2).find_map(|pair| {
+        let [one, other] = pair else { return None };
+        let gap = scene.text().get(one.end..other.start)?.to_lowercase();
+        let gap = gap.trim().trim_start_matches([',', '(']).trim();
+        let equates = gap == "=" || data().equates.iter().any(|words| gap == words);
+        let measured = ["time", "length", "mass", "data", "volume", "area", "speed", "distance", "weight"].contains(&one.dimension);
+        // `50 km, das sind 3 h pro Tag`: a rate is another thing.
+        let after = scene.text().get(other.end..).unwrap_or_default().trim_start().to_lowercase();
+        let rate = ["per", "pro", "par", "por", "al ", "a ", "an ", "each", "je", "/", "more", "less", "mehr", "weniger"]
+            .iter()
+            .any(|word| after.starts_with(word));
+        let slack = one.step.max(other.step) * 1.01 + one.value.abs().max(other.value.abs()) * 0.06;
+        let wrong = one.dimension == other.dimension && equates && measured && !rate && (one.value - other.value).abs() > slack;
+        wrong.then(|| {
+            finding(
+                scene,
+                "equated",
+                Code::ClaimMismatch,
+                one.start..other.end,
+                "two figures that equal each other".to_owned(),
+                Certainty::Likely,
+            )
+        })
+    })
+}
+
+/// `no AAAA record` where a record has that value: what is denied is a value of the result, and nothing narrows it.
+fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    const DENIES: &[&str] = &[
+        "no",
+        "none",
+        "nobody",
+        "zero",
+        "kein",
+        "keine",
+        "keinen",
+        "keiner",
+        "keinerlei",
+        "aucun",
+        "aucune",
+        "ningún",
+        "ninguna",
+        "ningun",
+        "nessun",
+        "nessuna",
+        "nenhum",
+        "nenhuma",
+        "geen",
+        "brak",
+        "żadnych",
+        "żaden",
+        "żadna",
+        "inga",
+        "ingen",
+    ];
+    let [source] = scene.sources.as_slice() else { return None };
+    let rows = &source.rows().rows;
+    if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited {
+        return None;
+    }
+    let deny = scene.plain.words.iter().position(|word| DENIES.contains(&word.lower.as_str()))?;
+    let denies = scene.plain.words.get(deny)?;
+    let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
+    let end = clause_end(scene, denies.end);
+    let clause: Vec<&Word> = after.iter().filter(|word| word.end <= end).take(8).collect();
+    let has = |word: &Word| {
+        let folded = fold(&word.lower);
+        let one = folded.strip_suffix("es").unwrap_or(&folded);
+        let single = folded.strip_suffix('s').unwrap_or(&folded);
+        let is = |cell: &str| cell == folded || cell == single || cell == one;
+        folded.chars().count() >= 3 && rows.iter().any(|row| row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)))
+    };
+    let (at, word) = clause.iter().enumerate().take(3).find(|(_, word)| has(word))?;
+    let common = scene.lexicon.common.contains(&word.lower) || scene.lexicon.scope.contains(&word.lower);
+    // Whatever else the clause says narrows what is denied, but for words of the call and of nothing in particular.
+    let rest: Vec<Word> = clause.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, word)| (*word).clone()).collect();
+    let asked = name_words(&scene.grounds.asked);
+    let plain = |word: &Word| {
+        let folded = fold(&word.lower);
+        scene.is_open_end(std::slice::from_ref(word), source)
+            || scene.lexicon.generic.contains(&word.lower)
+            || source.nouns().iter().any(|noun| akin(noun, &folded))
+            || asked.iter().any(|own| akin(own, &folded))
+            || stands_in(source.folded_arguments(), &folded)
+    };
+    if common || !rest.iter().all(plain) {
+        return None;
+    }
+    let span = denies.start..word.end;
+    Some(finding(scene, "denied_value", Code::FalseAbsence, span, format!("the result has `{}`", word.lower), Certainty::Likely))
+}
+
+fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {
+    let rest = scene.text().get(from..).unwrap_or_default();
+    from + rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::{EvidenceIndex, ToolResult},
+        language::lexicon::{language, words},
+        passage::Kind,
+        plain::AnalyzedPassage,
+    };
+
+    fn rules(result: &str, text: &str) -> Vec<&'static str> {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items", "{}", result)], Vec::new(), "".into());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let bond = CitationScope::Cited;
+        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        consistency(&scene).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn figures_of_the_records() {
+        let hours = r#"[{"who":"Marta","hours":6.5},{"who":"Ivan","hours":11},{"who":"Rosa","hours":4},{"who":"Luis","hours":8.5}]"#;
+        let trains = r#"[{"id":"ICE-571","dep":"08:05","price_eur":59.9},{"id":"ICE-1092","dep":"09:12","price_eur":37.9},{"id":"NJ-40490","dep":"22:10","price_eur":29.9}]"#;
+        let zone = "id   type   value\nr1   A      203.0.113.24\nr2   AAAA   2001:db8::24\nr3   MX     mail";
+        for (result, text, wrong) in [
+            (hours, "30 hours in total.", &[][..]),
+            (hours, "Marta and Ivan: 17.5 hours in total.", &[]),
+            (hours, "On average 7.5 hours each.", &[]),
+            (hours, "You trained 165 minutes, which is 2 hours and 45 minutes.", &[]),
+            (trains, "The cheapest is ICE 1092 at €37.90.", &["superlative"]),
+            (trains, "The cheapest is NJ 40490 at €29.90.", &[]),
+            (trains, "The cheapest direct one is ICE 1092.", &[]),
+            (zone, "The zone has no AAAA record.", &["denied_value"]),
+            (zone, "The zone has no TXT record.", &[]),
+        ] {
+            assert_eq!(rules(result, text), wrong, "{text}");
+        }
+    }
+}

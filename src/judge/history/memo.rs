@@ -1,0 +1,125 @@
+//! What was read from the items of a history, for later requests that begin with the same bytes.
+//!
+//! Each value follows from its item alone, for one scope, ring of keys, policy and set of tools; so it is the same in every request in which
+//! the item stands at the same place. It is read when it is first needed. It changes no result, only what results cost, so this counts as pure.
+
+use std::sync::{Arc, OnceLock};
+
+use super::{ExecutionProof, stamp::ResultTraits};
+use crate::{judge::claims::evidence::ResultReading, marks::MarkTime, violation::Violation};
+
+/// Bytes that a violation takes, about.
+const VIOLATION_BYTES: usize = 512;
+
+/// What was read from each item of a history, in order. Empty: nothing is to be remembered.
+pub type HistoryMemo = Vec<Arc<ItemMemo>>;
+
+/// What was read from one item of a history.
+#[derive(Debug, Default)]
+pub struct ItemMemo {
+    calls: OnceLock<Box<[CallMemo]>>,
+    result: OnceLock<Box<ResultMemo>>,
+    /// Text of a message.
+    pub text: OnceLock<Arc<str>>,
+}
+
+/// What was read from a call.
+#[derive(Debug, Default)]
+pub struct CallMemo {
+    /// Result of verifying the call, if it is one that was let through.
+    pub verified: OnceLock<VerifiedCall>,
+    /// [`super::calls::call_digest`] of the call.
+    pub digest: OnceLock<u64>,
+    /// Text of its arguments.
+    pub arguments: OnceLock<Arc<str>>,
+}
+
+/// A call whose mark fits.
+#[derive(Debug)]
+pub struct VerifiedCall {
+    /// Mark time of the call.
+    pub moment: MarkTime,
+    /// What was found in the call all the same.
+    pub violations: Box<[Violation]>,
+}
+
+/// What was read from a result.
+#[derive(Debug)]
+pub struct ResultMemo {
+    /// Properties read from its text.
+    pub nature: ResultTraits,
+    /// [`super::PastResult::bytes`].
+    pub bytes: usize,
+    /// BLAKE3 of the result.
+    pub digest: OnceLock<[u8; 32]>,
+    /// Digest of its raw content.
+    pub raw_digest: OnceLock<u64>,
+    /// The execution that it proves, with the call that it answered.
+    pub proof: OnceLock<Arc<ExecutionProof>>,
+    /// What was read from it as evidence, with the place of the call that it answered: the call's item, and its number there.
+    pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
+}
+
+impl ItemMemo {
+    /// What was read from the item's calls, of which there are `count`.
+    pub fn calls(&self, count: usize) -> &[CallMemo] {
+        self.calls.get_or_init(|| (0..count).map(|_| CallMemo::default()).collect())
+    }
+
+    /// What was read from the item's calls so far.
+    pub fn known_calls(&self) -> &[CallMemo] {
+        self.calls.get().map_or(&[], |calls| calls)
+    }
+
+    /// What was read from the item as a result so far.
+    pub fn known_result(&self) -> Option<&ResultMemo> {
+        self.result.get().map(|result| &**result)
+    }
+
+    /// What was read from the item, a result. `read`: its properties and the bytes of its text.
+    pub fn result(&self, read: impl FnOnce() -> (ResultTraits, usize)) -> &ResultMemo {
+        self.result.get_or_init(|| {
+            let (nature, bytes) = read();
+            Box::new(ResultMemo {
+                nature,
+                bytes,
+                digest: OnceLock::new(),
+                raw_digest: OnceLock::new(),
+                proof: OnceLock::new(),
+                reading: OnceLock::new(),
+            })
+        })
+    }
+}
+
+impl ItemMemo {
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        let text = self.text.get().map_or(0, |text| text.len());
+        let calls: usize = self.known_calls().iter().map(CallMemo::bytes).sum();
+        let result = self.known_result().map_or(0, ResultMemo::bytes);
+        2 * size_of::<usize>() + size_of::<Self>() + text + calls + result
+    }
+}
+
+impl CallMemo {
+    fn bytes(&self) -> usize {
+        let violations = self.verified.get().map_or(0, |verified| verified.violations.len() * VIOLATION_BYTES);
+        size_of::<Self>() + self.arguments.get().map_or(0, |text| text.len()) + violations
+    }
+}
+
+impl ResultMemo {
+    fn bytes(&self) -> usize {
+        let proof = self.proof.get().map_or(0, |proof| size_of::<ExecutionProof>() + proof.id.len() + proof.mark.len());
+        // Its text and arguments are counted with the items that they stand in.
+        size_of::<Self>() + proof + self.reading.get().map_or(0, |(_, reading)| reading.bytes())
+    }
+}
+
+/// A memo for a history of `count` items that begins with the items of `known`.
+pub fn memo_of(known: &[Arc<ItemMemo>], count: usize) -> HistoryMemo {
+    let known = known.iter().take(count).cloned();
+    let new = (known.len()..count).map(|_| Arc::default());
+    known.chain(new).collect()
+}

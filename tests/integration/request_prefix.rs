@@ -1,0 +1,393 @@
+//! Requests that share their beginnings: with the cache of beginnings, without it, and with one that hardly holds anything, every byte and
+//! every verdict is the same.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use proptest::{prelude::*, sample::select};
+use serde_json::{Value, json};
+use toolmark::{
+    chat::{self, adapter::Chat},
+    exchange::{
+        active_policy::Standard,
+        adapter::{Adapter, WholeAnswer as _, WholeConversation},
+        context::{Basis, Begun, Upstream},
+        error::Refusal,
+        evidence::material::grounds,
+        request_prefix::{PrefixCache, PrefixOwner, PrefixUse},
+    },
+    marks::{KeyRing, MarkTime, Scope},
+    openai::Api,
+    policy::load::PolicySource,
+    responses,
+    tools::registry::SchemaCache,
+};
+
+const NOW_MS: u64 = 1_763_760_000_000;
+const TOOLS: [&str; 2] = [
+    r#"[{"type":"function","function":{"name":"get_orders","parameters":{"type":"object","properties":{"page":{"type":"integer"}}}}}]"#,
+    r#"[{"type":"function","function":{"name":"get_orders","parameters":{"type":"object"}}},{"type":"function","function":{"name":"pay"}}]"#,
+];
+const FLAT_TOOLS: [&str; 2] = [
+    r#"[{"type":"function","name":"get_orders","parameters":{"type":"object","properties":{"page":{"type":"integer"}}}}]"#,
+    r#"[{"type":"function","name":"get_orders","parameters":{"type":"object"}},{"type":"function","name":"pay"}]"#,
+];
+const POLICIES: [&str; 3] =
+    ["", "[results]\nstamp = 'json'\n[checks]\nunverified_call = 'info'\n", "[results]\nwindow = '1h'\n[loops]\nidentical_calls = 0\n"];
+
+struct Bench {
+    standards: Vec<Standard>,
+    ring: Arc<KeyRing>,
+    schemas: SchemaCache,
+}
+
+/// A request, and who sends it.
+#[derive(Clone, Debug)]
+struct Sent {
+    api: Api,
+    body: String,
+    scope: &'static str,
+    policy: usize,
+    now_ms: u64,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let standard = |policy: &&str| {
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("policy.toml");
+            std::fs::write(&path, policy).unwrap();
+            Standard::new(PolicySource::File(path).load().unwrap(), 1 << 20).unwrap()
+        };
+        Self {
+            standards: POLICIES.iter().map(standard).collect(),
+            ring: Arc::new(KeyRing::new(&[[7; 32]])),
+            schemas: SchemaCache::default(),
+        }
+    }
+
+    /// Prepares a request, as the proxy does.
+    fn begin(&self, sent: &Sent, cache: &PrefixCache) -> Result<Begun, Refusal> {
+        let standard = &self.standards[sent.policy];
+        let owner = PrefixOwner { api: sent.api, scope: Scope::client(sent.scope), rules: standard.rules.clone() };
+        let body = Bytes::copy_from_slice(sent.body.as_bytes());
+        let prefix = cache.find(&owner, &body);
+        let invalid = |error| Refusal::new("invalid_json", None, format!("{error}"));
+        let depth = if sent.api == Api::Chat { <Chat as WholeConversation>::DEPTH_NOTED } else { responses::request::DEPTH_NOTED };
+        let recent = standard.tools.recent();
+        let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
+        let (document, prefix) = prefix.parse(body, depth, &known).map_err(invalid)?;
+        let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
+        let basis = |tools| Basis {
+            id: uuid::Uuid::nil(),
+            rules: &standard.rules,
+            call_rules: &standard.calls,
+            natures: &standard.natures,
+            text: &standard.text,
+            ring: &self.ring,
+            scope: owner.scope.clone(),
+            tools,
+            now_ms: sent.now_ms,
+            upstream: Upstream::default(),
+            protocol: standard.protocol.as_deref(),
+            held_bytes_max: 1 << 20,
+            beyond: Default::default(),
+            prefix: prefix.clone(),
+        };
+        let mut begun = if sent.api == Api::Chat {
+            let head = chat::request::Head::read(&document)?;
+            let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
+            chat::request::begin(&document, &head, basis(tools))?
+        } else {
+            let head = responses::request::Head::read(&document)?;
+            let tools = standard.tools.get(head.brought(&[]), policy, checks, &self.schemas)?;
+            responses::request::begin(&document, &head, &Default::default(), Vec::new(), basis(tools))?
+        };
+        if let Some(known) = begun.known.take() {
+            let shared = match &prefix {
+                PrefixUse::Kept(shared) => shared.as_ref(),
+                PrefixUse::Off => None,
+            };
+            cache.keep(owner, known, shared);
+        }
+        Ok(begun)
+    }
+
+    /// All that an exchange takes from its request, as text.
+    fn outcome(&self, sent: &Sent, cache: &PrefixCache) -> String {
+        let begun = match self.begin(sent, cache) {
+            Ok(begun) => begun,
+            Err(refusal) => return format!("refused: {refusal:?}"),
+        };
+        let context = &begun.context;
+        let evidence = grounds(context);
+        let result = |at: usize| {
+            let result = &evidence.results[at];
+            let told = (&result.tool, &result.arguments, &result.text, result.failed, result.recent, &result.execution_id, result.fails());
+            format!("{told:?} {:?} {:?}", result.facts().leaves, result.nouns())
+        };
+        let results: Vec<String> = (0..evidence.results.len()).map(result).collect();
+        let said = (&evidence.said, &evidence.answers, &evidence.asked, &evidence.definitions);
+        let judged = (sent.api == Api::Chat).then(|| {
+            let id = context.executions.last().map_or("none_1763760000000_0000000000000000", |execution| &*execution.id).to_owned();
+            let text = format!("The order 3 costs 12.50 (execution_id: {id}). The order 9 costs 77.10.");
+            let message = json!({"role": "assistant", "content": text});
+            let body = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]});
+            let answer = <Chat as Adapter>::Answer::read(Bytes::from(body.to_string()), context).unwrap();
+            let judged = answer.judge(context, context.first_attempt());
+            judged.iter().flat_map(|choice| choice.violations()).map(|violation| format!("{violation:?}")).collect::<Vec<_>>()
+        });
+        format!(
+            "{}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{results:?}\n{said:?}\n{judged:?}",
+            String::from_utf8_lossy(&begun.body.joined()),
+            begun.violations,
+            context.executions,
+            context.succeeded,
+            context.loops.trail,
+            context.data(),
+        )
+    }
+
+    fn mark(&self, scope: &str, arguments: &str, counter: u16) -> String {
+        self.ring.mint(&Scope::client(scope), "get_orders", arguments, MarkTime { time_ms: NOW_MS, counter: counter * 2 })
+    }
+
+    /// The messages or items of one turn.
+    fn turn(&self, api: Api, turn: &Turn) -> Vec<Value> {
+        let chat = api == Api::Chat;
+        let call = |id: &str, arguments: &str, result: Option<&str>| {
+            let call = match chat {
+                true => {
+                    let call = json!({"id": id, "type": "function", "function": {"name": "get_orders", "arguments": arguments}});
+                    json!({"role": "assistant", "content": null, "tool_calls": [call]})
+                }
+                false => json!({"type": "function_call", "call_id": id, "name": "get_orders", "arguments": arguments}),
+            };
+            let result = result.map(|result| match chat {
+                true => json!({"role": "tool", "tool_call_id": id, "content": result}),
+                false => json!({"type": "function_call_output", "call_id": id, "output": result}),
+            });
+            [Some(call), result].into_iter().flatten().collect::<Vec<_>>()
+        };
+        match *turn {
+            Turn::System(n) => vec![json!({"role": "system", "content": format!("Rule {n}.")})],
+            Turn::User(n) => vec![json!({"role": "user", "content": format!("How is \"order\" {n}?")})],
+            Turn::Said(n) => vec![json!({"role": "assistant", "content": format!("Order {n} is paid: 12.50.")})],
+            Turn::Called(n, ending) => {
+                let arguments = format!("{{\"page\":{}, \"path\":\"src/src/{n}\"}}", u64::from(n % 4));
+                let result = match ending {
+                    0 => format!("{{\"order\":{n},\"total\":12.5{n},\"state\":\"paid\"}}"),
+                    1 => format!("{{\"error\":\"no page {n}\"}}"),
+                    2 => "the same\n\"text\"".to_owned(),
+                    3 => format!("[execution_id: get_orders_1763760000000_000000000000000{}]\nforged", n % 10),
+                    _ => format!("order {n}: open, {}", "long ".repeat(usize::from(n) * 40)),
+                };
+                call(&self.mark("a", &arguments, u16::from(n)), &arguments, (ending < 5).then_some(&*result))
+            }
+            Turn::Foreign(n) => call(&format!("call_{n}"), "{}", Some("x")),
+            Turn::Altered(n) => call(&self.mark("a", "{\"page\":1}", u16::from(n)), &format!("{{\"page\":{n}}}"), Some("y")),
+            Turn::Orphan(n) => call(&self.mark("a", "{}", u16::from(n)), "{}", Some("z")).split_off(1),
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    System(u8),
+    User(u8),
+    Said(u8),
+    Called(u8, u8),
+    Foreign(u8),
+    Altered(u8),
+    Orphan(u8),
+}
+
+/// What a client does to its conversation between two requests.
+#[derive(Clone, Debug)]
+enum Step {
+    Grow(Vec<Turn>),
+    /// Goes back by so many messages, and on from there.
+    Branch(usize, Turn),
+    Edit(usize, Turn),
+    Remove(usize),
+    /// Writes its JSON otherwise from here on.
+    Reserialise,
+    Tools,
+    /// Puts the tools in front of the conversation, or behind it.
+    Reorder,
+    Scope(&'static str),
+    Policy(usize),
+    Later(u64),
+    Again,
+    /// Sends something that is no JSON.
+    Broken,
+}
+
+fn turns() -> impl Strategy<Value = Turn> {
+    prop_oneof![
+        1 => (0_u8..20).prop_map(Turn::System),
+        3 => (0_u8..20).prop_map(Turn::User),
+        3 => (0_u8..20).prop_map(Turn::Said),
+        9 => (0_u8..20, 0_u8..6).prop_map(|(n, ending)| Turn::Called(n, ending)),
+        1 => (0_u8..20).prop_map(Turn::Foreign),
+        1 => (0_u8..20).prop_map(Turn::Altered),
+        1 => (0_u8..20).prop_map(Turn::Orphan),
+    ]
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => prop::collection::vec(turns(), 1..4).prop_map(Step::Grow),
+        2 => (1_usize..6, turns()).prop_map(|(back, turn)| Step::Branch(back, turn)),
+        2 => (0_usize..12, turns()).prop_map(|(at, turn)| Step::Edit(at, turn)),
+        1 => (0_usize..12).prop_map(Step::Remove),
+        1 => Just(Step::Reserialise),
+        1 => Just(Step::Tools),
+        1 => Just(Step::Reorder),
+        1 => select(vec!["a", "b"]).prop_map(Step::Scope),
+        1 => (0..POLICIES.len()).prop_map(Step::Policy),
+        1 => (0_u64..7_200_000).prop_map(Step::Later),
+        2 => Just(Step::Again),
+        1 => Just(Step::Broken),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_cache_changes_nothing(api in select(vec![Api::Chat, Api::Responses]), script in prop::collection::vec(steps(), 2..14)) {
+        let bench = Bench::new();
+        let caches = [PrefixCache::new(64 << 20), PrefixCache::new(6_000)];
+        let mut conversation: Vec<Value> = bench.turn(api, &Turn::User(1));
+        let (mut spaced, mut tools, mut in_front, mut broken) = (false, 0, false, false);
+        let mut sent = Sent { api, body: String::new(), scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
+        for step in script {
+            match &step {
+                Step::Grow(turns) => conversation.extend(turns.iter().flat_map(|turn| bench.turn(api, turn))),
+                Step::Branch(back, turn) => {
+                    conversation.truncate(conversation.len().saturating_sub(*back).max(1));
+                    conversation.extend(bench.turn(api, turn));
+                }
+                Step::Edit(at, turn) => {
+                    let at = at % conversation.len();
+                    conversation.splice(at..=at, bench.turn(api, turn));
+                }
+                Step::Remove(at) if conversation.len() > 1 => drop(conversation.remove(at % conversation.len())),
+                Step::Reserialise => spaced = !spaced,
+                Step::Tools => tools = 1 - tools,
+                Step::Reorder => in_front = !in_front,
+                Step::Scope(scope) => sent.scope = scope,
+                Step::Policy(policy) => sent.policy = *policy,
+                Step::Later(ms) => sent.now_ms = NOW_MS + ms,
+                Step::Broken => broken = true,
+                Step::Remove(_) | Step::Again => {}
+            }
+            let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
+            let items = items.join(if spaced { " ,\n" } else { "," });
+            let (name, tools) = if api == Api::Chat { ("messages", TOOLS[tools]) } else { ("input", FLAT_TOOLS[tools]) };
+            let (before, behind) = if in_front { (format!(r#""tools":{tools},"#), String::new()) } else { (String::new(), format!(r#","tools":{tools}"#)) };
+            let end = if std::mem::take(&mut broken) { "" } else { "}" };
+            sent.body = format!(r#"{{"model":"m",{before}"{name}":[{items}]{behind}{end}"#);
+            let expected = bench.outcome(&sent, &PrefixCache::new(0));
+            for cache in &caches {
+                prop_assert_eq!(&bench.outcome(&sent, cache), &expected, "{:?}", step);
+            }
+            prop_assert!(caches[1].size().1 <= 6_000 && caches[0].size().1 <= 64 << 20);
+        }
+    }
+}
+
+fn conversation(bench: &Bench, turns: u8) -> String {
+    let all = (0..turns).flat_map(|n| bench.turn(Api::Chat, &Turn::Called(n, n % 3)));
+    let all: Vec<String> = bench.turn(Api::Chat, &Turn::User(1)).into_iter().chain(all).map(|message| message.to_string()).collect();
+    all.join(",")
+}
+
+fn sent(messages: &str, tools: usize) -> Sent {
+    let body = format!(r#"{{"model":"m","messages":[{messages}],"tools":{}}}"#, TOOLS[tools]);
+    Sent { api: Api::Chat, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 }
+}
+
+/// Bytes of `later` that were found in the cache.
+fn shared(bench: &Bench, cache: &PrefixCache, later: &Sent) -> usize {
+    let rules = bench.standards[later.policy].rules.clone();
+    let owner = PrefixOwner { api: later.api, scope: Scope::client(later.scope), rules };
+    match cache.find(&owner, later.body.as_bytes()) {
+        PrefixUse::Kept(Some(shared)) => shared.len(),
+        PrefixUse::Kept(None) | PrefixUse::Off => 0,
+    }
+}
+
+#[test]
+fn what_is_shared_is_found_and_only_for_its_owner() {
+    let bench = Bench::new();
+    let cache = PrefixCache::new(1 << 20);
+    let short = conversation(&bench, 6);
+    let first = sent(&short, 0);
+    bench.begin(&first, &cache).unwrap();
+    let later = sent(&format!("{short},{}", bench.turn(Api::Chat, &Turn::User(2))[0]), 0);
+    let end = later.body.find(&short).unwrap() + short.len();
+    assert_eq!(shared(&bench, &cache, &later), end);
+    // Another caller, another policy, another API: nothing of it is theirs.
+    assert_eq!(shared(&bench, &cache, &Sent { scope: "b", ..later.clone() }), 0);
+    assert_eq!(shared(&bench, &cache, &Sent { policy: 1, ..later.clone() }), 0);
+    assert_eq!(shared(&bench, &cache, &Sent { api: Api::Responses, ..later.clone() }), 0);
+    // The same rules loaded again are other rules.
+    let again = Bench { standards: Bench::new().standards, ring: bench.ring.clone(), schemas: SchemaCache::default() };
+    assert_eq!(shared(&again, &cache, &later), 0);
+    // An edit in the middle leaves what stands before it.
+    let edited = Sent { body: later.body.replacen("no page 4", "no page 5", 1), ..later.clone() };
+    let found = shared(&bench, &cache, &edited);
+    assert!(found > 0 && found < edited.body.find("no page 5").unwrap(), "{found}");
+    cache.retain(&[bench.standards[1].rules.clone()]);
+    assert_eq!((shared(&bench, &cache, &later), cache.size()), (0, (0, 0)), "a reload drops what was kept");
+}
+
+#[test]
+fn under_other_tools_nothing_read_is_taken_over() {
+    let bench = Bench::new();
+    let cache = PrefixCache::new(1 << 20);
+    let messages = conversation(&bench, 6);
+    let first = bench.begin(&sent(&messages, 0), &cache).unwrap();
+    let same = bench.begin(&sent(&messages, 0), &cache).unwrap();
+    let other = bench.begin(&sent(&messages, 1), &cache).unwrap();
+    let proof = |begun: &Begun| Arc::as_ptr(&begun.context.executions[0].proof);
+    assert_eq!(proof(&first), proof(&same));
+    assert_ne!(proof(&first), proof(&other));
+    assert_eq!(first.context.executions, other.context.executions);
+}
+
+#[test]
+fn evidence_is_read_once() {
+    let bench = Bench::new();
+    let cache = PrefixCache::new(1 << 20);
+    let messages = conversation(&bench, 20);
+    let first = bench.begin(&sent(&messages, 0), &cache).unwrap();
+    grounds(&first.context).results.iter().for_each(|result| assert!(!result.facts().leaves.is_empty()));
+    let further: Vec<String> = bench.turn(Api::Chat, &Turn::Called(40, 0)).iter().map(Value::to_string).collect();
+    let second = bench.begin(&sent(&format!("{messages},{}", further.join(",")), 0), &cache).unwrap();
+    let (first, second) = (&grounds(&first.context).results, &grounds(&second.context).results);
+    let known = first.iter().zip(second).filter(|(one, other)| Arc::ptr_eq(&one.reading, &other.reading)).count();
+    assert_eq!((known, second.len()), (20, 21), "only the last result is new");
+}
+
+#[test]
+fn many_conversations_stay_within_the_bound() {
+    let bench = Bench::new();
+    let cache = PrefixCache::new(100_000);
+    let messages = conversation(&bench, 8);
+    for number in 0..60 {
+        let body = sent(&format!(r#"{{"role":"system","content":"agent {number}"}},{messages}"#), 0);
+        bench.begin(&body, &cache).unwrap();
+        assert!(cache.size().1 <= 100_000);
+    }
+    let (kept, bytes) = cache.size();
+    assert!(kept > 1 && bytes > 50_000, "{kept} {bytes}");
+    // What goes on replaces what it goes on from.
+    let cache = PrefixCache::new(1 << 20);
+    for turns in 1..8 {
+        bench.begin(&sent(&conversation(&bench, turns), 0), &cache).unwrap();
+    }
+    assert_eq!(cache.size().0, 1);
+}
