@@ -17,7 +17,6 @@ mod process_metrics;
 mod query;
 mod responses;
 mod route;
-mod timeline;
 mod upstreams;
 
 use std::{

@@ -15,9 +15,9 @@ use crate::{
         adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
+        conversation::request_prefix::PrefixUse,
         error::{Refusal, array, unique},
         evidence::material::Material,
-        request_prefix::PrefixUse,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
     judge::{
@@ -40,7 +40,7 @@ use crate::{
 pub struct PrepareInputs<'i> {
     /// The policy.
     pub rules: &'i CompiledPolicy,
-    /// What is known of the request's beginning.
+    /// Facts known of the request's beginning.
     pub prefix: &'i PrefixUse,
     /// Classifier of results.
     pub natures: &'i ResultClassifier,

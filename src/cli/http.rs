@@ -8,7 +8,7 @@ use crate::sys::tls;
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Debug)]
 pub struct HttpAnswer {
     /// Status code.

@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Longest line of the live feed, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
-/// Where the admin listener is.
+/// Address of the admin listener.
 #[derive(Args, Clone, Debug)]
 pub struct AdminArgs {
     /// The admin listener; its token is read from TOOLMARK_ADMIN_TOKEN or TOOLMARK_ADMIN_READ_TOKEN

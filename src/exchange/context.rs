@@ -16,10 +16,10 @@ use crate::{
     exchange::{
         answer_tools,
         conversation::Hidden,
+        conversation::request_prefix::{KnownRequest, PrefixUse, PreparedBody},
         evidence::{exhibit::Exhibit, material::Material},
         ledger_queries::Inquiry,
         loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
-        request_prefix::{KnownRequest, PrefixUse, PreparedBody},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -171,7 +171,7 @@ pub struct Basis<'b> {
     pub held_bytes_max: usize,
     /// Counts for loop control from outside the conversation.
     pub beyond: ExternalCounts,
-    /// What is known of the request's beginning.
+    /// Facts known of the request's beginning.
     pub prefix: PrefixUse,
 }
 

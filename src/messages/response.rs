@@ -235,7 +235,7 @@ pub(super) fn drops_thinking(context: &Context) -> bool {
     context.repaired.load(Ordering::Relaxed) && !thinking.is_some_and(|kind| kind.is_text("enabled"))
 }
 
-/// What a refusal says: it is judged like a text.
+/// Explanation of a refusal: it is judged like a text.
 pub(super) fn explanation_of(stop_details: Option<Value<'_>>) -> Option<Value<'_>> {
     stop_details?.get("explanation").filter(|text| text.is_string())
 }

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     cassette::recorder::CaptureSink,
-    exchange::{active_policy::Standard, request_prefix::PrefixCache},
+    exchange::{active_policy::Standard, conversation::request_prefix::PrefixCache},
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
         recorder::LedgerHandle,

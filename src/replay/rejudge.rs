@@ -148,7 +148,7 @@ struct Judging<'e> {
     /// The application's answer had begun as a stream.
     streams: bool,
     open: bool,
-    /// What the answers say, one for each attempt, if that is asked for.
+    /// Words of the answers, one for each attempt, if they are asked for.
     answers: Option<Vec<Option<ReadAnswer>>>,
 }
 
@@ -170,7 +170,7 @@ impl Judging<'_> {
         }
     }
 
-    /// What an answer to the application says, without any judgement.
+    /// Words of an answer to the application, without any judgement.
     fn read(&self, response: &RecordedResponse) -> Option<ReadAnswer> {
         let body = response.body.as_ref().filter(|_| (200..300).contains(&response.status))?.bytes();
         let inputs = AttemptInputs { now_ms: self.exchange.at_ms.unwrap_or(0), loops: self.attempts.loops() };
@@ -347,7 +347,7 @@ pub enum Difference {
     },
 }
 
-/// What a judgement and an earlier one of the same exchange were based on.
+/// Basis of a judgement and an earlier one of the same exchange.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ComparisonBasis {
     /// Both used the same data: every difference counts.

@@ -17,7 +17,7 @@ use crate::{
     exchange::{
         context::Context,
         conversation::{KnownCall, kept_arguments},
-        hidden_turns::{Back, How, Kept, RoundForm, Speaker, Turn, released_choice},
+        hidden_turns::{Back, HistoryExtent, How, Kept, RoundForm, Speaker, Turn, released_choice},
         turn::{Said, SaidItem},
     },
     judge::{
@@ -53,8 +53,9 @@ impl RoundForm for Responses {
         }
     }
 
-    fn continues(request: &Document) -> bool {
-        ["previous_response_id", "conversation"].iter().any(|name| request.root().get_some(name).is_some())
+    fn extent(request: &Document) -> HistoryExtent {
+        let continues = ["previous_response_id", "conversation"].iter().any(|name| request.root().get_some(name).is_some());
+        if continues { HistoryExtent::Continued } else { HistoryExtent::Whole }
     }
 
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
@@ -312,7 +313,7 @@ mod tests {
         let outputs: Vec<Json> =
             ["a", "b"].iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": "18"})).collect();
         let request = document(&json!({"model": "m", "previous_response_id": "r", "input": outputs}));
-        assert!(Responses::continues(&request));
+        assert_eq!(Responses::extent(&request), HistoryExtent::Continued);
         let turns = Responses::turns(&request);
         let back: Vec<Back> = (0..2).map(|turn| Back { turn, how: How::Results, kept: kept() }).collect();
         assert_eq!(kinds(&input(&Responses::put_back(&request, &turns, &back).unwrap())), ["output h", "output a", "output b"]);

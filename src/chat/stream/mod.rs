@@ -32,7 +32,7 @@ use crate::{
         sse::{SseEvent, keep_alive},
     },
 };
-use choice::ChoiceStream;
+use choice::{ChoiceStream, SentBefore};
 use chunk::{ChunkEdit, CompletionIdentity, data_of, frame, with_member, with_usage};
 use delta_template::DeltaTemplate;
 
@@ -370,8 +370,8 @@ impl ChatStream {
             Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
             at => {
                 let at = at.unwrap_or(self.choices.len());
-                let (said, follows) = (self.role_said && index == 0, self.follows && index == 0);
-                self.choices.insert(at, ChoiceStream::new(index, &self.context, said, follows));
+                let sent = if index == 0 { SentBefore { role: self.role_said, text: self.follows } } else { SentBefore::default() };
+                self.choices.insert(at, ChoiceStream::new(index, &self.context, sent));
                 at
             }
         };

@@ -45,7 +45,7 @@ pub struct PastCall<'h> {
     pub name: Cow<'h, str>,
     /// JSON text, or a custom tool's input.
     pub arguments: JsonText<'h>,
-    /// What was read from the call before.
+    /// Earlier reading of the call.
     pub memo: Option<&'h CallMemo>,
 }
 
@@ -62,7 +62,7 @@ pub struct PastResult<'h> {
     pub bytes: usize,
     /// Content by which results are compared: JSON; what the API says about its form or caching is left out.
     pub raw: Cow<'h, str>,
-    /// What was read from the result before.
+    /// Earlier reading of the result.
     pub memo: Option<&'h ResultMemo>,
 }
 
@@ -91,7 +91,7 @@ pub enum Adjacency {
 /// A verified call with its result: evidence that may be cited.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Execution {
-    /// What proves it, whatever the time and the rest of the conversation.
+    /// Proof of it that holds whatever the time and the rest of the conversation.
     pub proof: Arc<ExecutionProof>,
     /// The result comes after the last user message.
     pub recent: bool,
@@ -425,7 +425,7 @@ impl<'h> HistoryVerifier<'h, '_> {
         self.history.executions.push(Execution { proof, recent, expired, item: at });
     }
 
-    /// What proves the execution of this result. `moment`: mark time of the call that it answers.
+    /// Proof of the execution of this result. `moment`: mark time of the call that it answers.
     fn proof(&self, tool: Arc<str>, moment: MarkTime, result: &PastResult<'_>) -> Arc<ExecutionProof> {
         let known = result.memo.and_then(|memo| memo.proof.get());
         if let Some(known) = known.filter(|known| known.moment == moment && *known.tool == *tool) {

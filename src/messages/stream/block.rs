@@ -47,7 +47,7 @@ impl TextRun {
         }
     }
 
-    /// What is to be taken out between two places.
+    /// Bytes to take out between two places.
     pub fn removals_in(&self, start: usize, end: usize) -> Vec<Range<usize>> {
         let inside = self.gate.removals().map(|own| own.start.clamp(start, end)..own.end.clamp(start, end));
         inside.filter(|own| own.start < own.end).collect()

@@ -333,7 +333,7 @@ fn may_have_changed(app: &App, scope: &Scope, id: &str) -> bool {
     app.memory.response(scope, id).is_none() || (app.recorder.is_shared() && is_awaited())
 }
 
-/// What a row adds to this process's caches.
+/// Effect of a row on this process's caches.
 fn memo_of(kind: RowKind, id: String, body: &[u8]) -> serde_json::Result<Memo> {
     Ok(match kind {
         RowKind::Response => Memo { responses: vec![id], thread: serde_json::from_slice(body)?, ..Memo::default() },

@@ -107,7 +107,7 @@ struct TerminalEvent {
     items: Vec<usize>,
 }
 
-/// What the upstream has sent of this attempt's response.
+/// Part of this attempt's response that the upstream has sent.
 struct ReceivedResponse {
     context: Arc<Context>,
     items: Vec<OutputItemState>,

@@ -84,10 +84,19 @@ pub struct ChoiceStream {
     finish_elsewhere: bool,
 }
 
+/// Parts of a choice that earlier attempts sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentBefore {
+    /// The role.
+    pub role: bool,
+    /// Some text.
+    pub text: bool,
+}
+
 impl ChoiceStream {
-    /// State of the choice with this index. `role_said`: an earlier attempt sent the role; `follows`: it also sent some
-    /// text.
-    pub fn new(index: u64, context: &Context, role_said: bool, follows: bool) -> Self {
+    /// State of the choice with this index. `sent`: what earlier attempts sent of it.
+    pub fn new(index: u64, context: &Context, sent: SentBefore) -> Self {
+        let SentBefore { role: role_said, text: follows } = sent;
         Self {
             index,
             gates: Default::default(),
