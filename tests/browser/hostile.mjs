@@ -66,12 +66,10 @@ await scene("every_payload_is_sent", async () => {
     const right = await exchange([{ role: "user", content: "Weather?" }], ask);
     const message = right.json.choices[0].message;
     const result = { role: "tool", tool_call_id: message.tool_calls[0].id, content: own };
-    const answered = await exchange([{ role: "user", content: "Weather?" }, message, result], ask);
-    exchanges.push([answered.id, own]);
-    const failed = await exchange([{ role: "user", content: `Fail with ${own}` }], ask);
+    const failed = await exchange([{ role: "user", content: "Weather?" }, message, result, { role: "user", content: `Fail with ${own}` }], ask);
     exchanges.push([failed.id, own]);
   }
-  holds(exchanges.length > 600, `${exchanges.length} exchanges`);
+  holds(exchanges.length > 450, `${exchanges.length} exchanges`);
 });
 
 await scene("every_exchange_is_shown_as_text", async () => {
@@ -135,7 +133,7 @@ await scene("policies_and_ids", async () => {
 // Fields that the settings let nobody set so, as upstreams' names: a listener that went mad tells all of them.
 await scene("every_text_of_every_answer", async () => {
   let round = 0;
-  const PER_TEXT = 8;
+  const PER_TEXT = 16;
   const rounds = Math.ceil(payloads.length / PER_TEXT);
   const spoil = (value, name) => {
     if (Array.isArray(value)) return value.map((own) => spoil(own, name));

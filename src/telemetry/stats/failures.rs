@@ -125,7 +125,10 @@ mod tests {
         store
     }
 
-    fn told(series: &[FailureSeries]) -> Vec<(String, u64, Vec<(u64, u64)>)> {
+    /// Name and code, count, and hours with their counts.
+    type Told = (String, u64, Vec<(u64, u64)>);
+
+    fn told(series: &[FailureSeries]) -> Vec<Told> {
         let point = |point: &FailurePoint| (point.at_ms / HOUR_MS, point.count());
         series.iter().map(|one| (format!("{} {}", one.name, one.code), one.count, one.points.iter().map(point).collect())).collect()
     }

@@ -11,7 +11,7 @@ use toolmark::{
         record::ExchangeRecord,
         store::{Batch, ChainStore, DECODE_WORK, PageQuery, RecordFilter, SCAN_WORK_MAX, open::open},
     },
-    settings::{LedgerUrl, Secret},
+    settings::{Durability, LedgerUrl, Secret},
 };
 
 use super::crash::key;
@@ -26,7 +26,7 @@ fn filled(ledger: &Ledger) -> Arc<dyn ChainStore> {
         Ledger::Sqlite(directory) => LedgerUrl::Sqlite(directory.path().join("toolmark.db")),
         Ledger::Postgres(_, database) => LedgerUrl::Postgres(Secret::new(database.url())),
     };
-    let (store, keys) = (open(&url, false).unwrap(), ChainKeys::new(&[key()]));
+    let (store, keys) = (open(&url, Durability::Batch).unwrap(), ChainKeys::new(&[key()]));
     let (mut tip, _) = store.begin(0).unwrap();
     for first in (0..records()).step_by(1000) {
         let records: Vec<_> = (first..(first + 1000).min(records())).map(RecordGenerator::record).collect();
