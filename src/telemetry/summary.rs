@@ -39,7 +39,7 @@ pub struct ExchangeSummary {
     pub status: Option<u16>,
     /// Verdict on the exchange.
     pub verdict: Verdict,
-    /// How it ended: one of [`ENDINGS`].
+    /// The ending: one of [`ENDINGS`].
     pub ended: String,
     /// Number of repairs.
     pub repairs: u32,
@@ -136,7 +136,7 @@ impl ExchangeSummary {
 /// Filter of exchanges. Empty parts match everything; all parts must match.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ExchangeFilter {
-    /// How the exchange ended: one of [`ENDINGS`].
+    /// The exchange's ending: one of [`ENDINGS`].
     pub verdict: Option<String>,
     /// A code that it has.
     pub code: Option<Code>,
@@ -192,6 +192,14 @@ impl ExchangeFilter {
             _ => return Err(format!("nothing can be filtered by `{name}`{}: {}", maybe(name, &FILTERS), list(&FILTERS))),
         }
         Ok(())
+    }
+
+    /// Texts that stand word for word in the stored record of every exchange that matches.
+    pub fn texts(&self) -> Vec<&str> {
+        let names = [&self.model, &self.session, &self.tool].into_iter().filter_map(|part| part.as_deref());
+        // The endings that are verdicts are stored as such.
+        let verdict = self.verdict.as_deref().filter(|ended| !matches!(*ended, "failed" | "abandoned"));
+        names.chain(self.code.map(Code::as_str)).chain(verdict).collect()
     }
 
     /// True if the row matches all parts but the text.
