@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use served::{Served, setting, upstream};
+use served::{Served, chat_call, setting, upstream};
 use toolmark::ledger::{
     chain::ChainKeys,
     fixtures::{RecordGenerator, seal},
@@ -29,7 +29,7 @@ const LOOKUPS: u64 = 20_000;
 fn main() {
     let count = setting("TOOLMARK_BENCH_RECORDS", 1_000_000);
     let time = Duration::from_secs(setting("TOOLMARK_BENCH_SECONDS", 3));
-    let upstream = upstream();
+    let upstream = upstream(&chat_call());
     cpu(upstream, time);
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("toolmark.db");
@@ -111,10 +111,10 @@ fn prune(path: &Path, count: u64, upstream: SocketAddr, time: Duration) {
     for (name, oldest_ms) in [("nothing to prune", 0), ("half of it pruned", RecordGenerator::time_ms(count / 2))] {
         let keep = now.saturating_sub(oldest_ms / 1000).min(100 * 365 * 86_400);
         let served = Served::start(directory, upstream, &format!("[ledger]\nurl = \"sqlite:toolmark.db\"\nkeep = \"{keep}s\""));
-        let mut times = served.load(4, time * 2);
+        let mut times = served.load(&chat_call(), 4, time * 2);
         let begun = Instant::now();
         while oldest_ms > 0 && left(path) > count / 2 && begun.elapsed() < Duration::from_secs(120) {
-            times.extend(served.load(4, time));
+            times.extend(served.load(&chat_call(), 4, time));
         }
         let (median, p99) = (percentile(&mut times, 50), percentile(&mut times, 99));
         let left = left(path);

@@ -9,6 +9,21 @@ use std::{
 };
 
 const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+/// What goes through: requests that are all the same, and the answer to them.
+#[derive(Clone)]
+pub struct Traffic {
+    pub path: &'static str,
+    pub content_type: &'static str,
+    pub request: String,
+    pub answer: String,
+}
+
+/// A chat completion with one call.
+pub fn chat_call() -> Traffic {
+    let (request, answer) = (REQUEST.to_owned(), ANSWER.to_owned());
+    Traffic { path: "/v1/chat/completions", content_type: "application/json", request, answer }
+}
+
 const REQUEST: &str = r#"{"model":"m","messages":[{"role":"user","content":"Weather in Paris?"}],"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"}},"required":["city"]}}}]}"#;
 const ANSWER: &str = r#"{"id":"c","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_0","type":"function","function":{"name":"get_weather","arguments":"{\"city\":\"Paris\"}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":11,"completion_tokens":7,"total_tokens":18}}"#;
 
@@ -18,10 +33,11 @@ pub fn setting(name: &str, or: u64) -> u64 {
 }
 
 /// An upstream that answers all the same, and is no part of what is measured.
-pub fn upstream() -> SocketAddr {
+pub fn upstream(traffic: &Traffic) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("an address");
-    let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{ANSWER}", ANSWER.len());
+    let Traffic { content_type, answer, .. } = traffic;
+    let answer = format!("HTTP/1.1 200 OK\r\ncontent-type: {content_type}\r\ncontent-length: {}\r\n\r\n{answer}", answer.len());
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let answer = answer.clone();
@@ -34,24 +50,40 @@ pub fn upstream() -> SocketAddr {
     address
 }
 
-/// Reads one message with a length; its length.
+/// Reads one message, with a length or in chunks; its length.
 fn read_message(stream: &mut BufReader<TcpStream>) -> Option<usize> {
-    let mut length = 0;
+    let (mut length, mut chunked) = (0, false);
     loop {
         let mut line = String::new();
         if stream.read_line(&mut line).ok()? == 0 {
             return None;
         }
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+        let line = line.to_ascii_lowercase();
+        if let Some(value) = line.strip_prefix("content-length:") {
             length = value.trim().parse().ok()?;
         }
+        chunked |= line.starts_with("transfer-encoding:");
         if line == "\r\n" {
             break;
         }
     }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).ok()?;
-    Some(length)
+    if !chunked {
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        return Some(length);
+    }
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).ok()?;
+        let size = usize::from_str_radix(line.trim(), 16).ok()?;
+        // The line end behind each chunk, too.
+        let mut chunk = vec![0; size + 2];
+        stream.read_exact(&mut chunk).ok()?;
+        length += size;
+        if size == 0 {
+            return Some(length);
+        }
+    }
 }
 
 /// `toolmark serve`, ended when this is dropped.
@@ -91,12 +123,13 @@ impl Served {
     }
 
     /// Exchanges for so long over so many connections, one after the other on each; how long each took.
-    pub fn load(&self, connections: usize, time: Duration) -> Vec<Duration> {
+    pub fn load(&self, traffic: &Traffic, connections: usize, time: Duration) -> Vec<Duration> {
         let end = Instant::now() + time;
+        let Traffic { path, request, .. } = traffic;
         let request = format!(
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{REQUEST}",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{request}",
             self.address,
-            REQUEST.len()
+            request.len()
         );
         let one = || {
             let stream = TcpStream::connect(self.address).expect("a connection");
@@ -125,14 +158,20 @@ impl Drop for Served {
 
 /// CPU microseconds of an exchange with each of these settings: the median of three rounds.
 pub fn costs(settings: &[String], upstream: SocketAddr, time: Duration) -> Vec<f64> {
-    let mut costs = vec![Vec::new(); settings.len()];
-    for _ in 0..3 {
-        for (settings, costs) in settings.iter().zip(&mut costs) {
+    let runs: Vec<(String, SocketAddr, Traffic)> = settings.iter().map(|settings| (settings.clone(), upstream, chat_call())).collect();
+    costs_of(&runs, 3, time)
+}
+
+/// CPU microseconds of an exchange in each of these runs: the median of so many rounds, each of which has all of them.
+pub fn costs_of(runs: &[(String, SocketAddr, Traffic)], rounds: usize, time: Duration) -> Vec<f64> {
+    let mut costs = vec![Vec::new(); runs.len()];
+    for _ in 0..rounds {
+        for ((settings, upstream, traffic), costs) in runs.iter().zip(&mut costs) {
             let directory = tempfile::tempdir().expect("a temporary directory");
-            let served = Served::start(directory.path(), upstream, settings);
-            served.load(16, time / 4);
+            let served = Served::start(directory.path(), *upstream, settings);
+            served.load(traffic, 16, time / 4);
             let before = served.cpu();
-            let count = served.load(16, time).len();
+            let count = served.load(traffic, 16, time).len();
             costs.push((served.cpu() - before).as_secs_f64() * 1e6 / count as f64);
         }
     }
