@@ -116,7 +116,14 @@ pub fn made(kind: FaultKind, api: Api, request: &Document) -> Option<SyntheticFa
             ScriptedAnswer { text: Some(text), calls: Vec::new() }
         }
         FaultKind::TooManyRequests => {
-            let body = r#"{"error":{"message":"a fault on purpose: too many requests","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}"#;
+            let body = match api {
+                Api::Messages => {
+                    r#"{"type":"error","error":{"type":"rate_limit_error","message":"a fault on purpose: too many requests"}}"#
+                }
+                Api::Chat | Api::Responses => {
+                    r#"{"error":{"message":"a fault on purpose: too many requests","type":"rate_limit_error","param":null,"code":"rate_limit_exceeded"}}"#
+                }
+            };
             let answer = EncodedAnswer { content_type: "application/json", pieces: vec![body.to_owned()] };
             return Some(SyntheticFault { status: 429, answer });
         }

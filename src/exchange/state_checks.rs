@@ -90,12 +90,17 @@ fn values_of(done: &Done) -> Values {
     values
 }
 
-/// Calls that succeeded since the last user message, in either API's format.
+/// Calls that succeeded since the last user message, in any API's format.
 fn done(request: &Document, natures: &ResultClassifier) -> Vec<Done> {
     let root = request.root();
     let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
     let is = |item: &Node<'_>, member: &str, text: &str| item.get(member).is_some_and(|own| own.is_text(text));
-    let last = items.iter().rposition(|item| is(item, "role", "user")).map_or(0, |at| at + 1);
+    // Where results are blocks of a user message, the user says nothing in one that has only those.
+    let only_results = |item: &Node<'_>| {
+        let mut blocks = item.get("content").into_iter().flat_map(Node::items).peekable();
+        blocks.peek().is_some() && blocks.all(|block| is(&block, "type", "tool_result"))
+    };
+    let last = items.iter().rposition(|item| is(item, "role", "user") && !only_results(item)).map_or(0, |at| at + 1);
     let mut open: Vec<(String, String, String)> = Vec::new();
     let mut done = Vec::new();
     let text = |node: Option<Node<'_>>| node.and_then(text_of).unwrap_or_default().into_owned();
@@ -111,17 +116,27 @@ fn done(request: &Document, natures: &ResultClassifier) -> Vec<Done> {
         if is(item, "type", "function_call") {
             open.push((text(item.get("call_id")), text(item.get("name")), text(item.get("arguments"))));
         }
-        let (id, result) = if is(item, "role", "tool") {
-            (text(item.get("tool_call_id")), text(item.get("content")))
+        let mut results = Vec::new();
+        if is(item, "role", "tool") {
+            results.push((text(item.get("tool_call_id")), text(item.get("content")), false));
         } else if is(item, "type", "function_call_output") {
-            (text(item.get("call_id")), text(item.get("output")))
-        } else {
-            continue;
-        };
-        let Some((_, tool, arguments)) = open.iter().find(|(own, ..)| *own == id) else { continue };
-        if !natures.of(&result).failed {
-            let arguments = serde_json::from_str(arguments).unwrap_or_default();
-            done.push(Done { tool: tool.clone(), arguments, result: serde_json::from_str(&result).unwrap_or(Value::Null) });
+            results.push((text(item.get("call_id")), text(item.get("output")), false));
+        }
+        for block in item.get("content").into_iter().flat_map(Node::items) {
+            if is(&block, "type", "tool_use") {
+                let input = block.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default();
+                open.push((text(block.get("id")), text(block.get("name")), input));
+            } else if is(&block, "type", "tool_result") {
+                let failed = block.get("is_error").is_some_and(|flag| flag.raw() == b"true");
+                results.push((text(block.get("tool_use_id")), text(block.get("content")), failed));
+            }
+        }
+        for (id, result, failed) in results {
+            let Some((_, tool, arguments)) = open.iter().find(|(own, ..)| *own == id) else { continue };
+            if !failed && !natures.of(&result).failed {
+                let arguments = serde_json::from_str(arguments).unwrap_or_default();
+                done.push(Done { tool: tool.clone(), arguments, result: serde_json::from_str(&result).unwrap_or(Value::Null) });
+            }
         }
     }
     done

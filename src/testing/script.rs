@@ -95,7 +95,8 @@ impl Script {
         ScriptedUpstream::start(move |received| self.answer(received))
     }
 
-    fn answer(&self, received: &Received) -> ScriptedReply {
+    /// The reply to a request: that of the turn with its number, or of the last turn.
+    pub fn answer(&self, received: &Received) -> ScriptedReply {
         let turn = self.turns.get(received.number).or(self.turns.last());
         match turn {
             None => ScriptedReply::json(

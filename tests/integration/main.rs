@@ -36,6 +36,7 @@ mod marks;
 mod mcp;
 mod messages;
 mod messages_clients;
+mod messages_everywhere;
 mod messages_folded;
 mod messages_traffic;
 mod model;

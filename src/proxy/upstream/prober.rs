@@ -5,11 +5,15 @@
 
 use std::{sync::Arc, time::Duration};
 
+use bytes::Bytes;
 use futures_util::{StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, header};
 use tokio_util::sync::CancellationToken;
 
-use super::status;
+use super::{
+    select::{api_of, headers_of},
+    status,
+};
 use crate::{
     openai::Api,
     proxy::upstream::CallerCredential,
@@ -20,6 +24,7 @@ use crate::{
         upstream::{ERROR_BYTES_MAX, Endpoint, candidates::candidates, pool::Outgoing},
     },
     settings::{Credential, UpstreamSettings},
+    translate::{self, Translation, answer::Origin},
     upstreams::{
         capabilities::{Inconclusive, ModelCapabilities, ModelEntry},
         capability_probe::{LIMITS, ProbeResult, ProbeSchedule, REFUSALS_MAX, TIME_MAX, ToolCalling, finding, question},
@@ -76,15 +81,19 @@ pub async fn ask(
 
 async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry: &ModelEntry, headers: &HeaderMap) -> ProbeOutcome {
     let name = &*endpoint.settings.name;
-    let Some(target) = endpoint.enforced(Api::Chat, None) else { return ProbeOutcome::Failed(None) };
-    let mut headers = headers.clone();
+    // An upstream that only has another API is asked in that.
+    let api = api_of(Api::Chat, &endpoint.settings);
+    let translation = Translation::between(Api::Chat, api);
+    let Some(target) = endpoint.enforced(api, None) else { return ProbeOutcome::Failed(None) };
+    let mut headers = headers_of(Api::Chat, &endpoint.settings, headers.clone());
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     // Not learnt: a caller's own limit isn't left out for it.
     let mut limits: Vec<&'static str> = Vec::new();
     for _ in 0..REFUSALS_MAX + LIMITS.len() {
         let question = question(model, &[&entry.known().refused[..], &limits].concat());
-        let sent = endpoint.send(Method::POST, target.clone(), headers.clone(), Outgoing::Whole(question.into())).await;
+        let Some((question, origin)) = in_form(question, translation) else { return ProbeOutcome::Failed(None) };
+        let sent = endpoint.send(Method::POST, target.clone(), headers.clone(), Outgoing::Whole(question)).await;
         let (status, body) = match sent {
             Err(error) => {
                 note_open(app, name, model, entry, &error.failure.message, Inconclusive::Failed);
@@ -94,13 +103,15 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
                 if let Some(standing) = app.standings.get(upstream) {
                     standing.hear(&endpoint.settings, response.headers());
                 }
-                if let Err(failure) = endpoint.usable(status::Asked::Answer, Api::Chat.path(), &response) {
+                if let Err(failure) = endpoint.usable(status::Asked::Answer, api.path(), &response) {
                     note_open(app, name, model, entry, &failure.message, Inconclusive::Failed);
                     return ProbeOutcome::Failed(Some(failure));
                 }
                 (response.status().as_u16(), endpoint.read(response, ERROR_BYTES_MAX).await.unwrap_or_default())
             }
         };
+        // What isn't an answer is read as it came.
+        let body = origin.and_then(|origin| translate::answer::answer(&body, &origin).ok()).unwrap_or(body);
         match finding(status, &body) {
             ProbeResult::Known(calls, why) => {
                 note(app, upstream, model, entry, calls, &why);
@@ -127,6 +138,16 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
         }
     }
     ProbeOutcome::Failed(None)
+}
+
+/// A question in the form of the upstream, and what its answer is translated by.
+fn in_form(question: String, translation: Option<Translation>) -> Option<(Bytes, Option<Origin>)> {
+    let question = Bytes::from(question);
+    let Some(translation) = translation else { return Some((question, None)) };
+    let document = Document::parse(question).ok()?;
+    let translated = translate::request::request(&document, translation).ok()?;
+    // Nobody sees the answer's id and time.
+    Some((translated, Some(Origin::new(translation, &document, String::new(), 0))))
 }
 
 fn note_open(app: &App, name: &str, model: &str, entry: &ModelEntry, why: &str, open: Inconclusive) {

@@ -130,7 +130,7 @@ pub struct UpstreamSelection {
 }
 
 /// API in which an upstream is asked for a request of this API.
-fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
+pub(super) fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
     let support = match api {
         Api::Chat => settings.chat,
         Api::Responses => settings.responses,
@@ -147,7 +147,7 @@ fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
 
 /// Headers of a request of one API for an upstream that is asked in another: the key in the header where that expects it, and none of what
 /// belongs to the first API.
-fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: HeaderMap) -> HeaderMap {
+pub(super) fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: HeaderMap) -> HeaderMap {
     match (from, api_of(from, upstream)) {
         (Api::Messages, Api::Chat) => {
             let key = headers.remove(headers::API_KEY);
