@@ -97,7 +97,8 @@ fn cpu(upstream: SocketAddr, time: Duration) {
         ("sqlite, commit", "url = \"sqlite:toolmark.db\"\ndurability = \"commit\""),
     ];
     let settings: Vec<String> = ledgers.iter().map(|(_, ledger)| format!("[ledger]\n{ledger}")).collect();
-    let costs = served::costs(&settings, upstream, time);
+    let runs: Vec<_> = settings.into_iter().map(|settings| (settings, upstream, chat_call())).collect();
+    let costs = served::costs_of(&runs, 3, time);
     for ((name, _), cost) in ledgers.iter().zip(&costs) {
         println!("an exchange with {name}: {cost:.1} µs CPU, {:.2} × memory", cost / costs[0]);
     }

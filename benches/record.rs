@@ -20,7 +20,8 @@ fn main() {
     let time = Duration::from_secs(served::setting("TOOLMARK_BENCH_SECONDS", 3));
     let ledger = "[ledger]\nurl = \"memory:\"";
     let settings = [ledger.to_owned(), format!("{ledger}\n[record]\npath = \"session.jsonl\"")];
-    let costs = served::costs(&settings, served::upstream(&served::chat_call()), time);
+    let upstream = served::upstream(&served::chat_call());
+    let costs = served::costs_of(&settings.map(|settings| (settings, upstream, served::chat_call())), 3, time);
     if let [without, with] = costs[..] {
         println!(
             "an exchange: {without:.1} µs CPU, recorded {with:.1} µs, {:.2} times; cutting, taking secrets out and writing included",

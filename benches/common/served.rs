@@ -156,12 +156,6 @@ impl Drop for Served {
     }
 }
 
-/// CPU microseconds of an exchange with each of these settings: the median of three rounds.
-pub fn costs(settings: &[String], upstream: SocketAddr, time: Duration) -> Vec<f64> {
-    let runs: Vec<(String, SocketAddr, Traffic)> = settings.iter().map(|settings| (settings.clone(), upstream, chat_call())).collect();
-    costs_of(&runs, 3, time)
-}
-
 /// CPU microseconds of an exchange in each of these runs: the median of so many rounds, each of which has all of them.
 pub fn costs_of(runs: &[(String, SocketAddr, Traffic)], rounds: usize, time: Duration) -> Vec<f64> {
     let mut costs = vec![Vec::new(); runs.len()];
