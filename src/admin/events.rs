@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Pause after a write: what happens meanwhile is written together, since each write costs more than the events in it.
-const PACE: Duration = Duration::from_millis(100);
+const PACE: Duration = Duration::from_millis(250);
 /// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 

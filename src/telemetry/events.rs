@@ -18,7 +18,7 @@ use crate::{ledger::record::ExchangeRecord, telemetry::summary::ExchangeSummary,
 /// Readers at the same time, at most.
 pub const READERS_MAX: usize = 32;
 /// Events that a reader may fall behind by.
-const BEHIND_MAX: usize = 1024;
+const BEHIND_MAX: usize = 4096;
 
 /// One event: its kind and its data as JSON.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -7,6 +7,7 @@ mod feed;
 mod inspected;
 mod metrics;
 mod openapi;
+mod secrets;
 pub mod stage;
 mod statistics;
 mod terminal;
