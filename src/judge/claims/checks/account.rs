@@ -35,6 +35,8 @@ const LIMITS_OF: usize = 12;
 const WORDS_OF: usize = 24;
 /// Records that a passage names of which each is looked at.
 const TOPS_MAX: usize = 6;
+/// Numbers above this may be what two numbers of a record leave.
+const REMAINDER_FROM: u64 = 12;
 /// Letters of a name that tells records apart.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
@@ -69,7 +71,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Words by which a sentence tells that something isn't there or isn't so, in any language. Folded; those of scripts without blanks
 /// are looked for inside words.
-const NOTHING: &[&str] = &[
+pub(in crate::judge::claims) const NOTHING: &[&str] = &[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
     "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
@@ -158,6 +160,14 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
     text_tells_failure(scene.text())
 }
 
+/// Does a word of this text deny something, in any language?
+pub(in crate::judge::claims) fn denies(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
+    let word = |word: &str| !plain.contains(&word) && NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't");
+    fold(text).split(' ').any(word) || NOTHING_INSIDE.iter().any(|part| text.contains(part))
+}
+
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
     let mut lower = text.to_lowercase();
@@ -211,7 +221,13 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
 
-fn whole(scene: &CheckContext<'_>, rule: &'static str, code: Code, expected: &str, certainty: Certainty) -> ClaimFinding {
+pub(in crate::judge::claims) fn whole(
+    scene: &CheckContext<'_>,
+    rule: &'static str,
+    code: Code,
+    expected: &str,
+    certainty: Certainty,
+) -> ClaimFinding {
     let start = scene.text().len() - scene.text().trim_start().len();
     let end = scene.text().trim_end().len().max(start);
     let found = scene.text().get(start..end).unwrap_or_default().to_owned();
@@ -376,7 +392,12 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));
         let spans = || sources.iter().any(|source| source.facts().derived().amounts.contains(&(value as f64)));
         let roughly = near && (value as f64) >= largest as f64 * 0.6 && (value as f64) <= largest as f64 * 1.5 + 2.0;
-        if allowed.contains(&value) || told || value == together || measure && spans() || roughly {
+        // `39 seats left` of 120 and 81: more than small numbers are seldom counts of records where a record makes them.
+        let made = || {
+            let amounts = |source: &&ToolResult| source.facts().derived().amounts.contains(&(value as f64));
+            value > REMAINDER_FROM && sources.iter().any(|source| amounts(source))
+        };
+        if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
@@ -447,7 +468,7 @@ fn is_of_something(scene: &CheckContext<'_>, end: usize, start: usize) -> bool {
 }
 
 /// Number words of the languages without a lexicon.
-fn number_word(word: &str) -> Option<u64> {
+pub(in crate::judge::claims) fn number_word(word: &str) -> Option<u64> {
     const WORDS: &[(&str, u64)] = &[
         ("दो", 2),
         ("तीन", 3),
@@ -1017,7 +1038,18 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let facts = source.facts();
     let all = ["all", "every", "each", "alle", "jede", "jeder", "jedes", "toutes", "tous", "todos", "todas", "tutti", "tutte", "allemaal"];
     let first = scene.plain.words.iter().take(4).find(|word| all.contains(&word.lower.as_str()))?;
-    if source.failed || facts.records.len() < 2 || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+    // `33 g each of butter and flour`: an amount.
+    let amount = scene
+        .words_before(first.start)
+        .last()
+        .is_some_and(|word| scene.plain.numbers.iter().any(|number| number.end >= word.end && number.span.start < word.end));
+    if amount
+        || scene.bond != CitationScope::Cited && scene.kind != Kind::Line
+        || source.failed
+        || facts.records.len() < 2
+        || facts.leaves.len() > LEAVES_OF
+        || tells_nothing(scene)
+    {
         return None;
     }
     for word in scene.words_after(first.end) {
@@ -1643,6 +1675,9 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let numbers = &scene.plain.numbers;
     let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
     let [percent] = percents.as_slice() else { return None };
+    if scene.bond != CitationScope::Cited {
+        return None;
+    }
     let told = scene.sources.iter().any(|source| evidence::fits(percent, number::Precision::Exact, &source.facts().numbers));
     if told || scene.grounds.said_numbers_have(percent.readings().next()?.value) {
         return None;
@@ -1738,7 +1773,7 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
+    if scene.bond != CitationScope::Cited || source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
         return None;
     }
     const BETWEEN: &[&str] = &[
@@ -1858,7 +1893,7 @@ fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
 }
 
 /// Names that are known to everybody: places in time, units, currencies, formats, languages.
-const KNOWN_NAMES: &str = " utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
+const KNOWN_NAMES: &str = " new year years eve valentine halloween thanksgiving ramadan diwali eid utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
 
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {

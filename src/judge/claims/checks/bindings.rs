@@ -161,7 +161,7 @@ struct Mention {
 
 /// A value told of a record that another one has.
 pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？', '|']) || scene.sources.len() > SOURCES_MAX {
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.sources.len() > SOURCES_MAX {
         return None;
     }
     let table = Table::of(scene)?;
@@ -317,9 +317,11 @@ impl<'s> Table<'s> {
         if compares {
             return None;
         }
-        for number in plain.numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+        // A number is bound where its own clause names the record, and the result says where a record ends.
+        let of_numbers = if inherited || !self.columns { &[][..] } else { plain.numbers.as_slice() };
+        for number in of_numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
-            if plain.is_taken(&span) || !is_telling(scene, number) || inherited && number.unit.is_none() && number.whole().is_some() {
+            if plain.is_taken(&span) || !is_telling(scene, number) {
                 continue;
             }
             let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
@@ -487,7 +489,9 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
 /// A number of records with one value that the rows have another number of: `6 delivered` where five are.
 pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced || source.fails() || source.is_partial() || scene.text().contains(['?', '？', '|']) {
+    let covered = scene.bond == CitationScope::Introduced && scene.kind != Kind::Line;
+    if scene.bond < CitationScope::Introduced || covered || source.fails() || source.is_partial() || scene.text().contains(['?', '？', '|'])
+    {
         return None;
     }
     let rows = &source.rows().rows;

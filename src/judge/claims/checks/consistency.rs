@@ -351,8 +351,6 @@ impl Sums {
         found.extend(&self.products);
         found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value > 0.0).sum::<f64>()));
         found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value < 0.0).sum::<f64>()));
-        let bases = found.clone();
-        found.extend(made(&bases, others));
         found.push(others.iter().sum());
         // Sums of what the passage lists.
         for from in 0..others.len().min(12) {
@@ -362,7 +360,6 @@ impl Sums {
                 found.push(sum);
             }
         }
-        found.extend(made(others, others));
         found
     }
 
@@ -527,7 +524,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited {
         return None;
     }
-    let deny = scene.plain.words.iter().position(|word| DENIES.contains(&word.lower.as_str()))?;
+    // In Portuguese and Spanish `no` stands before a noun in another sense, or before a verb.
+    let denies = |word: &Word| DENIES.contains(&word.lower.as_str()) && (word.lower != "no" || is_english(scene));
+    let deny = scene.plain.words.iter().position(denies)?;
     let denies = scene.plain.words.get(deny)?;
     let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
     let end = clause_end(scene, denies.end);
@@ -557,6 +556,12 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let span = denies.start..word.end;
     Some(finding(scene, "denied_value", Code::FalseAbsence, span, format!("the result has `{}`", word.lower), Certainty::Likely))
+}
+
+/// Is it in English, as far as its frequent words tell?
+fn is_english(scene: &CheckContext<'_>) -> bool {
+    const COMMON: &[&str] = &["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"];
+    scene.plain.words.iter().any(|word| COMMON.contains(&word.lower.as_str()))
 }
 
 fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {

@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{compound_numbers::stands, consistency},
+        checks::{compound_numbers::stands, consistency, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
             cues, date,
             fold::fold,
             lexicon::Word,
-            number::{Number, Precision},
+            number::{Number, Precision, numbers},
             url,
         },
         passage::Kind,
@@ -49,8 +49,12 @@ pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
 pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Introduced) else { return Vec::new() };
+    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Near) else { return Vec::new() };
     if scene.grounds.is_endless() || scene.text().contains('?') {
+        return Vec::new();
+    }
+    // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
+    if scene.bond == CitationScope::Near && states::is_unsure(&fold(scene.text()), &scene.plain.words) {
         return Vec::new();
     }
     let mut found = dates(scene);
@@ -102,7 +106,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     }
     // What is reckoned from those that stand makes the next one known: from those of the results too where the passage shows that it
     // reckons, else from those that it tells itself, and from the question's.
-    let reckons = cues::reckons(scene.plain);
+    let reckons = may_reckon(scene);
     let may_be = |number: &Number| reckon::may_be(number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
@@ -115,6 +119,12 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         open = rest;
     }
     (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// May it reckon with the numbers of its results: does it show that it does, or is it only covered by another one's citation?
+fn may_reckon(scene: &CheckContext<'_>) -> bool {
+    scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && numbers(&scene.grounds.asked).len() > 1)
+        || cues::reckons(scene.plain)
 }
 
 /// Precision with which a passage states a number.
@@ -130,7 +140,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-    let reckons = cues::reckons(scene.plain);
+    let reckons = may_reckon(scene);
     let has = || {
         let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
         if reckons { scene.has_number(number, precision) } else { plain() || reckon::lies_between_times(scene, number) }
@@ -139,6 +149,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || has()
         || stands(scene, number, precision)
         || reckon::was_told(scene, number, precision)
+        || reckon::lies_between_dates(scene, number)
         || reckon::is_of_another_kind(scene, number)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
