@@ -40,7 +40,7 @@ fn main() {
 
 /// So many records, each with one execution.
 fn fill(path: &Path, count: u64) {
-    let store = SqliteStore::open(path, false).expect("a store");
+    let store = SqliteStore::open(path, toolmark::settings::Durability::Batch).expect("a store");
     let keys = ChainKeys::new(&[std::array::from_fn(|at| at as u8)]);
     let (mut tip, _) = store.begin(0).expect("a chain");
     let (begun, mut writing) = (Instant::now(), Duration::ZERO);

@@ -94,7 +94,7 @@ impl Bare {
                     preferred_versions: vec![ProtocolVersion::LATEST],
                     legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
                 };
-                let tls = toolmark::sys::tls::http_client_config(false).unwrap();
+                let tls = toolmark::sys::tls::http_client_config(toolmark::sys::tls::TrustedRoots::None).unwrap();
                 let client = reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build().unwrap();
                 let transport = StreamableHttpClientTransport::with_client(client, StreamableHttpClientTransportConfig::with_uri(url));
                 let service = ().serve_with_lifecycle(transport, lifecycle).await.unwrap();

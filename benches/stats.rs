@@ -44,7 +44,7 @@ fn record(number: u64, count: u64) -> ExchangeRecord {
 fn main() {
     let count: u64 = std::env::var("TOOLMARK_BENCH_RECORDS").ok().and_then(|text| text.parse().ok()).unwrap_or(1_000_000);
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let store = SqliteStore::open(&directory.path().join("toolmark.db"), false).expect("a store");
+    let store = SqliteStore::open(&directory.path().join("toolmark.db"), toolmark::settings::Durability::Batch).expect("a store");
     let keys = ChainKeys::new(&[std::array::from_fn(|at| at as u8)]);
     let (mut tip, _) = store.begin(0).expect("a chain");
     let (mut rollup, metrics) = (Rollup::default(), Metrics::default());

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{
     access::AdminCaller,
+    exchanges::timeline::{hide_words, without_bodies},
     query::{PAGED, Parameters},
-    timeline::{hide_words, without_bodies},
 };
 use crate::{
     admin::responses::{self, invalid},

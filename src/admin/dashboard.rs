@@ -7,7 +7,7 @@ use crate::{admin::responses, proxy::http::body::Body};
 
 const PAGE: &str = include_str!("web/dist/index.html");
 const SCRIPT: &str = include_str!("web/dist/app.js");
-const STYLE: &str = include_str!("web/dist/app.css");
+const STYLESHEET: &str = include_str!("web/dist/app.css");
 
 /// Content security policy: only toolmark's own script and style run, and only toolmark itself is contacted.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; \
@@ -29,7 +29,7 @@ pub fn file(file: PageFile) -> Response<Body> {
     let (kind, text) = match file {
         PageFile::Document => ("text/html; charset=utf-8", PAGE),
         PageFile::Script => ("text/javascript; charset=utf-8", SCRIPT),
-        PageFile::Style => ("text/css; charset=utf-8", STYLE),
+        PageFile::Style => ("text/css; charset=utf-8", STYLESHEET),
     };
     let mut response = responses::of(StatusCode::OK, kind, text);
     let headers = response.headers_mut();
@@ -47,7 +47,7 @@ mod tests {
     fn nothing_comes_from_elsewhere() {
         for address in ["https://", "http://"] {
             // Namespaces of SVG and the like are names, not addresses.
-            assert!(!PAGE.contains(address) && !STYLE.contains(address), "{address}");
+            assert!(!PAGE.contains(address) && !STYLESHEET.contains(address), "{address}");
             assert!(SCRIPT.matches(address).count() == SCRIPT.matches("http://www.w3.org/").count() || address == "https://", "{address}");
         }
         assert!(!SCRIPT.contains("https://") && !SCRIPT.contains("eval(") && !SCRIPT.contains("document.write"));
@@ -65,7 +65,7 @@ mod tests {
     fn it_is_small() {
         use std::io::Write as _;
         let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::best());
-        [PAGE, SCRIPT, STYLE].iter().for_each(|file| packed.write_all(file.as_bytes()).unwrap());
+        [PAGE, SCRIPT, STYLESHEET].iter().for_each(|file| packed.write_all(file.as_bytes()).unwrap());
         let bytes = packed.finish().unwrap().len();
         assert!(bytes <= 150 << 10, "{bytes} bytes, compressed");
     }

@@ -17,15 +17,27 @@ use crate::{
 /// Time limit for the parts' reports.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// `GET /readyz`. `details`: the caller may see the report of each part.
-pub async fn ready(state: &Arc<AdminState>, details: bool) -> Result<Response<Body>, Failure> {
+/// Parts of the answer to `GET /readyz`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ReadinessDetail {
+    /// Only whether toolmark is ready.
+    Ready,
+    /// The report of each part.
+    Parts,
+}
+
+/// `GET /readyz`.
+pub async fn ready(state: &Arc<AdminState>, detail: ReadinessDetail) -> Result<Response<Body>, Failure> {
     let own = state.clone();
     let asking = tokio::task::spawn_blocking(move || own.app.observed.readiness.report());
     let Ok(Ok(report)) = tokio::time::timeout(DEADLINE, asking).await else {
         return Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, "not_ready", "a part doesn't say how it is"));
     };
     let ready = report.ready && !state.stop.is_cancelled();
-    let mut response = if details { responses::json(&report) } else { responses::json(&serde_json::json!({"ready": ready})) };
+    let mut response = match detail {
+        ReadinessDetail::Parts => responses::json(&report),
+        ReadinessDetail::Ready => responses::json(&serde_json::json!({"ready": ready})),
+    };
     if !ready {
         *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }

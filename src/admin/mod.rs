@@ -17,7 +17,6 @@ mod process_metrics;
 mod query;
 mod responses;
 mod route;
-mod timeline;
 mod upstreams;
 
 use std::{
@@ -201,7 +200,10 @@ async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>, peer: Opt
     match found {
         AdminRoute::Page(file) => Ok(dashboard::file(file)),
         AdminRoute::Health => Ok(responses::json(&serde_json::json!({"status": "ok"}))),
-        AdminRoute::Ready => health::ready(state, caller.role > Role::Nobody).await,
+        AdminRoute::Ready => {
+            let detail = if caller.role > Role::Nobody { health::ReadinessDetail::Parts } else { health::ReadinessDetail::Ready };
+            health::ready(state, detail).await
+        }
         AdminRoute::Metrics => Ok(health::metrics(app, request.headers())),
         AdminRoute::Executions => api::executions(app, &caller, &query).await,
         AdminRoute::Execution(id) => api::execution(app, &caller, id, &query).await,

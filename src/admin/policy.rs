@@ -26,7 +26,7 @@ use crate::{
     },
     replay::{
         offline::Bench,
-        rejudge::{self, Difference},
+        rejudge::{self, ComparisonBasis, Difference},
     },
     tools::registry::SchemaCache,
     violation::{Certainty, Code, Severity},
@@ -242,7 +242,9 @@ fn judge(app: &App, source: &crate::policy::load::PolicySource, current: &Arc<St
             continue;
         }
         report.judged += 1;
-        if let Difference::Differs { verdicts: [was, is], gone, new } = rejudge::compare(&before.found, &after, &exchange, true, true) {
+        if let Difference::Differs { verdicts: [was, is], gone, new } =
+            rejudge::compare(&before.found, &after, &exchange, ComparisonBasis::SameData)
+        {
             let (id, at_ms, model) = (exchange.id.clone(), exchange.at_ms, after.model.clone());
             report.data.push(TrialDifference { id, at_ms, model, before: was, after: is, gone, new, open: after.open });
         }

@@ -73,9 +73,9 @@ pub struct FaultRule {
     pub repairs: bool,
 }
 
-/// The fault of the first rule that applies. `request`: counts upstream requests from 0; `again`: the request is a repair.
-pub fn pick(rules: &[FaultRule], request: u64, again: bool) -> Option<FaultKind> {
-    let falls = |rule: &&FaultRule| (rule.repairs || !again) && dice(rule.seed, request) < rule.probability;
+/// The fault of the first rule that applies. `request`: counts upstream requests from 0; `repairs`: number of repairs of the exchange so far.
+pub fn pick(rules: &[FaultRule], request: u64, repairs: u32) -> Option<FaultKind> {
+    let falls = |rule: &&FaultRule| (rule.repairs || repairs == 0) && dice(rule.seed, request) < rule.probability;
     rules.iter().find(falls).map(|rule| rule.kind)
 }
 
@@ -122,9 +122,12 @@ pub fn made(kind: FaultKind, api: Api, request: &Document) -> Option<SyntheticFa
         }
         FaultKind::WrongId | FaultKind::DroppedStream | FaultKind::SlowStream => return None,
     };
-    let streamed = root.get("stream").is_some_and(|stream| stream.raw_str() == "true");
     let model = root.get("model").and_then(|model| model.text()).unwrap_or_default();
-    Some(SyntheticFault { status: 200, answer: saying.answer(api, streamed, &model, "fault") })
+    let answer = match root.get("stream").is_some_and(|stream| stream.raw_str() == "true") {
+        true => saying.stream(api, &model, "fault"),
+        false => saying.whole(api, &model, "fault"),
+    };
+    Some(SyntheticFault { status: 200, answer })
 }
 
 /// Ids of calls, before or after their type; the Responses API has a separate member for them.
@@ -163,13 +166,13 @@ mod tests {
     #[test]
     fn as_often_as_asked_and_the_same_each_time() {
         let rule = |probability: f64| vec![FaultRule { kind: FaultKind::UnknownTool, probability, seed: 7, repairs: false }];
-        let count = |probability: f64| (0..10_000).filter(|number| pick(&rule(probability), *number, false).is_some()).count();
+        let count = |probability: f64| (0..10_000).filter(|number| pick(&rule(probability), *number, 0).is_some()).count();
         assert_eq!((count(0.0), count(1.0)), (0, 10_000));
         let some = count(0.2);
         assert!((1800..2200).contains(&some), "{some}");
         assert_eq!(some, count(0.2));
-        assert_eq!(pick(&rule(1.0), 3, true), None, "not where the model is asked again");
-        assert_eq!(pick(&[FaultRule { repairs: true, ..rule(1.0).remove(0) }], 3, true), Some(FaultKind::UnknownTool));
+        assert_eq!(pick(&rule(1.0), 3, 1), None, "not where the model is asked again");
+        assert_eq!(pick(&[FaultRule { repairs: true, ..rule(1.0).remove(0) }], 3, 1), Some(FaultKind::UnknownTool));
     }
 
     #[test]

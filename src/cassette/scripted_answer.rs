@@ -25,15 +25,21 @@ pub struct EncodedAnswer {
 }
 
 impl ScriptedAnswer {
-    /// Encodes the answer. `name`: becomes part of its id.
-    pub fn answer(&self, api: Api, streamed: bool, model: &str, name: &str) -> EncodedAnswer {
-        match (api, streamed) {
-            (Api::Chat, false) => whole(&self.chat(model, name)),
-            (Api::Chat, true) => events(self.chat_chunks(model, name), true),
-            (Api::Messages, false) => whole(&self.message(model, name)),
-            (Api::Messages, true) => events(self.message_events(model, name), false),
-            (Api::Responses, false) => whole(&self.response(model, name)),
-            (Api::Responses, true) => events(self.response_events(model, name), false),
+    /// Encodes the answer as one body. `name`: becomes part of its id.
+    pub fn whole(&self, api: Api, model: &str, name: &str) -> EncodedAnswer {
+        match api {
+            Api::Chat => whole(&self.chat(model, name)),
+            Api::Messages => whole(&self.message(model, name)),
+            Api::Responses => whole(&self.response(model, name)),
+        }
+    }
+
+    /// Encodes the answer as a stream of events. `name`: becomes part of its id.
+    pub fn stream(&self, api: Api, model: &str, name: &str) -> EncodedAnswer {
+        match api {
+            Api::Chat => events(self.chat_chunks(model, name), Some("data: [DONE]\n\n")),
+            Api::Messages => events(self.message_events(model, name), None),
+            Api::Responses => events(self.response_events(model, name), None),
         }
     }
 
@@ -184,7 +190,8 @@ fn whole(body: &Value) -> EncodedAnswer {
     EncodedAnswer { content_type: "application/json", pieces: vec![body.to_string()] }
 }
 
-fn events(events: Vec<Value>, done: bool) -> EncodedAnswer {
+/// Encodes events, and the `last` piece of their stream.
+fn events(events: Vec<Value>, last: Option<&str>) -> EncodedAnswer {
     let mut pieces: Vec<String> = Vec::with_capacity(events.len() + 1);
     for event in events {
         let mut piece = String::new();
@@ -195,8 +202,6 @@ fn events(events: Vec<Value>, done: bool) -> EncodedAnswer {
         let _ = write!(piece, "data: {event}\n\n");
         pieces.push(piece);
     }
-    if done {
-        pieces.push("data: [DONE]\n\n".to_owned());
-    }
+    pieces.extend(last.map(str::to_owned));
     EncodedAnswer { content_type: "text/event-stream", pieces }
 }

@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     chat::completion::ChatCompletion,
+    exchange::context::WordsMember,
     exchange::{
         adapter::{Adapter, Made, WholeConversation},
         context::{Basis, Begun, Context},
@@ -31,7 +32,10 @@ impl Adapter for Chat {
 
     fn words(made: &Made<'_>, context: &Context) -> Bytes {
         let (id, created, model, quoted) = (context.id.simple(), made.created, quote(made.model), quote(made.words));
-        let (content, refusal) = if context.words_are_refusal() { ("null", &*quoted) } else { (&*quoted, "null") };
+        let (content, refusal) = match context.words_member() {
+            WordsMember::Content => (&*quoted, "null"),
+            WordsMember::Refusal => ("null", &*quoted),
+        };
         let message = format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#);
         let choice = format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
         let head = format!(r#"{{"id":"chatcmpl-{id}","object":"chat.completion","created":{created},"model":{model}"#);

@@ -13,6 +13,7 @@ use crate::{
         promotion,
         stream::chunk::{finish_of, fitting_finish},
     },
+    exchange::context::WordsMember,
     exchange::{
         adapter::{WholeAnswer, Written},
         context::{AnswerNature, Context, JudgedChoice},
@@ -26,6 +27,7 @@ use crate::{
         },
         turn::Said,
     },
+    judge::call::turn::FinishReason,
     judge::{
         call::{CallKind, ValidCall},
         text::TextGate,
@@ -124,7 +126,7 @@ impl WholeAnswer for ChatCompletion {
         for ((value, choice), ending) in values.zip(&self.choices).zip(finals) {
             match ending {
                 ChoiceOutcome::Accept(calls) => accept(&mut edits, value, choice, &calls, context),
-                ChoiceOutcome::Replace(text) => say(&mut edits, value, &text, context.words_are_refusal()),
+                ChoiceOutcome::Replace(text) => say(&mut edits, value, &text, context.words_member()),
                 ChoiceOutcome::ReplaceByCall(call) => {
                     say_as_call(&mut edits, value, &call.0, &context.mint(call.0.name(), call.0.arguments(), call.1))
                 }
@@ -184,7 +186,11 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice,
             _ => {}
         }
     }
-    read.answer = AnswerNature::new(has_text, audio, refused, read.finish_reason.as_deref());
+    let ending = read.finish_reason.as_deref().map_or(FinishReason::Complete, FinishReason::of_finish);
+    read.answer = AnswerNature { has_text, has_audio: audio, ending, ..AnswerNature::default() };
+    if refused {
+        read.answer = read.answer.refused();
+    }
     Ok(read)
 }
 
@@ -234,7 +240,7 @@ fn accept(
         write_arguments(edits, body, "arguments", call);
     }
     let own = choice.finish_reason.as_deref();
-    if let Some(finish) = fitting_finish(own, calls.len(), legacy) {
+    if let Some(finish) = fitting_finish(own, calls.len(), if legacy { CallKind::Legacy } else { CallKind::Function }) {
         edits.set_member(value, "finish_reason", finish);
     } else if let Some(own) = own.filter(|_| value.get("finish_reason").is_none_or(is_nothing)) {
         // It was said elsewhere.
@@ -278,9 +284,12 @@ fn say_as_call(edits: &mut Splices, value: Value<'_>, call: &ValidCall, mark: &s
     }
 }
 
-fn say(edits: &mut Splices, value: Value<'_>, text: &str, json_only: bool) {
+fn say(edits: &mut Splices, value: Value<'_>, text: &str, member: WordsMember) {
     let quoted = quote(text);
-    let (content, refusal) = if json_only { ("null", &*quoted) } else { (&*quoted, "null") };
+    let (content, refusal) = match member {
+        WordsMember::Content => (&*quoted, "null"),
+        WordsMember::Refusal => ("null", &*quoted),
+    };
     edits.set_member(value, "message", &format!(r#"{{"role":"assistant","content":{content},"refusal":{refusal}}}"#));
     edits.set_member(value, "finish_reason", "\"stop\"");
     if let Some(logprobs) = value.get_some("logprobs") {

@@ -11,7 +11,7 @@ use super::adapter::Chat;
 use crate::{
     exchange::{
         context::Context,
-        hidden_turns::{Back, How, RoundForm, Speaker, Turn, released_choice},
+        hidden_turns::{Back, HistoryExtent, How, RoundForm, Speaker, Turn, released_choice},
         turn::Said,
     },
     judge::call::{Call, CallKind, ValidCall},
@@ -28,8 +28,8 @@ impl RoundForm for Chat {
         messages.enumerate().map(|(at, message)| turn(at, message)).collect()
     }
 
-    fn continues(_: &Document) -> bool {
-        false
+    fn extent(_: &Document) -> HistoryExtent {
+        HistoryExtent::Whole
     }
 
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {

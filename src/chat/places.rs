@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use crate::{
     chat::stream::chunk::delta_of,
+    exchange::text::places::TextExtent,
     exchange::{
         context::Context,
         error::{Fault, ShapeError},
@@ -45,7 +46,7 @@ pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), 
             sweep_message(&mut sweep, message)?;
         }
         if logprobs_of(choice).is_some() {
-            sweep.logprobs(choice, &message.map(said).unwrap_or_default(), false, "null")?;
+            sweep.logprobs(choice, &message.map(said).unwrap_or_default(), TextExtent::Whole, "null")?;
         }
     }
     finished(sweep, document)
@@ -76,7 +77,7 @@ pub fn swept_event(document: Document, context: &Context) -> Result<(Document, b
         let said = if logprobs_of(choice).is_some() { said(delta) } else { Vec::new() };
         // Beside nothing that was said they are left out where the event is written.
         if !said.is_empty() {
-            sweep.logprobs(choice, &said, true, "null")?;
+            sweep.logprobs(choice, &said, TextExtent::Piece, "null")?;
         }
     }
     finished(sweep, document)

@@ -32,7 +32,7 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     let Promotion::Calls(calls) = promotion::calls(&content.text()?, context, TextInput::Complete) else { return None };
     let mut edits = Splices::default();
     edits.replace(content.span(), "null");
-    edits.set_member(message, "tool_calls", &elements(&calls, false));
+    edits.set_member(message, "tool_calls", &elements(&calls, |_| String::new()));
     edits.set_member(choice, "finish_reason", "\"tool_calls\"");
     if let Some(logprobs) = choice.get_some("logprobs") {
         edits.replace(logprobs.span(), "null");
@@ -52,9 +52,10 @@ fn is_cut(choice: Value<'_>) -> bool {
     choice.get_some("finish_reason").and_then(Value::text).is_some_and(|reason| FinishReason::of_finish(&reason) != FinishReason::Complete)
 }
 
-fn elements(calls: &[Promoted], numbered: bool) -> String {
+/// The calls as an array; `index`: first member of each element, as the elements of chunks have one.
+fn elements(calls: &[Promoted], index: impl Fn(usize) -> String) -> String {
     let element = |(at, call): (usize, &Promoted)| {
-        let index = if numbered { format!("\"index\":{at},") } else { String::new() };
+        let index = index(at);
         let function = format!(r#"{{"name":{},"arguments":{}}}"#, quote(&call.tool), quote(&call.arguments));
         format!(r#"{{{index}"id":"call_{at}","type":"function","function":{function}}}"#)
     };
@@ -70,7 +71,7 @@ pub struct ChatPromoter {
 impl ChatPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
-        Self { held: Held::new(promotion::allowed(context)) }
+        Self { held: Held::for_attempt(context) }
     }
 
     /// Handles an event; returns the events to forward.
@@ -117,7 +118,7 @@ impl ChatPromoter {
     /// Puts the calls in place of the text; the other members of the events are kept.
     fn promote(&mut self, calls: &[Promoted]) -> Passed {
         self.held.tools = calls.iter().map(|call| call.tool.clone()).collect();
-        let mut first = Some(elements(calls, true));
+        let mut first = Some(elements(calls, |at| format!("\"index\":{at},")));
         let mut passed = Vec::new();
         for (event, document) in self.held.release() {
             let Some(choice) = choice_of(&document) else {

@@ -15,9 +15,9 @@ use crate::{
         adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
+        conversation::request_prefix::PrefixUse,
         error::{Refusal, array, unique},
         evidence::material::Material,
-        request_prefix::PrefixUse,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
     judge::{
@@ -40,7 +40,7 @@ use crate::{
 pub struct PrepareInputs<'i> {
     /// The policy.
     pub rules: &'i CompiledPolicy,
-    /// What is known of the request's beginning.
+    /// Facts known of the request's beginning.
     pub prefix: &'i PrefixUse,
     /// Classifier of results.
     pub natures: &'i ResultClassifier,
@@ -224,7 +224,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, input
     Ok(Prepared {
         body: inputs.prefix.apply(edits, document, Some(head.messages), tools, &memo),
         // A tool that was left out can't be asked for.
-        tool_choice: match read_tool_choice(root, tools.any) {
+        tool_choice: match read_tool_choice(root, tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
         },
@@ -306,12 +306,12 @@ fn named_tool<'d>(root: Value<'d>, choice: &str) -> Option<Cow<'d, str>> {
     body.get("name").and_then(Value::text)
 }
 
-fn read_tool_choice(root: Value<'_>, any: bool) -> ToolChoice {
+fn read_tool_choice(root: Value<'_>, tools: &ToolSet) -> ToolChoice {
     let Some(choice) = root.get_some("tool_choice").or_else(|| root.get_some("function_call")) else { return ToolChoice::Auto };
     if let Some(word) = choice.text() {
         return match &*word {
             "none" => ToolChoice::None,
-            "required" | "any" if any => ToolChoice::Required,
+            "required" | "any" if tools.any => ToolChoice::Required,
             _ => ToolChoice::Auto,
         };
     }

@@ -8,7 +8,7 @@ use crate::sys::tls;
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// What a server answered.
+/// Answer of a server.
 #[derive(Debug)]
 pub struct HttpAnswer {
     /// Status code.
@@ -37,7 +37,7 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Error> {
 /// The platform has no certificates.
 pub fn client(timeout: Duration) -> Result<reqwest::Client, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("no HTTP client can be made: {error}"));
-    let tls = tls::http_client_config(true).map_err(|error| failed(&error))?;
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| failed(&error))?;
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(timeout);
     client
         .user_agent(concat!("toolmark/", env!("CARGO_PKG_VERSION")))

@@ -26,7 +26,7 @@ const AGAIN: Duration = Duration::from_secs(1);
 /// Longest line of the live feed, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
-/// Where the admin listener is.
+/// Address of the admin listener.
 #[derive(Args, Clone, Debug)]
 pub struct AdminArgs {
     /// The admin listener; its token is read from TOOLMARK_ADMIN_TOKEN or TOOLMARK_ADMIN_READ_TOKEN
@@ -97,7 +97,7 @@ fn line(text: &str) -> String {
 }
 
 fn client(limit: Option<Duration>) -> Result<reqwest::blocking::Client, Error> {
-    let tls = tls::http_client_config(true).map_err(|error| Error::Failed(error.to_string()))?;
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| Error::Failed(error.to_string()))?;
     // No redirects: the token is for this listener only.
     let client = reqwest::blocking::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
     let built = client.connect_timeout(CONNECT).timeout(limit).tls_backend_preconfigured(tls).build();

@@ -268,16 +268,17 @@ impl Attempts {
         }
         let ends = |choice: &&JudgedChoice| replaces && choice.blocks() && !choice.stops.is_empty();
         let runs_ended = judged.iter().filter(ends).count();
-        let outcome = |choice: JudgedChoice| self.outcome(context, choice, replaces);
+        let outcome = |choice: JudgedChoice| match replaces && choice.blocks() {
+            true => self.replaced(context, &choice),
+            false => ChoiceOutcome::Accept(choice.turn.into_calls().unwrap_or_default()),
+        };
         let finished = FinishedAnswer { choices: judged.into_iter().map(outcome).collect(), rejected, runs_ended };
         if self.runs_tools(context, &finished) { NextStep::RunTools(finished) } else { NextStep::Finish(finished) }
     }
 
-    fn outcome(&self, context: &Context, choice: JudgedChoice, replaces: bool) -> ChoiceOutcome<ValidCall> {
-        if !(replaces && choice.blocks()) {
-            return ChoiceOutcome::Accept(choice.turn.into_calls().unwrap_or_default());
-        }
-        let text = replacement(&choice, self.findings.repairs);
+    /// toolmark's own text in place of the choice.
+    fn replaced(&self, context: &Context, choice: &JudgedChoice) -> ChoiceOutcome<ValidCall> {
+        let text = replacement(choice, self.findings.repairs);
         match answer_tools::words_as_call(context, &text) {
             Some(call) => ChoiceOutcome::ReplaceByCall(Box::new(call)),
             None => ChoiceOutcome::Replace(text),

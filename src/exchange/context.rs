@@ -16,10 +16,10 @@ use crate::{
     exchange::{
         answer_tools,
         conversation::Hidden,
+        conversation::request_prefix::{KnownRequest, PrefixUse, PreparedBody},
         evidence::{exhibit::Exhibit, material::Material},
         ledger_queries::Inquiry,
         loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
-        request_prefix::{KnownRequest, PrefixUse, PreparedBody},
         text::citation_duty,
         tool_set::ToolSet,
     },
@@ -171,7 +171,7 @@ pub struct Basis<'b> {
     pub held_bytes_max: usize,
     /// Counts for loop control from outside the conversation.
     pub beyond: ExternalCounts,
-    /// What is known of the request's beginning.
+    /// Facts known of the request's beginning.
     pub prefix: PrefixUse,
 }
 
@@ -263,10 +263,10 @@ impl Context {
         self.rules.policy.mode == PolicyMode::Observe
     }
 
-    /// True if toolmark's own text goes into `refusal`: JSON was requested, and a parser would fail on plain text in
-    /// `content`.
-    pub fn words_are_refusal(&self) -> bool {
-        self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Refusal
+    /// Member for toolmark's own text: `refusal` if JSON was requested, because a parser would fail on plain text in `content`.
+    pub fn words_member(&self) -> WordsMember {
+        let refused = self.json_only && self.rules.policy.calls.on_blocked_json == OnBlockedJson::Refusal;
+        if refused { WordsMember::Refusal } else { WordsMember::Content }
     }
 
     /// True if toolmark's own text must not appear in the answer: an error is returned instead.
@@ -464,6 +464,15 @@ impl Context {
     }
 }
 
+/// Member of an answer that has a text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum WordsMember {
+    /// `content`, or a part of type `output_text`.
+    Content,
+    /// `refusal`, or a part of type `refusal`.
+    Refusal,
+}
+
 /// Traits of a choice besides its calls and texts.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct AnswerNature {
@@ -481,14 +490,12 @@ pub struct AnswerNature {
 }
 
 impl AnswerNature {
-    /// Traits from `finish_reason` and the presence of a refusal.
-    pub fn new(has_text: bool, has_audio: bool, refused: bool, finish_reason: Option<&str>) -> Self {
-        let ending = match finish_reason.map_or(FinishReason::Complete, FinishReason::of_finish) {
-            // A refusal beside an answer excuses the answer from nothing.
-            FinishReason::Complete | FinishReason::Broken if refused && !has_text => FinishReason::Refusal,
-            ending => ending,
-        };
-        Self { has_text, has_audio, hosted_calls: false, unoffered_calls: false, ending }
+    /// The same choice, which has a refusal. A refusal beside an answer excuses the answer from nothing.
+    pub fn refused(self) -> Self {
+        match self.ending {
+            FinishReason::Complete | FinishReason::Broken if !self.has_text => Self { ending: FinishReason::Refusal, ..self },
+            _ => self,
+        }
     }
 }
 

@@ -110,14 +110,23 @@ pub struct Back {
     pub kept: Arc<Kept>,
 }
 
+/// Part of a conversation's history that a request has.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum HistoryExtent {
+    /// All of it.
+    Whole,
+    /// The part after the one that the upstream stores.
+    Continued,
+}
+
 /// Reads and writes hidden turns in an API's format.
 pub trait RoundForm {
     /// The API; no other can use its hidden turns.
     const API: Api;
     /// The turns of a request.
     fn turns(request: &Document) -> Vec<Turn<'_>>;
-    /// True if the upstream stores the part of the conversation before the request.
-    fn continues(request: &Document) -> bool;
+    /// Part of the conversation's history that the request has.
+    fn extent(request: &Document) -> HistoryExtent;
     /// The request with hidden turns restored; `turns` are those of the request. `None` if there is nothing to restore.
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes>;
     /// Ids of the accepted calls, as written in the answer.
@@ -188,8 +197,8 @@ fn hides(id: &str) -> bool {
     CallMark::parse(id).is_some_and(|mark| mark.moment().hides())
 }
 
-/// Restore points of a conversation. `continues`: the upstream stores the part before these turns.
-pub fn places(api: Api, scope: &Scope, turns: &[Turn<'_>], continues: bool) -> Vec<Place> {
+/// Restore points of a conversation, whose request has `extent` of its history.
+pub fn places(api: Api, scope: &Scope, turns: &[Turn<'_>], extent: HistoryExtent) -> Vec<Place> {
     let mut hasher = begin(api, scope);
     let called: HashSet<&str> =
         turns.iter().filter(|turn| turn.speaker == Speaker::Model).flat_map(|turn| &turn.ids).map(|id| &**id).collect();
@@ -198,8 +207,12 @@ pub fn places(api: Api, scope: &Scope, turns: &[Turn<'_>], continues: bool) -> V
         let hiding = || -> Vec<Key> { turn.ids.iter().filter(|id| hides(id)).map(|id| key_of_mark(api, scope, id)).collect() };
         let (how, keys, surely) = match turn.speaker {
             Speaker::Model if !turn.ids.is_empty() => (How::Whole, hiding(), true),
-            Speaker::Model if !continues && !turn.text.is_empty() => (How::Whole, vec![answered(&hasher, &turn.text)], false),
-            Speaker::Result if continues && !turn.ids.iter().any(|id| called.contains(&**id)) => (How::Results, hiding(), true),
+            Speaker::Model if extent == HistoryExtent::Whole && !turn.text.is_empty() => {
+                (How::Whole, vec![answered(&hasher, &turn.text)], false)
+            }
+            Speaker::Result if extent == HistoryExtent::Continued && !turn.ids.iter().any(|id| called.contains(&**id)) => {
+                (How::Results, hiding(), true)
+            }
             Speaker::Model | Speaker::Result | Speaker::Instructions | Speaker::Other => (How::Whole, Vec::new(), false),
         };
         if !keys.is_empty() {
@@ -242,7 +255,7 @@ mod tests {
         let (scope, user) = (Scope::anonymous(), turn(Speaker::Other, "Add milk.", &[]));
         let key = key_of_answer(Api::Chat, &scope, std::slice::from_ref(&user), "Done.");
         let find = |turns: &[Turn<'_>], scope: &Scope, api| {
-            places(api, scope, turns, false).iter().any(|place| place.keys.contains(&key) && !place.surely)
+            places(api, scope, turns, HistoryExtent::Whole).iter().any(|place| place.keys.contains(&key) && !place.surely)
         };
         let answer = turn(Speaker::Model, "Done.", &[]);
         assert!(find(&[user.clone(), answer.clone()], &scope, Api::Chat));
@@ -256,16 +269,16 @@ mod tests {
     #[test]
     fn marks_say_whether_something_is_hidden() {
         let scope = Scope::anonymous();
-        let find = |id: &str, continues| {
+        let find = |id: &str, extent| {
             let turns = [turn(Speaker::Model, "", &[id]), turn(Speaker::Result, "18", &[id])];
-            (places(Api::Chat, &scope, &turns, continues), places(Api::Responses, &scope, &turns[1..], continues))
+            (places(Api::Chat, &scope, &turns, extent), places(Api::Responses, &scope, &turns[1..], extent))
         };
-        let (whole, alone) = find(&mark(true), true);
+        let (whole, alone) = find(&mark(true), HistoryExtent::Continued);
         assert!(whole.len() == 1 && whole[0].how == How::Whole && whole[0].surely, "{whole:?}");
         assert!(alone.len() == 1 && alone[0].how == How::Results && alone[0].turn == 0, "{alone:?}");
-        assert!(find(&mark(true), false).1.is_empty(), "a result without its call stays what it is");
+        assert!(find(&mark(true), HistoryExtent::Whole).1.is_empty(), "a result without its call stays what it is");
         for id in [&mark(false), "call_1", ""] {
-            assert_eq!(find(id, true), (Vec::new(), Vec::new()), "{id}");
+            assert_eq!(find(id, HistoryExtent::Continued), (Vec::new(), Vec::new()), "{id}");
         }
     }
 

@@ -16,7 +16,6 @@ pub mod hidden_turns;
 pub mod ledger_queries;
 pub mod loop_guard;
 pub mod promotion;
-pub mod request_prefix;
 pub mod state_checks;
 pub mod text;
 pub mod tool_set;

@@ -100,9 +100,9 @@ pub struct Held {
 }
 
 impl Held {
-    /// Starts an attempt. `open`: promotion is possible.
-    pub fn new(open: bool) -> Self {
-        Self { open, ..Self::default() }
+    /// Starts an attempt.
+    pub fn for_attempt(context: &Context) -> Self {
+        Self { open: allowed(context), ..Self::default() }
     }
 
     /// True while events may still be held.

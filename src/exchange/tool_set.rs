@@ -242,7 +242,10 @@ impl ToolSets {
         let edit = if registry.unchanged() || policy.mode == PolicyMode::Observe || (!any && brought.array.is_none()) {
             ToolsEdit::Keep
         } else {
-            edit(&elements, &request, &registry, dialect, brought.array.is_some())
+            match edited(&elements, &request, &registry, dialect) {
+                tools if tools.is_empty() && brought.array.is_some() => ToolsEdit::Remove,
+                tools => ToolsEdit::Replace(format!("[{}]", tools.join(","))),
+            }
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
@@ -274,8 +277,8 @@ impl ToolSet {
     }
 }
 
-/// The change to the array. Tools that only the upstream calls stay at its front.
-fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Registry, dialect: Dialect, present: bool) -> ToolsEdit {
+/// Elements of the changed array. Tools that only the upstream calls stay at its front.
+fn edited(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Registry, dialect: Dialect) -> Vec<String> {
     let kept: HashSet<usize> =
         registry.plan().iter().filter_map(|step| if let ToolsPlanItem::Keep(at) = step { Some(*at) } else { None }).collect();
     let (mut place, mut out, mut inside) = (0, Vec::new(), HashSet::new());
@@ -296,7 +299,7 @@ fn edit(elements: &[Element<'_>], request: &[RequestTool<'_>], registry: &Regist
         ToolsPlanItem::Keep(at) => request.get(*at).filter(|_| !inside.contains(at)).map(|tool| tool.raw.to_owned()),
         ToolsPlanItem::Put(at) => registry.tools().get(*at).map(|tool| put(&tool.raw, dialect)),
     }));
-    if out.is_empty() && present { ToolsEdit::Remove } else { ToolsEdit::Replace(format!("[{}]", out.join(","))) }
+    out
 }
 
 /// A tool from the policy's files, which have chat's format, written in `dialect`.

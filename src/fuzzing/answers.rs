@@ -40,9 +40,9 @@ impl<'d> FuzzAnswers<'d> {
     }
 }
 
-fn stream<A: Adapter>(data: &[u8], api: Api, translated: bool) {
+fn stream<A: Adapter>(data: &[u8], api: Api, origin: impl FnOnce(&Document) -> Option<Origin>) {
     let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, api) else { return };
-    let origin = translated.then(|| Origin::new(Translation::RESPONSES_TO_CHAT, &request, "0".repeat(32), 1_700_000_000));
+    let origin = origin(&request);
     let long = repeated_event(&input);
     let attempts: Vec<&[u8]> = match &long {
         Some(long) => vec![long],
@@ -70,17 +70,19 @@ fn repeated_event(input: &FuzzInput<'_>) -> Option<Vec<u8>> {
 
 /// Streams of chat completions.
 pub(super) fn chat_stream(data: &[u8]) {
-    stream::<Chat>(data, Api::Chat, false);
+    stream::<Chat>(data, Api::Chat, |_| None);
 }
 
 /// Streams of the Responses API.
 pub(super) fn responses_stream(data: &[u8]) {
-    stream::<Responses>(data, Api::Responses, false);
+    stream::<Responses>(data, Api::Responses, |_| None);
 }
 
 /// Streams of chat completions to requests of the Responses API.
 pub(super) fn translated_stream(data: &[u8]) {
-    stream::<Responses>(data, Api::Responses, true);
+    stream::<Responses>(data, Api::Responses, |request| {
+        Some(Origin::new(Translation::RESPONSES_TO_CHAT, request, "0".repeat(32), 1_700_000_000))
+    });
 }
 
 /// Buffered chat completions, also as answers to requests of the Responses API.

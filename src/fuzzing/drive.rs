@@ -80,8 +80,8 @@ impl DriveOutcome {
         self.citations = judged.iter().flat_map(|choice| choice.citations.clone()).collect();
     }
 
-    fn finals(&mut self, finished: FinishedAnswer, replaced: bool) -> Vec<ChoiceOutcome> {
-        self.ending = if replaced { DriveEnding::Replaced } else { DriveEnding::Accepted };
+    fn finals(&mut self, finished: FinishedAnswer, ending: DriveEnding) -> Vec<ChoiceOutcome> {
+        self.ending = ending;
         let allow = |choice: ChoiceOutcome<ValidCall>| {
             choice.with_moments(|call| {
                 self.corrected |= call.corrected();
@@ -152,7 +152,7 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
             #[expect(clippy::unreachable, reason = "a fuzz target fails by a panic")]
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
-        let finals = outcome.finals(finished, tries.findings().blocked);
+        let finals = outcome.finals(finished, if tries.findings().blocked { DriveEnding::Replaced } else { DriveEnding::Accepted });
         let _memo = bounded("the end of a stream", || {
             judge.end(End { finals, earlier: None, verdict: r#"{"verdict":"x"}"#, as_member: at % 2 == 0 }, &mut out)
         });
@@ -214,7 +214,7 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
             NextStep::Replace { text, .. } => unreachable!("no call was rejected by the upstream: {text}"),
         };
         let replaced = tries.findings().blocked;
-        let finals = outcome.finals(finished, replaced);
+        let finals = outcome.finals(finished, if replaced { DriveEnding::Replaced } else { DriveEnding::Accepted });
         let written = bounded("the writing of an answer", || read.write(finals, context, None, replaced.then_some("{}")));
         outcome.events = vec![written.body.to_vec()];
         break;

@@ -205,7 +205,8 @@ mod tests {
     #[test]
     fn exchanges_are_kept_without_secrets_and_sealed() {
         let directory = tempfile::tempdir().unwrap();
-        let store: Arc<dyn ChainStore> = Arc::new(SqliteStore::open(&directory.path().join("ledger.db"), true).unwrap());
+        let store: Arc<dyn ChainStore> =
+            Arc::new(SqliteStore::open(&directory.path().join("ledger.db"), crate::settings::Durability::Commit).unwrap());
         let bodies = start(store.clone(), 1);
         let id = Uuid::from_u128(7);
         bodies.take(captured(id, 1000, "in a thousand words"));

@@ -62,7 +62,7 @@ impl LedgerHandle {
         observers: Vec<Arc<dyn RecordObserver>>,
     ) -> Result<Self, StoreError> {
         let commit = settings.durability == Durability::Commit;
-        let store = open(&settings.url, commit)?;
+        let store = open(&settings.url, settings.durability)?;
         let (queue, inlet) = RecordSender::new(&*hourly);
         let trouble = WriteFailure::default();
         let (own, chain, chain_keys) = (trouble.clone(), ChainKeys::new(keys), ChainKeys::new(keys));
@@ -169,12 +169,16 @@ impl LedgerHandle {
         self.queue.room(patience).await
     }
 
-    /// Accepts the record of an ended exchange. With `wait`, returns a receiver that is notified once the record is on disk.
-    pub fn take(&self, record: &ExchangeRecord, wait: bool) -> Option<oneshot::Receiver<()>> {
-        for observer in &self.observers {
-            observer.observe(record);
-        }
-        self.queue.put(record, wait)
+    /// Accepts the record of an ended exchange.
+    pub fn take(&self, record: &ExchangeRecord) {
+        self.observers.iter().for_each(|observer| observer.observe(record));
+        self.queue.put(record);
+    }
+
+    /// Accepts the record of an ended exchange. Returns a receiver that is notified once the record is on disk.
+    pub fn take_committed(&self, record: &ExchangeRecord) -> oneshot::Receiver<()> {
+        self.observers.iter().for_each(|observer| observer.observe(record));
+        self.queue.put_committed(record)
     }
 
     /// Writes the waiting records and stops the writer. Later records are lost.

@@ -99,6 +99,11 @@ impl MarkTime {
     pub fn hides(self) -> bool {
         self.counter & 1 == 1
     }
+
+    /// The same moment, of a call whose turn [hides](Self::hides) calls.
+    pub fn hiding(self) -> Self {
+        Self { counter: self.counter | 1, ..self }
+    }
 }
 
 impl KeyRing {
@@ -434,9 +439,9 @@ impl MarkClock {
         Self(std::sync::atomic::AtomicU16::new(seed))
     }
 
-    /// The next moment in this millisecond; its lowest bit is set if it [hides](MarkTime::hides) calls.
-    pub fn next(&self, time_ms: u64, hides: bool) -> MarkTime {
-        let counter = self.0.fetch_add(2, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 2) | u16::from(hides);
+    /// The next moment in this millisecond.
+    pub fn next(&self, time_ms: u64) -> MarkTime {
+        let counter = self.0.fetch_add(2, std::sync::atomic::Ordering::Relaxed) & ((1 << COUNTER_BITS) - 2);
         MarkTime { time_ms: time_ms & ((1 << 48) - 1), counter }
     }
 }

@@ -99,7 +99,7 @@ impl Catalog {
 
     fn add(&mut self, at: usize, server: &McpServer, tools: &[ServerTool], drifts: &[(Box<str>, PinDrift)], names: &mut NameAllocator) {
         for name in &server.expect {
-            if !tools.iter().any(|tool| *tool.name == **name && server.tools.is(name, true)) {
+            if !tools.iter().any(|tool| *tool.name == **name && server.tools.selects(name).unwrap_or(true)) {
                 let message = format!("the MCP server `{}` lacks the tool `{name}`, which is expected", server.name);
                 self.notices.push(message.clone());
                 if server.required {
@@ -107,7 +107,7 @@ impl Catalog {
                 }
             }
         }
-        for tool in tools.iter().filter(|tool| server.tools.is(&tool.name, true)) {
+        for tool in tools.iter().filter(|tool| server.tools.selects(&tool.name).unwrap_or(true)) {
             let drift = drifts.iter().find(|(name, _)| **name == *tool.name).map(|(_, drift)| *drift);
             if drift == Some(PinDrift::New) {
                 let message = format!(
@@ -128,8 +128,8 @@ impl Catalog {
                         server: at,
                         tool: tool.name.clone(),
                         execute: server.execute,
-                        read_only: tool.read_only || server.read_only.is(&tool.name, false),
-                        idempotent: tool.idempotent || server.idempotent.is(&tool.name, false),
+                        read_only: tool.read_only || server.read_only.selects(&tool.name).unwrap_or(false),
+                        idempotent: tool.idempotent || server.idempotent.selects(&tool.name).unwrap_or(false),
                         source,
                     });
                 }

@@ -90,7 +90,7 @@ impl Mcp {
             Err(_) => ToolOutcome::failure("the arguments are no JSON object"),
         };
         let took = begun.elapsed();
-        server.count(&tool.tool, took, outcome.failed);
+        server.count(&tool.tool, took, &outcome);
         let (name, took_ms) = (&*server.settings.name, took.as_millis() as u64);
         tracing::info!(server = name, tool = &*tool.name, mark = &*mark, failed = outcome.failed, took_ms, "ran {}", tool.name);
         outcome

@@ -84,7 +84,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<RmcpConnect
         }
         Transport::Http { url, headers } => {
             let client = reqwest::Client::builder().no_proxy().redirect(refused()).connect_timeout(CONNECT_MAX / 3);
-            let tls = tls::http_client_config(true).map_err(|error| error.to_string())?;
+            let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| error.to_string())?;
             let client = client.tls_backend_preconfigured(tls).build().map_err(|error| error.to_string())?;
             let config = StreamableHttpClientTransportConfig::with_uri(&**url)
                 .custom_headers(headers.iter().cloned().collect())

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::catalog::{ServerStatus, ServerTool};
 use crate::{
     mcp::connection::{Connector, McpConnection, ToolList},
+    mcp::outcome::ToolOutcome,
     settings::McpServer,
 };
 
@@ -118,7 +119,7 @@ impl SupervisedServer {
     }
 
     /// Records a call in the statistics.
-    pub fn count(&self, tool: &str, took: Duration, failed: bool) {
+    pub fn count(&self, tool: &str, took: Duration, outcome: &ToolOutcome) {
         let us = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mut figures = self.figures.lock().unwrap_or_else(PoisonError::into_inner);
         let at = figures.iter().position(|(name, _)| **name == *tool);
@@ -128,7 +129,7 @@ impl SupervisedServer {
         });
         if let Some((_, own)) = figures.get_mut(at) {
             own.calls += 1;
-            own.errors += u64::from(failed);
+            own.errors += u64::from(outcome.failed);
             own.total_us = own.total_us.saturating_add(us);
             own.max_us = own.max_us.max(us);
         }

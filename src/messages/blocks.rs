@@ -9,6 +9,9 @@ use crate::{
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
+/// `stop_reason` of an answer that the model refused to give or to continue.
+pub const REFUSAL: &str = "refusal";
+
 /// Kind of a content block of an answer.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BlockKind {
@@ -46,13 +49,12 @@ pub fn is_programmatic(call: Value<'_>) -> bool {
     kind.is_some_and(|kind| !kind.is_text("direct"))
 }
 
-/// Reason why an answer ended, by its `stop_reason`. A refusal behind the beginning of an answer cuts it off; `begun`: there
-/// is text or a call.
-pub fn finish_of(stop_reason: Option<&str>, begun: bool) -> FinishReason {
+/// Reason why an answer with a text or a call ended, by its `stop_reason`. A refusal behind it cuts it off.
+pub fn finish_of(stop_reason: Option<&str>) -> FinishReason {
     match stop_reason {
         Some("max_tokens" | "model_context_window_exceeded") => FinishReason::Length,
-        Some("refusal") if begun => FinishReason::ContentFilter,
-        Some("refusal" | "compaction" | "pause_turn") => FinishReason::Refusal,
+        Some(REFUSAL) => FinishReason::ContentFilter,
+        Some("compaction" | "pause_turn") => FinishReason::Refusal,
         Some(_) | None => FinishReason::Complete,
     }
 }

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     exchange::{
         context::Context,
-        hidden_turns::{Back, How, RoundForm, Speaker, Turn},
+        hidden_turns::{Back, HistoryExtent, How, RoundForm, Speaker, Turn},
         turn::{Said, SaidItem},
     },
     judge::call::ValidCall,
@@ -33,8 +33,8 @@ impl RoundForm for Messages {
         messages.enumerate().map(|(at, message)| turn(at, message)).collect()
     }
 
-    fn continues(_: &Document) -> bool {
-        false
+    fn extent(_: &Document) -> HistoryExtent {
+        HistoryExtent::Whole
     }
 
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {

@@ -36,7 +36,7 @@ pub enum Place<'d> {
     Result(Value<'d>, ResultReader),
     /// A user message.
     User(Value<'d>),
-    /// What stands beside results in a user message: the user may not have spoken.
+    /// Content beside results in a user message: the user may not have spoken.
     Beside(Value<'d>),
     /// Instructions.
     Instructions(Value<'d>),

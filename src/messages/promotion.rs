@@ -19,7 +19,7 @@ pub fn whole(document: &Document, context: &Context) -> Option<(Document, Vec<St
     let content = root.get("content")?;
     let reason = root.get_some("stop_reason").and_then(Value::text);
     let says_more = content.items().any(|block| !matches!(kind_of(block), BlockKind::Text | BlockKind::Thinking));
-    if says_more || finish_of(reason.as_deref(), true) != FinishReason::Complete {
+    if says_more || finish_of(reason.as_deref()) != FinishReason::Complete {
         return None;
     }
     let is_text = |block: Value<'_>| kind_of(block) == BlockKind::Text;

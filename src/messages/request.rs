@@ -192,7 +192,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
     let prepared = Prepared {
         // Items and messages aren't the same here: what was read from items isn't remembered.
         body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new()),
-        tool_choice: match read_tool_choice(choice, tools.any) {
+        tool_choice: match read_tool_choice(choice, &tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
         },
@@ -279,12 +279,12 @@ fn may_force(root: Value<'_>, model: &str) -> bool {
     !thinks && !UNFORCED_MODELS.iter().any(|own| model.contains(own))
 }
 
-fn read_tool_choice(choice: Option<Value<'_>>, any: bool) -> ToolChoice {
+fn read_tool_choice(choice: Option<Value<'_>>, tools: &ToolSet) -> ToolChoice {
     let kind = choice.and_then(|choice| choice.get("type")).and_then(Value::text).unwrap_or_default();
     let name = choice.and_then(|choice| choice.get("name")).and_then(Value::text);
     match (&*kind, name) {
         ("none", _) => ToolChoice::None,
-        ("any", _) if any => ToolChoice::Required,
+        ("any", _) if tools.any => ToolChoice::Required,
         ("tool", Some(name)) => ToolChoice::Named(CallKind::Function, name.into_owned()),
         _ => ToolChoice::Auto,
     }

@@ -7,10 +7,11 @@ use std::{ops::Range, sync::atomic::Ordering};
 use bytes::Bytes;
 
 use super::{
-    blocks::{BlockKind, finish_of, fitting_stop, kind_of, set_call},
+    blocks::{BlockKind, REFUSAL, finish_of, fitting_stop, kind_of, set_call},
     places, promotion,
 };
 use crate::{
+    exchange::context::WordsMember,
     exchange::{
         adapter::{WholeAnswer, Written},
         context::{AnswerNature, Context, JudgedChoice},
@@ -69,7 +70,7 @@ impl WholeAnswer for MessagesAnswer {
         let root = document.root();
         let content = root.get("content").filter(|content| content.is_array()).ok_or(Fault::Unknown("no `content`"))?;
         let stop_reason = root.get_some("stop_reason").and_then(Value::text).map(|reason| reason.into_owned());
-        let ending = finish_of(stop_reason.as_deref(), true);
+        let ending = finish_of(stop_reason.as_deref());
         let count = content.items().count();
         let (mut kinds, mut calls, mut texts, mut run) = (Vec::with_capacity(count), Vec::new(), Vec::new(), Vec::new());
         for (at, block) in content.items().enumerate() {
@@ -84,14 +85,14 @@ impl WholeAnswer for MessagesAnswer {
             }
             texts.extend(TextPlace::read(std::mem::take(&mut run), context));
             if kind == BlockKind::Call {
-                calls.push(read_call(block, ending != FinishReason::Complete && at + 1 == count));
+                calls.push(read_call(block, if at + 1 == count { ending } else { FinishReason::Complete }));
             }
         }
         texts.extend(TextPlace::read(run, context));
         if calls.len() > CALLS_MAX {
             return Err(ShapeError::TooMany.into());
         }
-        let nature = nature_of(&kinds, !texts.is_empty(), stop_reason.as_deref(), context);
+        let nature = nature_of(&kinds, texts.len(), stop_reason.as_deref(), context);
         texts.extend(TextPlace::read(explanation_of(root.get("stop_details")), context));
         Ok(Self { came, document, kinds, calls, texts, nature, stop_reason, promoted, stray })
     }
@@ -234,14 +235,15 @@ pub(super) fn drops_thinking(context: &Context) -> bool {
     context.repaired.load(Ordering::Relaxed) && !thinking.is_some_and(|kind| kind.is_text("enabled"))
 }
 
-/// What a refusal says: it is judged like a text.
+/// Explanation of a refusal: it is judged like a text.
 pub(super) fn explanation_of(stop_details: Option<Value<'_>>) -> Option<Value<'_>> {
     stop_details?.get("explanation").filter(|text| text.is_string())
 }
 
-/// Reads a call. `cut`: the answer was cut off in this block.
-fn read_call(block: Value<'_>, cut: bool) -> Call {
+/// Reads a call. `ending`: that of the answer if it ends in this block.
+fn read_call(block: Value<'_>, ending: FinishReason) -> Call {
     let text = |name: &str| block.get(name).and_then(Value::text).map(|text| text.into_owned());
+    let cut = ending != FinishReason::Complete;
     let arguments = match block.get_some("input") {
         // The input of a call that was cut off is left out.
         Some(input) if cut && input.is_object() && input.members().next().is_none() => Arguments::Absent,
@@ -252,33 +254,34 @@ fn read_call(block: Value<'_>, cut: bool) -> Call {
     Call { name: text("name").unwrap_or_default(), kind: CallKind::Function, arguments, id: text("id") }
 }
 
-/// Traits of an answer with blocks of these kinds.
-pub(super) fn nature_of(kinds: &[BlockKind], has_text: bool, stop_reason: Option<&str>, context: &Context) -> AnswerNature {
+/// Traits of an answer with blocks of these kinds and with `texts` texts.
+pub(super) fn nature_of(kinds: &[BlockKind], texts: usize, stop_reason: Option<&str>, context: &Context) -> AnswerNature {
     let has = |kind: BlockKind| kinds.contains(&kind);
     let toolsets = || context.tools.hosted.iter().any(|kind| kind.contains("toolset"));
+    let only_refuses = texts == 0 && !has(BlockKind::Call) && stop_reason == Some(REFUSAL);
     AnswerNature {
-        has_text,
+        has_text: texts > 0,
         has_audio: has(BlockKind::Other),
         hosted_calls: has(BlockKind::Hosted) || has(BlockKind::ToolsetCall),
         unoffered_calls: has(BlockKind::ToolsetCall) && !toolsets(),
-        ending: finish_of(stop_reason, has_text || has(BlockKind::Call)),
+        ending: if only_refuses { FinishReason::Refusal } else { finish_of(stop_reason) },
     }
 }
 
 /// toolmark's own words as an answer: a text, or a refusal where JSON was asked for, so that nobody parses them.
 pub(super) struct Words<'w> {
     text: &'w str,
-    refuses: bool,
+    member: WordsMember,
 }
 
 impl<'w> Words<'w> {
     pub fn new(text: &'w str, context: &Context) -> Self {
-        Self { text, refuses: context.words_are_refusal() }
+        Self { text, member: context.words_member() }
     }
 
     /// The text of the answer; `None` for a refusal.
     pub fn text(&self) -> Option<&'w str> {
-        (!self.refuses && !self.text.is_empty()).then_some(self.text)
+        (self.member == WordsMember::Content && !self.text.is_empty()).then_some(self.text)
     }
 
     pub fn blocks(&self) -> String {
@@ -286,12 +289,15 @@ impl<'w> Words<'w> {
     }
 
     pub fn stop_reason(&self) -> &'static str {
-        if self.refuses { "refusal" } else { "end_turn" }
+        match self.member {
+            WordsMember::Content => "end_turn",
+            WordsMember::Refusal => "refusal",
+        }
     }
 
     /// `stop_details`, JSON.
     pub fn stop_details(&self) -> String {
-        if !self.refuses {
+        if self.member == WordsMember::Content {
             return "null".to_owned();
         }
         format!(r#"{{"type":"refusal","category":null,"explanation":{}}}"#, quote(self.text))

@@ -20,16 +20,21 @@ impl PolicyText {
         Self { text: text.trim_end().into() }
     }
 
-    /// Reason why the file may be incomplete, compared with `last`; `in_place`: it was written in place.
-    pub fn doubt(&self, last: &Self, in_place: bool) -> Option<&'static str> {
-        match () {
-            () if self.text.is_empty() && !last.text.is_empty() => Some("it is empty"),
-            () if !in_place || self.ends() => None,
-            () if last.ends() => Some("it was written in place, and doesn't end as it did before"),
-            () if self.text.len() < last.text.len() && last.text.starts_with(&*self.text) => {
+    /// Reason why the file may be incomplete, compared with `last`.
+    pub fn doubt(&self, last: &Self) -> Option<&'static str> {
+        (self.text.is_empty() && !last.text.is_empty()).then_some("it is empty")
+    }
+
+    /// Reason why a file that was written in place may be incomplete, compared with `last`.
+    pub fn doubt_in_place(&self, last: &Self) -> Option<&'static str> {
+        match self.doubt(last) {
+            Some(why) => Some(why),
+            None if self.ends() => None,
+            None if last.ends() => Some("it was written in place, and doesn't end as it did before"),
+            None if self.text.len() < last.text.len() && last.text.starts_with(&*self.text) => {
                 Some("it was written in place, and is the beginning of what it was: the rest may be to come")
             }
-            () => None,
+            None => None,
         }
     }
 
@@ -61,7 +66,9 @@ mod tests {
             ("", "", true, true),
             ("", "x = 1", true, true),
         ] {
-            assert_eq!(PolicyText::of(now).doubt(&PolicyText::of(last), in_place).is_none(), fine, "{last:?} {now:?} {in_place}");
+            let (now_form, last_form) = (PolicyText::of(now), PolicyText::of(last));
+            let doubt = if in_place { now_form.doubt_in_place(&last_form) } else { now_form.doubt(&last_form) };
+            assert_eq!(doubt.is_none(), fine, "{last:?} {now:?} {in_place}");
         }
         // The shipped ones say where they end, so that no part of one is ever taken for it.
         for shipped in ["default", "strict", "observe"] {
@@ -69,12 +76,12 @@ mod tests {
             let (whole, last) = (PolicyText::of(&text), text.trim_end().len());
             assert!(whole.ends(), "{shipped}");
             for end in (0..last).filter(|end| text.is_char_boundary(*end)) {
-                assert!(PolicyText::of(&text[..end]).doubt(&whole, true).is_some(), "{shipped}: {}", &text[..end]);
+                assert!(PolicyText::of(&text[..end]).doubt_in_place(&whole).is_some(), "{shipped}: {}", &text[..end]);
             }
-            assert!(whole.doubt(&whole, true).is_none() && PolicyText::of("x = 1\n").doubt(&whole, false).is_none());
+            assert!(whole.doubt_in_place(&whole).is_none() && PolicyText::of("x = 1\n").doubt(&whole).is_none());
         }
         for end in 0..plain.len() - 1 {
-            assert!(PolicyText::of(&plain[..end]).doubt(&PolicyText::of(plain), true).is_some(), "{end}");
+            assert!(PolicyText::of(&plain[..end]).doubt_in_place(&PolicyText::of(plain)).is_some(), "{end}");
         }
     }
 }

@@ -175,7 +175,7 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&CompiledPolicy, 
     })?;
     let form = PolicyText::of(&text);
     if let Some((last, in_place)) = last
-        && let Some(why) = last.form.as_ref().and_then(|last| form.doubt(last, in_place))
+        && let Some(why) = last.form.as_ref().and_then(|last| if in_place { form.doubt_in_place(last) } else { form.doubt(last) })
     {
         return Err(Error::HalfWritten { path: path.into(), why });
     }

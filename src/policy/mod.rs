@@ -17,7 +17,7 @@ use std::{collections::BTreeMap, time::Duration};
 use serde::Deserialize;
 
 pub use self::loops::{CallRate, Identical, LoopsPolicy, OnLimit, ToolLimits, ToolLoops};
-use self::protocol::{CITE_TEXT, protocol_text};
+use self::protocol::{ANNOUNCE_TEXT, CITE_TEXT};
 use crate::{
     config::units::{bytes, duration, duration_or_off},
     schema::FormatChecks,
@@ -239,7 +239,8 @@ impl Policy {
         // Without stamps there is nothing to cite; the policy's own text may be about something else.
         let built_in = || Some(CITE_TEXT).filter(|_| self.results.stamp != StampForm::Off);
         let cite = if told { text.as_deref().or_else(built_in) } else { None };
-        protocol_text(cite, *announce)
+        let parts = [announce.then_some(ANNOUNCE_TEXT), cite].into_iter().flatten().collect::<Vec<_>>();
+        Some(parts.join(" ")).filter(|text| !text.is_empty())
     }
 }
 

@@ -8,13 +8,3 @@ pub const CITE_TEXT: &str = "When you report a tool result that carries an execu
 
 /// Text added by `[protocol] announce`.
 pub const ANNOUNCE_TEXT: &str = "Before you call a tool, say in a few words which one and why.";
-
-/// The complete text; `None` if there is none. `cite`: the text about citations, if the model gets one.
-pub fn protocol_text(cite: Option<&str>, announce: bool) -> Option<String> {
-    match (cite, announce) {
-        (None, false) => None,
-        (Some(cite), false) => Some(cite.to_owned()),
-        (None, true) => Some(ANNOUNCE_TEXT.to_owned()),
-        (Some(cite), true) => Some(format!("{ANNOUNCE_TEXT} {cite}")),
-    }
-}

@@ -14,7 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     cassette::recorder::CaptureSink,
-    exchange::{active_policy::Standard, request_prefix::PrefixCache},
+    exchange::{active_policy::Standard, conversation::request_prefix::PrefixCache},
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
         recorder::LedgerHandle,
@@ -23,6 +23,7 @@ use crate::{
     marks::{KeyRing, MarkClock, MarkTime, Scope},
     mcp::{Mcp, catalog::Catalog},
     policy::{PolicyMode, Stateful, compiled::CompiledPolicy, load::PolicySource, watch::Changed},
+    proxy::upstream::CallerCredential,
     proxy::{
         cassettes::Cassettes,
         conversations::{cache::Memory, hidden_turns::HiddenTurnStore, journal::CallJournal, originals::Originals, owners::Owners},
@@ -212,9 +213,14 @@ impl App {
         unix_ms()
     }
 
-    /// Moment of the next mark, at this Unix time in milliseconds. `hides`: toolmark ran calls in its turn, or before it.
-    pub fn moment(&self, now_ms: u64, hides: bool) -> MarkTime {
-        self.counter.next(now_ms, hides)
+    /// Use of the credentials that callers send: where toolmark has clients of its own, they are meant for it.
+    pub fn caller_credential(&self) -> CallerCredential {
+        if self.settings.clients.is_empty() { CallerCredential::Passed } else { CallerCredential::Withheld }
+    }
+
+    /// Moment of the next mark, at this Unix time in milliseconds.
+    pub fn moment(&self, now_ms: u64) -> MarkTime {
+        self.counter.next(now_ms)
     }
 
     /// Resets the counts of loop control: for this tool or all, in this session or all.

@@ -103,6 +103,6 @@ impl Cassettes {
             return None;
         }
         let request = self.requests.fetch_add(1, Ordering::Relaxed);
-        faults::pick(&self.faults, request, repairs > 0)
+        faults::pick(&self.faults, request, repairs)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     violation::{Code, Severity, Violation},
 };
 
-/// What was read of an exchange.
+/// Parts of an exchange that were read.
 #[derive(Clone, Debug, Default)]
 pub struct Explanation {
     /// Violations in the request.
@@ -24,7 +24,7 @@ pub struct Explanation {
     pub sent: Option<ReadAnswer>,
 }
 
-/// What an answer says.
+/// Words of an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReadAnswer {
     /// Its text; where there are several choices, one after the other.
@@ -90,7 +90,7 @@ impl Finding {
 }
 
 impl ReadAnswer {
-    /// What an answer says, with what was found in it.
+    /// Words of an answer, with the findings in it.
     pub fn of(choices: &[(Said, JudgedChoice)], context: &Context) -> Self {
         let mut read = Self::default();
         for (said, judged) in choices {
@@ -111,7 +111,7 @@ impl ReadAnswer {
         read
     }
 
-    /// What an answer says.
+    /// Words of an answer.
     pub fn without_findings(choices: impl Iterator<Item = Said>) -> Self {
         let mut read = Self::default();
         for said in choices {

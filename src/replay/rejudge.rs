@@ -148,7 +148,7 @@ struct Judging<'e> {
     /// The application's answer had begun as a stream.
     streams: bool,
     open: bool,
-    /// What the answers say, one for each attempt, if that is asked for.
+    /// Words of the answers, one for each attempt, if they are asked for.
     answers: Option<Vec<Option<ReadAnswer>>>,
 }
 
@@ -170,7 +170,7 @@ impl Judging<'_> {
         }
     }
 
-    /// What an answer to the application says, without any judgement.
+    /// Words of an answer to the application, without any judgement.
     fn read(&self, response: &RecordedResponse) -> Option<ReadAnswer> {
         let body = response.body.as_ref().filter(|_| (200..300).contains(&response.status))?.bytes();
         let inputs = AttemptInputs { now_ms: self.exchange.at_ms.unwrap_or(0), loops: self.attempts.loops() };
@@ -347,9 +347,19 @@ pub enum Difference {
     },
 }
 
-/// Compares a judgement with an earlier one of the same exchange. `marks`: marks could be verified. `alike`: the earlier
-/// judgement used the same data, so that every difference counts.
-pub fn compare(before: &RecordedVerdict, after: &Judgement, exchange: &RecordedExchange, marks: bool, alike: bool) -> Difference {
+/// Basis of a judgement and an earlier one of the same exchange.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ComparisonBasis {
+    /// Both used the same data: every difference counts.
+    SameData,
+    /// The marks could be verified.
+    MarksVerified,
+    /// The marks couldn't be verified.
+    MarksUnverified,
+}
+
+/// Compares a judgement with an earlier one of the same exchange.
+pub fn compare(before: &RecordedVerdict, after: &Judgement, exchange: &RecordedExchange, basis: ComparisonBasis) -> Difference {
     let codes = |found: &RecordedVerdict| {
         let listed = found.violations.iter().map(|found| found.code.clone()).filter(|code| code != Code::NotJudged.as_str());
         listed.collect::<std::collections::BTreeSet<_>>()
@@ -362,7 +372,7 @@ pub fn compare(before: &RecordedVerdict, after: &Judgement, exchange: &RecordedE
         these.difference(those).cloned().collect()
     };
     let (gone, new) = (only(&old, &new), only(&new, &old));
-    let excuse = if alike { None } else { excuse(&gone, &new, after, exchange, marks) };
+    let excuse = if basis == ComparisonBasis::SameData { None } else { excuse(&gone, &new, after, exchange, basis) };
     if let Some(why) = excuse {
         return Difference::Excused(why);
     }
@@ -370,14 +380,16 @@ pub fn compare(before: &RecordedVerdict, after: &Judgement, exchange: &RecordedE
 }
 
 /// The reason why a recording can't decide the difference, if there is one.
-fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &RecordedExchange, marks: bool) -> Option<&'static str> {
+fn excuse(gone: &[String], new: &[String], after: &Judgement, exchange: &RecordedExchange, basis: ComparisonBasis) -> Option<&'static str> {
     let all_of = |codes: &[Code]| gone.iter().chain(new).all(|code| codes.iter().any(|own| own.as_str() == code));
     let changed = !gone.is_empty() || !new.is_empty();
     let cut = || exchange.attempts.iter().filter_map(|attempt| attempt.response.as_ref()).any(|response| response.cut);
     match () {
         () if changed && all_of(&ELSEWHERE) => Some("it hangs on other exchanges, or on the ledger"),
         () if changed && all_of(&ASKED) => Some("it hangs on what was asked of the world, or of a second model"),
-        () if changed && !marks && all_of(&OF_MARKS) => Some("it hangs on marks, which can't be told without the key"),
+        () if changed && basis == ComparisonBasis::MarksUnverified && all_of(&OF_MARKS) => {
+            Some("it hangs on marks, which can't be told without the key")
+        }
         () if after.not_judged.is_some() => Some("the upstream keeps its conversation"),
         () if exchange.redactions > 0 && changed => Some("secrets were taken out of it"),
         () if cut() => Some("it was broken off"),
@@ -407,7 +419,11 @@ mod tests {
                 .map(|code| RecordedViolation { code: (*code).into(), severity: "warn".into(), ..RecordedViolation::default() })
                 .collect();
             let before = RecordedVerdict { verdict: "warn".into(), violations, ..RecordedVerdict::default() };
-            assert_eq!(matches!(compare(&before, &after, &exchange, true, false), Difference::Excused(_)), excused, "{codes:?}");
+            assert_eq!(
+                matches!(compare(&before, &after, &exchange, ComparisonBasis::MarksVerified), Difference::Excused(_)),
+                excused,
+                "{codes:?}"
+            );
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     exchange::{
         context::Context,
         conversation::{KnownCall, kept_arguments},
-        hidden_turns::{Back, How, Kept, RoundForm, Speaker, Turn, released_choice},
+        hidden_turns::{Back, HistoryExtent, How, Kept, RoundForm, Speaker, Turn, released_choice},
         turn::{Said, SaidItem},
     },
     judge::{
@@ -53,8 +53,9 @@ impl RoundForm for Responses {
         }
     }
 
-    fn continues(request: &Document) -> bool {
-        ["previous_response_id", "conversation"].iter().any(|name| request.root().get_some(name).is_some())
+    fn extent(request: &Document) -> HistoryExtent {
+        let continues = ["previous_response_id", "conversation"].iter().any(|name| request.root().get_some(name).is_some());
+        if continues { HistoryExtent::Continued } else { HistoryExtent::Whole }
     }
 
     fn put_back(request: &Document, turns: &[Turn<'_>], back: &[Back]) -> Option<Bytes> {
@@ -100,15 +101,15 @@ impl RoundForm for Responses {
             SaidItem::Raw(json) => Some(json.clone()),
             SaidItem::Call(at, json) => {
                 let (call, mark) = calls.get(*at)?;
-                let custom = said.calls.get(*at).is_some_and(|(call, _)| call.kind == CallKind::Custom);
-                call_again(call, mark, json, custom)
+                let kind = said.calls.get(*at).map(|(call, _)| call.kind).unwrap_or_default();
+                call_again(call, mark, json, kind)
             }
         };
-        repair::readable(said.items.iter().filter_map(item).collect(), context.hidden.store)
+        repair::readable(said.items.iter().filter_map(item).collect(), &context.hidden)
     }
 
     fn result(mark: &str, text: &str) -> String {
-        output_item(false, mark, text)
+        output_item(CallKind::Function, mark, text)
     }
 
     fn append(request: &Document, added: &[String]) -> Option<Bytes> {
@@ -210,12 +211,12 @@ fn is_models(item: &InputItem<'_>) -> bool {
 }
 
 /// The item of a call in the form in which an application would send it back; `None` if it can't be written.
-fn call_again(call: &ValidCall, mark: &str, json: &str, custom: bool) -> Option<String> {
+fn call_again(call: &ValidCall, mark: &str, json: &str, kind: CallKind) -> Option<String> {
     let document = Document::parse(Bytes::copy_from_slice(json.as_bytes())).ok()?;
     let (root, mut edits) = (document.root(), Splices::default());
     edits.set_member(root, "call_id", &quote(mark));
     rename(&mut edits, root, call, &[]);
-    let member = if custom { "input" } else { "arguments" };
+    let member = if kind == CallKind::Custom { "input" } else { "arguments" };
     edits.set_member(root, member, &quote(call.arguments()));
     echoed_status(&mut edits, root, "completed");
     String::from_utf8(edits.apply(document.bytes()).to_vec()).ok()
@@ -312,7 +313,7 @@ mod tests {
         let outputs: Vec<Json> =
             ["a", "b"].iter().map(|id| json!({"type": "function_call_output", "call_id": id, "output": "18"})).collect();
         let request = document(&json!({"model": "m", "previous_response_id": "r", "input": outputs}));
-        assert!(Responses::continues(&request));
+        assert_eq!(Responses::extent(&request), HistoryExtent::Continued);
         let turns = Responses::turns(&request);
         let back: Vec<Back> = (0..2).map(|turn| Back { turn, how: How::Results, kept: kept() }).collect();
         assert_eq!(kinds(&input(&Responses::put_back(&request, &turns, &back).unwrap())), ["output h", "output a", "output b"]);

@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use crate::{
+    exchange::text::places::TextExtent,
     exchange::{
         context::Context,
         error::{Fault, ShapeError},
@@ -81,25 +82,25 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
         }
         "response.output_item.added" | "response.output_item.done" => {
             if let Some(item) = root.get("item") {
-                sweep_item(&mut sweep, item, kind.ends_with("added"), context)?;
+                sweep_item(&mut sweep, item, ItemStage::of(kind), context)?;
             }
             &["type", "item_id", "item"]
         }
         "response.content_part.added" | "response.content_part.done" => {
             if let Some(part) = root.get("part") {
-                sweep_part(&mut sweep, part, kind.ends_with("added"))?;
+                sweep_part(&mut sweep, part, ItemStage::of(kind))?;
             }
             &["type", "item_id", "part"]
         }
         "response.output_text.delta" | "response.refusal.delta" => {
             if logprobs_of(root).is_some() {
-                sweep.logprobs(root, &[joined(root.get("delta"))], true, "[]")?;
+                sweep.logprobs(root, &[joined(root.get("delta"))], TextExtent::Piece, "[]")?;
             }
             &["type", "item_id", "logprobs", "delta"]
         }
         "response.output_text.done" => {
             if logprobs_of(root).is_some() {
-                sweep.logprobs(root, &[joined(root.get("text"))], false, "[]")?;
+                sweep.logprobs(root, &[joined(root.get("text"))], TextExtent::Whole, "[]")?;
             }
             &["type", "item_id", "logprobs", "text"]
         }
@@ -136,7 +137,7 @@ fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fa
 
 fn sweep_response(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
     sweep_members(sweep, response, context)?;
-    response.get("output").into_iter().flat_map(Value::items).try_for_each(|item| sweep_item(sweep, item, false, context))
+    response.get("output").into_iter().flat_map(Value::items).try_for_each(|item| sweep_item(sweep, item, ItemStage::Filled, context))
 }
 
 fn sweep_members(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) -> Result<(), ShapeError> {
@@ -176,8 +177,24 @@ fn said_by(response: Value<'_>) -> String {
     contents.map(|content| joined(Some(content))).collect()
 }
 
-/// Examines an output item. `begins`: it has no content yet.
-fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Context) -> Result<(), ShapeError> {
+/// Stage of an output item or part.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum ItemStage {
+    /// It begins: it has no content yet.
+    Added,
+    /// It has its content.
+    Filled,
+}
+
+impl ItemStage {
+    /// Stage in an event of this type.
+    fn of(kind: &str) -> Self {
+        if kind.ends_with("added") { Self::Added } else { Self::Filled }
+    }
+}
+
+/// Examines an output item.
+fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, stage: ItemStage, context: &Context) -> Result<(), ShapeError> {
     if !item.is_object() || is_ambiguous(item) {
         return Ok(());
     }
@@ -187,11 +204,11 @@ fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Co
             sweep.object(item, &MESSAGE, None, || joined(content))?;
             match content {
                 Some(text) if text.is_string() => {
-                    if begins && !is_nothing(text) {
+                    if stage == ItemStage::Added && !is_nothing(text) {
                         sweep.empty(text);
                     }
                 }
-                content => content.into_iter().flat_map(Value::items).try_for_each(|part| sweep_part(sweep, part, begins))?,
+                content => content.into_iter().flat_map(Value::items).try_for_each(|part| sweep_part(sweep, part, stage))?,
             }
             Ok(())
         }
@@ -202,10 +219,10 @@ fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, begins: bool, context: &Co
     }
 }
 
-fn sweep_part(sweep: &mut Sweep<'_>, part: Value<'_>, begins: bool) -> Result<(), ShapeError> {
+fn sweep_part(sweep: &mut Sweep<'_>, part: Value<'_>, stage: ItemStage) -> Result<(), ShapeError> {
     let kind = part.get("type").and_then(Value::text).unwrap_or_default();
     if !part.is_object() || is_ambiguous(part) || matches!(&*kind, "reasoning_text" | "summary_text") {
-        if begins && part.is_string() && !is_nothing(part) {
+        if stage == ItemStage::Added && part.is_string() && !is_nothing(part) {
             sweep.empty(part);
         }
         return Ok(());
@@ -215,9 +232,9 @@ fn sweep_part(sweep: &mut Sweep<'_>, part: Value<'_>, begins: bool) -> Result<()
     let own = if refuses { "refusal" } else { PART_TEXTS.into_iter().find(says).unwrap_or("text") };
     sweep.object(part, &["type", "logprobs", own], None, || joined(part.get(own)))?;
     if logprobs_of(part).is_some() {
-        sweep.logprobs(part, &[joined(part.get(own))], false, "[]")?;
+        sweep.logprobs(part, &[joined(part.get(own))], TextExtent::Whole, "[]")?;
     }
-    if let Some(text) = part.get(own).filter(|text| begins && text.is_string() && !is_nothing(*text)) {
+    if let Some(text) = part.get(own).filter(|text| stage == ItemStage::Added && text.is_string() && !is_nothing(*text)) {
         sweep.empty(text);
     }
     Ok(())

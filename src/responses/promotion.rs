@@ -104,7 +104,7 @@ pub struct StreamPromoter {
 impl StreamPromoter {
     /// Starts an attempt.
     pub fn new(context: &Context) -> Self {
-        Self { held: Held::new(allowed(context)) }
+        Self { held: Held::for_attempt(context) }
     }
 
     /// Handles an event; returns the events to forward.

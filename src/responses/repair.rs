@@ -12,6 +12,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 
 use crate::{
+    exchange::conversation::Hidden,
     exchange::{
         context::Context,
         turn::{EchoedCall, EchoedTurn, SaidItem},
@@ -40,7 +41,7 @@ pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32, context: &Con
     let kept_upstream = context.hidden.conversation.is_some();
     let taken = input.filter(|_| !kept_upstream);
     let ids = call_ids(turn, attempt, taken);
-    let mut added = if kept_upstream { Vec::new() } else { echoed(turn, &ids, context.hidden.store)? };
+    let mut added = if kept_upstream { Vec::new() } else { echoed(turn, &ids, &context.hidden)? };
     added.extend(answers(turn, &ids));
     let mut edits = Splices::default();
     match input {
@@ -70,7 +71,7 @@ fn call_ids(turn: &EchoedTurn, attempt: u32, input: Option<Value<'_>>) -> Vec<St
 }
 
 /// The turn's items as sent back to the upstream: JSON.
-fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>, JsonError> {
+fn echoed(turn: &EchoedTurn, ids: &[String], hidden: &Hidden) -> Result<Vec<String>, JsonError> {
     if turn.items.is_empty() && turn.calls.is_empty() {
         // The upstream refused the call itself, and there is nothing but the text.
         let said = assistant_item(&quote(&turn.text));
@@ -79,7 +80,7 @@ fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>
     let (mut items, mut unreadable) = (Vec::new(), false);
     for item in &turn.items {
         match item {
-            SaidItem::Raw(json) if !stored && unreadable_reasoning(json)? => unreadable = true,
+            SaidItem::Raw(json) if !hidden.store && unreadable_reasoning(json)? => unreadable = true,
             SaidItem::Raw(json) => items.push(json.clone()),
             SaidItem::Call(at, json) => items.extend(turn.calls.get(*at).zip(ids.get(*at)).map(|(call, id)| call_item(call, id, json))),
         }
@@ -96,8 +97,8 @@ fn echoed(turn: &EchoedTurn, ids: &[String], stored: bool) -> Result<Vec<String>
 
 /// Items of an answer in a form that the upstream can read back. If it doesn't store them, unusable reasoning is
 /// dropped, and then the ids of the other items too.
-pub(super) fn readable(items: Vec<String>, stored: bool) -> Vec<String> {
-    let unreadable = |item: &String| !stored && unreadable_reasoning(item).unwrap_or(false);
+pub(super) fn readable(items: Vec<String>, hidden: &Hidden) -> Vec<String> {
+    let unreadable = |item: &String| !hidden.store && unreadable_reasoning(item).unwrap_or(false);
     if !items.iter().any(unreadable) {
         return items;
     }
@@ -183,7 +184,7 @@ fn answers(turn: &EchoedTurn, ids: &[String]) -> Vec<String> {
         if let Some(objection) = objection.as_ref().filter(|_| at + 1 == turn.calls.len()) {
             output.push_str(&format!("\n\n{objection}"));
         }
-        output_item(call.kind == CallKind::Custom, id, &output)
+        output_item(call.kind, id, &output)
     };
     turn.calls.iter().zip(ids).enumerate().map(answer).collect()
 }

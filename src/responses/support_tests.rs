@@ -9,8 +9,8 @@ use crate::{
     exchange::{
         context::{Basis, Begun, Context, Prepared, Upstream},
         conversation::Hidden,
+        conversation::request_prefix::PreparedBody,
         evidence::material::Material,
-        request_prefix::PreparedBody,
         tool_set::{Brought, Dialect},
     },
     judge::{

@@ -5,6 +5,7 @@
 use bytes::Bytes;
 
 use crate::{
+    exchange::context::WordsMember,
     exchange::{adapter::Made, context::Context},
     judge::call::ValidCall,
     wire::json::string::quote,
@@ -12,7 +13,7 @@ use crate::{
 
 /// A complete response with toolmark's own text, if the upstream never gave one.
 pub fn words(made: &Made<'_>, context: &Context) -> Bytes {
-    let item = message_item(made.words, &item_id(context), context.words_are_refusal());
+    let item = message_item(made.words, &item_id(context), context.words_member());
     response_object("completed", &format!("[{item}]"), made, context).into()
 }
 
@@ -37,16 +38,16 @@ pub fn call_item(call: &ValidCall, arguments: &str, mark: &str, status: &str, co
     format!(r#"{{"type":"function_call","id":"{id}","call_id":{},"name":{name},"arguments":{arguments},"status":"{status}"}}"#, quote(mark))
 }
 
-/// A message item with `words`, JSON. If JSON was requested, they are a refusal, so that nobody parses them.
-pub fn message_item(words: &str, item_id: &str, json_only: bool) -> String {
-    let (id, part) = (quote(item_id), message_part(words, json_only));
+/// A message item with `words`, JSON.
+pub fn message_item(words: &str, item_id: &str, member: WordsMember) -> String {
+    let (id, part) = (quote(item_id), message_part(words, member));
     format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{part}]}}"#)
 }
 
 /// The only part of that message, JSON.
-pub fn message_part(words: &str, json_only: bool) -> String {
+pub fn message_part(words: &str, member: WordsMember) -> String {
     let words = quote(words);
-    if json_only {
+    if member == WordsMember::Refusal {
         format!(r#"{{"type":"refusal","refusal":{words}}}"#)
     } else {
         format!(r#"{{"type":"output_text","text":{words},"annotations":[],"logprobs":[]}}"#)

@@ -206,6 +206,15 @@ pub struct Parameter {
     pub types: Box<str>,
 }
 
+/// Reach of a schema within another one.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum Presence {
+    /// It holds for every value.
+    Always,
+    /// It holds for some values.
+    Sometimes,
+}
+
 /// A schema's parameters.
 #[derive(Debug, Default)]
 pub(crate) struct ParameterList {
@@ -222,23 +231,23 @@ impl ParameterList {
     pub(crate) fn of(root: &Value) -> Self {
         let mut outline = Self::default();
         let anchors = anchors(root);
-        let (mut queue, mut seen, mut named) = (vec![(root, true)], 0, false);
-        while let Some((schema, always)) = queue.pop() {
+        let (mut queue, mut seen, mut named) = (vec![(root, Presence::Always)], 0, false);
+        while let Some((schema, presence)) = queue.pop() {
             seen += 1;
             let Value::Object(map) = schema else { continue };
             if seen > OUTLINED_MAX || outline.parameters.len() > PARAMETERS_MAX {
                 outline.open = true;
                 break;
             }
-            named |= outline.take(map, always);
+            named |= outline.take(map, presence);
             for (keyword, same, inner) in inner(map) {
                 if same && keyword != "not" {
-                    queue.push((inner, always && keyword == "allOf"));
+                    queue.push((inner, if keyword == "allOf" { presence } else { Presence::Sometimes }));
                 }
             }
             for target in references(map, root, &anchors) {
                 match target {
-                    Target::Schema(target) => queue.push((target, always)),
+                    Target::Schema(target) => queue.push((target, presence)),
                     Target::Opaque => outline.open = true,
                 }
             }
@@ -257,7 +266,7 @@ impl ParameterList {
     }
 
     /// Adds one schema's parameters; true if it names any.
-    fn take(&mut self, map: &Map<String, Value>, always: bool) -> bool {
+    fn take(&mut self, map: &Map<String, Value>, presence: Presence) -> bool {
         let further = ["additionalProperties", "unevaluatedProperties"].iter().filter_map(|keyword| map.get(*keyword));
         self.open |= further.into_iter().any(|rule| *rule != Value::Bool(false));
         if let Some(Value::Object(patterns)) = map.get("patternProperties") {
@@ -283,7 +292,7 @@ impl ParameterList {
                 self.parameters.push(Parameter { name, required: false, types: types_of(schema) });
             }
         }
-        let required = map.get("required").and_then(Value::as_array).filter(|_| always);
+        let required = map.get("required").and_then(Value::as_array).filter(|_| presence == Presence::Always);
         for name in required.into_iter().flatten().filter_map(Value::as_str) {
             match places.get(name).and_then(|place| self.parameters.get_mut(*place)) {
                 Some(parameter) => parameter.required = true,

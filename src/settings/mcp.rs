@@ -71,9 +71,9 @@ pub enum Transport {
 pub struct ToolGlobs(Option<GlobSet>);
 
 impl ToolGlobs {
-    /// Returns whether the tool is selected. `absent`: the answer if there is no selection.
-    pub fn is(&self, tool: &str, absent: bool) -> bool {
-        self.0.as_ref().map_or(absent, |globs| globs.is_match(tool))
+    /// Returns whether the tool is selected; `None` if there is no selection.
+    pub fn selects(&self, tool: &str) -> Option<bool> {
+        self.0.as_ref().map(|globs| globs.is_match(tool))
     }
 }
 

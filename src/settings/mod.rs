@@ -9,7 +9,6 @@ mod env;
 mod left_out;
 mod mark_keys;
 mod mcp;
-mod otel_env;
 mod probe_hosts;
 mod quirks;
 mod raw;
@@ -30,10 +29,10 @@ pub use crate::config::error::ConfigError;
 pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
+pub use env::otel::{Sampler, TraceSettings};
 pub use left_out::{NO_IMPORT, NO_MCP, NO_POSTGRES, NO_TRACES};
 pub use mark_keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
-pub use otel_env::{Sampler, TraceSettings};
 pub use probe_hosts::ProbeHosts;
 pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
@@ -221,7 +220,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         probe_hosts: probe_hosts::validate(&sources, &raw.probe_hosts)?,
         admin,
         alerts: alerts::validate(&sources, &raw.alerts)?,
-        traces: otel_env::traces(environment)?,
+        traces: env::otel::traces(environment)?,
         cassettes,
         verifier,
         limits: validate::limits(&sources, &raw.limits)?,

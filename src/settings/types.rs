@@ -97,7 +97,7 @@ pub struct AdminSettings {
     pub read_token: Option<Secret>,
     /// Exchanges that are kept in memory with their bodies; 0: none.
     pub recent: usize,
-    /// Who may read bodies.
+    /// Role that may read bodies.
     pub bodies: BodyReaders,
 }
 

@@ -4,14 +4,26 @@ use std::sync::Arc;
 
 use rustls_platform_verifier::BuilderVerifierExt as _;
 
-/// TLS settings that check certificates against the platform's roots; without roots if `needed` is false, as no upstream uses https.
+/// Certificates that are trusted.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TrustedRoots {
+    /// Those of the platform.
+    Platform,
+    /// None: nothing is reached over TLS.
+    None,
+}
+
+/// TLS settings that check certificates against these roots.
 ///
 /// # Errors
 /// [`rustls::Error`] if roots are needed and the platform has none.
-pub fn client_config(needed: bool) -> Result<rustls::ClientConfig, rustls::Error> {
+pub fn client_config(roots: TrustedRoots) -> Result<rustls::ClientConfig, rustls::Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    let checked = if needed { builder.with_platform_verifier()? } else { builder.with_root_certificates(rustls::RootCertStore::empty()) };
+    let checked = match roots {
+        TrustedRoots::Platform => builder.with_platform_verifier()?,
+        TrustedRoots::None => builder.with_root_certificates(rustls::RootCertStore::empty()),
+    };
     Ok(checked.with_no_client_auth())
 }
 
@@ -19,8 +31,8 @@ pub fn client_config(needed: bool) -> Result<rustls::ClientConfig, rustls::Error
 ///
 /// # Errors
 /// [`rustls::Error`] if roots are needed and the platform has none.
-pub fn http_client_config(needed: bool) -> Result<rustls::ClientConfig, rustls::Error> {
-    let mut config = client_config(needed)?;
+pub fn http_client_config(roots: TrustedRoots) -> Result<rustls::ClientConfig, rustls::Error> {
+    let mut config = client_config(roots)?;
     config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(config)
 }

@@ -39,7 +39,7 @@ pub struct ExchangeSummary {
     pub status: Option<u16>,
     /// Verdict on the exchange.
     pub verdict: Verdict,
-    /// How it ended: one of [`ENDINGS`].
+    /// The ending: one of [`ENDINGS`].
     pub ended: String,
     /// Number of repairs.
     pub repairs: u32,
@@ -136,7 +136,7 @@ impl ExchangeSummary {
 /// Filter of exchanges. Empty parts match everything; all parts must match.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct ExchangeFilter {
-    /// How the exchange ended: one of [`ENDINGS`].
+    /// The exchange's ending: one of [`ENDINGS`].
     pub verdict: Option<String>,
     /// A code that it has.
     pub code: Option<Code>,

@@ -113,8 +113,11 @@ fn said(saying: &ScriptedAnswer, received: &Received) -> ScriptedReply {
     let named = Api::ALL.into_iter().find(|api| received.line.contains(api.path()));
     let by_body = || Document::parse(received.body.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
     let api = named.unwrap_or_else(by_body);
-    let streamed = request["stream"] == true;
     let model = request["model"].as_str().unwrap_or("scripted");
-    let answer = saying.answer(api, streamed, model, &received.number.to_string());
-    if streamed { ScriptedReply::events(answer.pieces) } else { ScriptedReply::json(200, answer.pieces.concat()) }
+    let name = received.number.to_string();
+    if request["stream"] == true {
+        ScriptedReply::events(saying.stream(api, model, &name).pieces)
+    } else {
+        ScriptedReply::json(200, saying.whole(api, model, &name).pieces.concat())
+    }
 }

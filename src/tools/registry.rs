@@ -138,6 +138,13 @@ pub struct Tool {
     pub declared: bool,
 }
 
+impl Tool {
+    /// A tool that the model is offered.
+    fn of(tool: &RequestTool<'_>, schema: Compiled, origin: ToolOrigin) -> Self {
+        Self { name: tool.name.into(), kind: tool.kind, schema, raw: tool.raw.into(), origin, declared: true }
+    }
+}
+
 /// One element of the `tools` array sent upstream.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum ToolsPlanItem {
@@ -183,7 +190,7 @@ impl Registry {
         if tools.inject != Inject::Off {
             for source in policy_tools {
                 if !build.inner.places.contains_key(source.name()) {
-                    let place = build.add(&source.as_request(), ToolOrigin::Policy, true);
+                    let place = build.add(&source.as_request(), ToolOrigin::Policy);
                     build.inner.plan.push(ToolsPlanItem::Put(place));
                 }
             }
@@ -200,13 +207,19 @@ impl Registry {
         self.0.places.get(name).and_then(|place| self.0.tools.get(*place))
     }
 
-    /// The tool of this name or nearly this one: in another case, and with `typos` with other separators or a small typo.
-    pub fn nearly(&self, name: &str, typos: bool) -> Option<&str> {
-        if let Some(tool) = self.tool(name) {
-            return Some(&tool.name);
-        }
-        let same = |tool: &&str| if typos { suggest::nearly_same(name, tool) } else { name.eq_ignore_ascii_case(tool) };
-        self.0.tools.iter().map(|tool| &*tool.name).find(same)
+    /// The tool of this name or nearly this one: in another case.
+    pub fn in_any_case(&self, name: &str) -> Option<&str> {
+        self.named_by(name, |tool| name.eq_ignore_ascii_case(tool))
+    }
+
+    /// The tool of this name or nearly this one: in another case, with other separators or a small typo.
+    pub fn nearly(&self, name: &str) -> Option<&str> {
+        self.named_by(name, |tool| suggest::nearly_same(name, tool))
+    }
+
+    fn named_by(&self, name: &str, same: impl Fn(&str) -> bool) -> Option<&str> {
+        let nearly = || self.0.tools.iter().map(|tool| &*tool.name).find(|tool| same(tool));
+        self.tool(name).map(|tool| &*tool.name).or_else(nearly)
     }
 
     /// True if `name` is the name of one of the tools as execution IDs spell it.
@@ -283,34 +296,44 @@ impl RegistryBuilder<'_> {
         }
         match (tools.inject, policy) {
             (Inject::Merge | Inject::Replace, Some(source)) => {
-                let put = self.add(&source.as_request(), ToolOrigin::Policy, true);
+                let put = self.add(&source.as_request(), ToolOrigin::Policy);
                 self.inner.plan.push(ToolsPlanItem::Put(put));
             }
             (Inject::Off, Some(_)) => self.keep(place, tool),
             (Inject::Merge | Inject::Off, None) if tools.undeclared == Undeclared::Allow => self.keep(place, tool),
             (Inject::Merge | Inject::Off | Inject::Replace, None) => {
-                self.add(tool, ToolOrigin::Request, false);
+                self.add_undeclared(tool);
             }
         }
     }
 
     fn keep(&mut self, place: usize, tool: &RequestTool<'_>) {
-        self.add(tool, ToolOrigin::Request, true);
+        self.add(tool, ToolOrigin::Request);
         self.inner.plan.push(ToolsPlanItem::Keep(place));
     }
 
-    fn add(&mut self, tool: &RequestTool<'_>, origin: ToolOrigin, declared: bool) -> usize {
+    /// Adds a tool of the request that the model isn't offered.
+    fn add_undeclared(&mut self, tool: &RequestTool<'_>) {
+        let schema = self.compile(tool.parameters_raw.unwrap_or("null"), ToolOrigin::Request);
+        self.push(tool, Tool { declared: false, ..Tool::of(tool, schema, ToolOrigin::Request) });
+    }
+
+    /// Adds a tool that the model is offered; returns its place.
+    fn add(&mut self, tool: &RequestTool<'_>, origin: ToolOrigin) -> usize {
         let schema = self.compile(tool.parameters_raw.unwrap_or("null"), origin);
-        if declared
-            && tool.kind == ToolKind::Function
+        if tool.kind == ToolKind::Function
             && let Err(fault) = schema.as_ref()
         {
             let message = format!("the parameters of tool `{}` can't be used to check its calls: {fault}", tool.name);
             self.report(Code::InvalidToolSchema, tool.name, message, "mend the tool's JSON Schema");
         }
+        self.push(tool, Tool::of(tool, schema, origin))
+    }
+
+    fn push(&mut self, tool: &RequestTool<'_>, own: Tool) -> usize {
         let place = self.inner.tools.len();
         self.inner.places.insert(tool.name.into(), place);
-        self.inner.tools.push(Tool { name: tool.name.into(), kind: tool.kind, schema, raw: tool.raw.into(), origin, declared });
+        self.inner.tools.push(own);
         place
     }
 

@@ -52,6 +52,15 @@ pub enum Admission {
     Refuse(u64),
 }
 
+/// Kind of an allowed request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum RequestRole {
+    /// A request like any other.
+    Regular,
+    /// A half-open probe: its outcome decides whether the breaker closes.
+    Trial,
+}
+
 /// State of the breaker as it is reported.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum BreakerState {
@@ -105,7 +114,7 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Decides on a request. The outcome of every allowed request must be reported, that of a trial with `trial`.
+    /// Decides on a request. The outcome of every allowed request must be reported, that of a trial as [`RequestRole::Trial`].
     pub fn admit(&mut self, now_ms: u64) -> Admission {
         match self.state {
             State::Closed => Admission::Pass,
@@ -125,18 +134,19 @@ impl Breaker {
     }
 
     /// Records the outcome of a request. Returns whether the condition changed.
-    pub fn report(&mut self, trial: bool, outcome: RequestOutcome, now_ms: u64) -> bool {
+    pub fn report(&mut self, role: RequestRole, outcome: RequestOutcome, now_ms: u64) -> bool {
+        let is_trial = role == RequestRole::Trial;
         let before = self.condition(now_ms);
         match (self.state, outcome) {
-            (State::HalfOpen { succeeded, .. }, RequestOutcome::Abandoned) if trial => {
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Abandoned) if is_trial => {
                 self.state = State::HalfOpen { succeeded, trial_since_ms: None };
             }
             (_, RequestOutcome::Abandoned) => {}
-            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if trial && succeeded + 1 >= TRIALS => self.close(now_ms),
-            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if trial => {
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if is_trial && succeeded + 1 >= TRIALS => self.close(now_ms),
+            (State::HalfOpen { succeeded, .. }, RequestOutcome::Answered) if is_trial => {
                 self.state = State::HalfOpen { succeeded: succeeded + 1, trial_since_ms: None };
             }
-            (State::HalfOpen { .. }, RequestOutcome::Failed) if trial => self.open(now_ms),
+            (State::HalfOpen { .. }, RequestOutcome::Failed) if is_trial => self.open(now_ms),
             // Requests from before it opened say nothing about the present state.
             (State::HalfOpen { .. } | State::Open { .. }, _) => {}
             (State::Closed, RequestOutcome::Answered) => self.count(now_ms, RequestOutcome::Answered),

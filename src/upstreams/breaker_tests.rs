@@ -4,15 +4,15 @@ use super::*;
 
 /// Sends one request at `now_ms` to an upstream that is `up` or not; what came of it, `None` where none was sent.
 fn send(breaker: &mut Breaker, now_ms: u64, up: bool) -> Option<bool> {
-    let trial = match breaker.admit(now_ms) {
+    let role = match breaker.admit(now_ms) {
         Admission::Refuse(wait) => {
             assert!((1..=PAUSE_MS_MAX).contains(&wait));
             return None;
         }
-        Admission::Pass => false,
-        Admission::Trial => true,
+        Admission::Pass => RequestRole::Regular,
+        Admission::Trial => RequestRole::Trial,
     };
-    breaker.report(trial, if up { RequestOutcome::Answered } else { RequestOutcome::Failed }, now_ms);
+    breaker.report(role, if up { RequestOutcome::Answered } else { RequestOutcome::Failed }, now_ms);
     Some(up)
 }
 
@@ -27,8 +27,8 @@ fn it_opens_tries_and_closes() {
     assert_eq!(breaker.admit(back), Admission::Trial);
     assert!(matches!(breaker.admit(back), Admission::Refuse(_)), "one trial at a time");
     // What was sent before it opened comes back now, and counts for nothing.
-    assert!(!breaker.report(false, RequestOutcome::Answered, back) && breaker.condition(back) == BreakerState::HalfOpen);
-    assert!(!breaker.report(true, RequestOutcome::Answered, back));
+    assert!(!breaker.report(RequestRole::Regular, RequestOutcome::Answered, back) && breaker.condition(back) == BreakerState::HalfOpen);
+    assert!(!breaker.report(RequestRole::Trial, RequestOutcome::Answered, back));
     for number in 1..TRIALS {
         assert_eq!((breaker.condition(back), send(&mut breaker, back, true)), (BreakerState::HalfOpen, Some(true)), "{number}");
     }
@@ -55,7 +55,7 @@ fn trials_that_nobody_waits_for_block_nobody() {
     let mut breaker = Breaker::default();
     (0..FAILURES_MIN).for_each(|_| assert!(send(&mut breaker, 0, false).is_some()));
     assert_eq!(breaker.admit(PAUSE_MS_MIN), Admission::Trial);
-    breaker.report(true, RequestOutcome::Abandoned, PAUSE_MS_MIN);
+    breaker.report(RequestRole::Trial, RequestOutcome::Abandoned, PAUSE_MS_MIN);
     assert_eq!(breaker.admit(PAUSE_MS_MIN), Admission::Trial);
     // One that is never reported at all.
     assert_eq!(breaker.admit(PAUSE_MS_MIN + TRIAL_MS_MAX), Admission::Trial);

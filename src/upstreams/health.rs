@@ -11,6 +11,7 @@ use super::{
     breaker::{Admission, Breaker, BreakerState, RequestOutcome},
     retry::RetryBudget,
 };
+use crate::upstreams::breaker::RequestRole;
 
 /// Health of one upstream.
 pub struct UpstreamHealth {
@@ -62,7 +63,7 @@ impl UpstreamHealth {
     }
 
     /// Records the outcome of an allowed request. Returns the breaker's new condition if it changed.
-    pub fn report(&self, trial: bool, outcome: RequestOutcome, now_ms: u64) -> Option<BreakerState> {
+    pub fn report(&self, role: RequestRole, outcome: RequestOutcome, now_ms: u64) -> Option<BreakerState> {
         let troubled = self.troubled.load(Ordering::Relaxed);
         if outcome == RequestOutcome::Answered {
             let budget = RetryBudget::of_units(self.budget.load(Ordering::Relaxed));
@@ -79,7 +80,7 @@ impl UpstreamHealth {
             self.troubled.store(true, Ordering::Relaxed);
         }
         self.breaker(|breaker| {
-            let changed = breaker.report(trial, outcome, now_ms).then(|| breaker.condition(now_ms));
+            let changed = breaker.report(role, outcome, now_ms).then(|| breaker.condition(now_ms));
             if breaker.is_untroubled() {
                 self.troubled.store(false, Ordering::Relaxed);
             }
@@ -137,19 +138,19 @@ mod tests {
     #[test]
     fn trouble_is_noticed_and_forgotten() {
         let gauge = UpstreamHealth::default();
-        assert_eq!((gauge.admit(0), gauge.report(false, RequestOutcome::Answered, 0)), (Admission::Pass, None));
-        let opened = (0..FAILURES_MIN).filter_map(|_| gauge.report(false, RequestOutcome::Failed, 1)).collect::<Vec<_>>();
+        assert_eq!((gauge.admit(0), gauge.report(RequestRole::Regular, RequestOutcome::Answered, 0)), (Admission::Pass, None));
+        let opened = (0..FAILURES_MIN).filter_map(|_| gauge.report(RequestRole::Regular, RequestOutcome::Failed, 1)).collect::<Vec<_>>();
         assert_eq!((opened, gauge.condition(1)), (vec![BreakerState::Open], BreakerState::Open));
         assert!(matches!(gauge.admit(1), Admission::Refuse(_)));
         let back = 1 + PAUSE_MS_MIN;
         for _ in 0..TRIALS {
             assert_eq!(gauge.admit(back), Admission::Trial);
-            gauge.report(true, RequestOutcome::Answered, back);
+            gauge.report(RequestRole::Trial, RequestOutcome::Answered, back);
         }
         assert_eq!((gauge.condition(back), gauge.admit(back)), (BreakerState::Closed, Admission::Pass));
-        gauge.report(false, RequestOutcome::Failed, back);
+        gauge.report(RequestRole::Regular, RequestOutcome::Failed, back);
         assert!(gauge.troubled.load(Ordering::Relaxed));
-        gauge.report(false, RequestOutcome::Answered, back + 2 * WINDOW_MS);
+        gauge.report(RequestRole::Regular, RequestOutcome::Answered, back + 2 * WINDOW_MS);
         assert!(!gauge.troubled.load(Ordering::Relaxed));
     }
 

@@ -83,6 +83,8 @@ pub struct RetryLimits {
     pub time: Duration,
     /// Sending the request twice is harmless. Otherwise only requests that weren't processed are retried.
     pub repeatable: bool,
+    /// Number of other upstreams that can still be asked.
+    pub upstreams: usize,
 }
 
 /// Decision about a failure.
@@ -96,9 +98,9 @@ pub enum RetryDecision {
     Stop,
 }
 
-/// Decides about a failure. `elsewhere`: there is another upstream. `chance`: a random number from 0 to 1. The caller checks the shared
+/// Decides about a failure. `chance`: a random number from 0 to 1. The caller checks the shared
 /// budget, and only for [`RetryDecision::Again`].
-pub fn next(failed: AttemptFailure, left: RetryLimits, elsewhere: bool, chance: f64) -> RetryDecision {
+pub fn next(failed: AttemptFailure, left: RetryLimits, chance: f64) -> RetryDecision {
     // Rejected before it was processed.
     let unsent = matches!(
         failed,
@@ -110,6 +112,7 @@ pub fn next(failed: AttemptFailure, left: RetryLimits, elsewhere: bool, chance: 
     if failed == AttemptFailure::Refused {
         return RetryDecision::Again(Duration::ZERO);
     }
+    let elsewhere = left.upstreams > 0;
     let other = if elsewhere { RetryDecision::Elsewhere } else { RetryDecision::Stop };
     // An upstream that can't be reached stays so for a moment, while another one could answer now.
     let hopeless = elsewhere && matches!(failed, AttemptFailure::Unreachable | AttemptFailure::Timeout);
@@ -188,7 +191,7 @@ impl RetryBudget {
 mod tests {
     use super::*;
 
-    const LEFT: RetryLimits = RetryLimits { tries: 1, attempts: 5, time: Duration::from_secs(30), repeatable: true };
+    const LEFT: RetryLimits = RetryLimits { tries: 1, attempts: 5, time: Duration::from_secs(30), repeatable: true, upstreams: 0 };
 
     #[test]
     fn what_is_tried_again() {
@@ -223,9 +226,10 @@ mod tests {
             (AttemptFailure::Status(429, None), RetryLimits { repeatable: false, ..LEFT }, false, again(250)),
             (AttemptFailure::Unreachable, RetryLimits { repeatable: false, ..LEFT }, false, again(250)),
         ] {
-            assert_eq!(next(failed, left, elsewhere, 1.0), expected, "{failed:?} {left:?}");
+            let left = RetryLimits { upstreams: usize::from(elsewhere), ..left };
+            assert_eq!(next(failed, left, 1.0), expected, "{failed:?} {left:?}");
         }
-        assert_eq!(next(AttemptFailure::BrokenOff, LEFT, false, 0.0), again(125));
+        assert_eq!(next(AttemptFailure::BrokenOff, LEFT, 0.0), again(125));
     }
 
     #[test]

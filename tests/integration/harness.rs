@@ -60,7 +60,7 @@ fn policy_setting(policy: &str, directory: &Path) -> String {
 
 /// HTTP client of the tests. `reqwest` is built without a TLS provider: a client that isn't given one can't be made.
 pub fn http_client() -> reqwest::Client {
-    let tls = toolmark::sys::tls::http_client_config(false).unwrap();
+    let tls = toolmark::sys::tls::http_client_config(toolmark::sys::tls::TrustedRoots::None).unwrap();
     reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).build().unwrap()
 }
 

@@ -145,5 +145,6 @@ fn the_example_says_all_settings() {
     let flags = toolmark::settings::Flags { config: Some(path), ..Default::default() };
     let directory = tempfile::tempdir().unwrap();
     let server = toolmark::settings::load(&flags, &environment, directory.path()).unwrap().mcp.remove(0);
-    assert!(server.idempotent.is("complete_task", false) && server.tools.is("add_task", false) && !server.tools.is("drop_table", true));
+    assert_eq!(server.idempotent.selects("complete_task"), Some(true));
+    assert_eq!((server.tools.selects("add_task"), server.tools.selects("drop_table")), (Some(true), Some(false)));
 }

@@ -67,9 +67,12 @@ fn model(answers: &'static [&'static str]) -> impl Fn(&Received) -> ScriptedRepl
                 ScriptedAnswer { text: Some(answers[at].replace("ID", &id)), calls: vec![] }
             }
         };
-        let stream = received.json()["stream"] == true;
-        let answer = saying.answer(api_of(received), stream, "m", &received.number.to_string());
-        if stream { ScriptedReply::events(answer.pieces) } else { ScriptedReply::json(200, answer.pieces.concat()) }
+        let (api, name) = (api_of(received), received.number.to_string());
+        if received.json()["stream"] == true {
+            ScriptedReply::events(saying.stream(api, "m", &name).pieces)
+        } else {
+            ScriptedReply::json(200, saying.whole(api, "m", &name).pieces.concat())
+        }
     }
 }
 

@@ -38,13 +38,13 @@ fn interaction(exchange: &RecordedExchange) -> String {
     let (request, response) = sides(exchange);
     let mut out = String::from("- request:\n");
     line(&mut out, 4, "body", &request.body.as_ref().map_or_else(|| "null".to_owned(), bytes));
-    headers(&mut out, &request.headers, request.encoded.is_some());
+    headers(&mut out, &without_encoding(&request.headers, request.encoded.as_deref()));
     line(&mut out, 4, "method", &scalar(&request.method));
     line(&mut out, 4, "uri", &scalar(&absolute(&request.url)));
     if let Some(response) = response {
         out.push_str("  response:\n    body:\n");
         line(&mut out, 6, "string", &response.body.as_ref().map_or_else(|| "''".to_owned(), bytes));
-        headers(&mut out, &response.headers, response.encoded.is_some());
+        headers(&mut out, &without_encoding(&response.headers, response.encoded.as_deref()));
         out.push_str("    status:\n");
         line(&mut out, 6, "code", &response.status.to_string());
         let reason = http::StatusCode::from_u16(response.status).ok().and_then(|status| status.canonical_reason());
@@ -53,12 +53,15 @@ fn interaction(exchange: &RecordedExchange) -> String {
     out
 }
 
-/// Writes the headers. `decoded`: the body is stored decoded, so its `content-encoding` is left out.
-fn headers(out: &mut String, headers: &[Header], decoded: bool) {
-    let kept: Vec<&Header> = headers.iter().filter(|(name, _)| !(decoded && name.eq_ignore_ascii_case("content-encoding"))).collect();
+/// The headers without `content-encoding` if the body, which came `encoded`, is stored decoded.
+fn without_encoding<'h>(headers: &'h [Header], encoded: Option<&str>) -> Vec<&'h Header> {
+    headers.iter().filter(|(name, _)| encoded.is_none() || !name.eq_ignore_ascii_case("content-encoding")).collect()
+}
+
+fn headers(out: &mut String, kept: &[&Header]) {
     let _ = writeln!(out, "    headers:{}", if kept.is_empty() { " {}" } else { "" });
     let mut written: Vec<&str> = Vec::new();
-    for (name, _) in &kept {
+    for (name, _) in kept {
         if written.contains(&name.as_str()) {
             continue;
         }

@@ -23,13 +23,14 @@ pub fn read(text: &str) -> Result<Vec<RecordedExchange>, ImportError> {
     let _version = file.take("version");
     let beside = members(file.json());
     let read = |(place, interaction): (usize, YamlNode)| {
-        let imported = interaction_of(interaction, place == 0, &beside);
+        let imported = interaction_of(interaction, Some(&beside).filter(|beside| place == 0 && !beside.is_empty()));
         imported.map_err(|error| ImportError(format!("interaction {}: {error}", place + 1)))?.exchange(place)
     };
     interactions.into_iter().enumerate().map(read).collect()
 }
 
-fn interaction_of(mut node: YamlNode, first: bool, beside: &Map<String, Value>) -> Result<Imported, String> {
+/// Reads an interaction. `beside`: members of the file beside its interactions; the first interaction stores them.
+fn interaction_of(mut node: YamlNode, beside: Option<&Map<String, Value>>) -> Result<Imported, String> {
     let mut rest = Map::new();
     let request_node = node.take("request").ok_or("it has no `request`")?;
     let request = request_of(request_node, &mut rest)?;
@@ -40,7 +41,7 @@ fn interaction_of(mut node: YamlNode, first: bool, beside: &Map<String, Value>) 
     if !left.is_empty() {
         rest.insert("interaction".into(), left.into());
     }
-    if first && !beside.is_empty() {
+    if let Some(beside) = beside {
         rest.insert("file".into(), beside.clone().into());
     }
     Ok(Imported { format: "vcr", at_ms, request, response, rest: rest.into(), own })

@@ -6,6 +6,7 @@ use bytes::Bytes;
 
 use crate::{
     exchange::text::place::is_nothing,
+    judge::call::CallKind,
     judge::call::turn::FinishReason,
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
@@ -268,13 +269,12 @@ pub fn frame(data: &[u8]) -> Bytes {
 
 /// The `finish_reason` that fits the calls, as JSON; `None` if the upstream's does. Source:
 /// docs/wire-facts.md#emission-rules, rule 10.
-pub fn fitting_finish(reason: Option<&str>, calls: usize, legacy: bool) -> Option<&'static str> {
+pub fn fitting_finish(reason: Option<&str>, calls: usize, kind: CallKind) -> Option<&'static str> {
+    let (own, quoted) = if kind == CallKind::Legacy { ("function_call", "\"function_call\"") } else { ("tool_calls", "\"tool_calls\"") };
     match (reason, calls > 0) {
-        (Some("tool_calls"), true) if !legacy => None,
-        (Some("function_call"), true) if legacy => None,
+        (Some(said), true) if said == own => None,
         (Some("length" | "content_filter"), _) => None,
-        (_, true) if legacy => Some("\"function_call\""),
-        (_, true) => Some("\"tool_calls\""),
+        (_, true) => Some(quoted),
         (None | Some("" | "tool_calls" | "function_call" | "tool_use" | "end_turn"), false) => Some("\"stop\""),
         (Some(_), false) => None,
     }

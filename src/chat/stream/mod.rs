@@ -32,7 +32,7 @@ use crate::{
         sse::{SseEvent, keep_alive},
     },
 };
-use choice::ChoiceStream;
+use choice::{ChoiceStream, SentBefore};
 use chunk::{ChunkEdit, CompletionIdentity, data_of, frame, with_member, with_usage};
 use delta_template::DeltaTemplate;
 
@@ -295,20 +295,19 @@ impl ChatStream {
             // Each is written with all that the event says besides.
             count if count as u64 > CHOICES_MAX => Err(Fault::Unknown("too many choices in one event")),
             _ => {
-                let raws: Vec<(String, bool)> =
-                    choices.iter().enumerate().map(|(at, choice)| (choice.raw_str().to_owned(), at + 1 == choices.len())).collect();
-                raws.into_iter().try_for_each(|(raw, last)| self.split(&event, &document, &raw, last, out))
+                let raws: Vec<String> = choices.iter().map(|choice| choice.raw_str().to_owned()).collect();
+                (0..raws.len()).try_for_each(|at| self.split(&event, &document, &raws, at, out))
             }
         }
     }
 
-    /// Handles one choice of an event with several, as an event of its own; the last one keeps the usage.
-    fn split(&mut self, event: &SseEvent, document: &Document, choice: &str, last: bool, out: &mut BytesMut) -> Result<(), Fault> {
+    /// Handles one of the choices of an event, as an event of its own; the last one keeps the usage.
+    fn split(&mut self, event: &SseEvent, document: &Document, choices: &[String], at: usize, out: &mut BytesMut) -> Result<(), Fault> {
         let mut edits = Splices::default();
-        if let Some(choices) = document.root().get("choices") {
-            edits.replace(choices.span(), format!("[{choice}]"));
+        if let (Some(own), Some(choice)) = (document.root().get("choices"), choices.get(at)) {
+            edits.replace(own.span(), format!("[{choice}]"));
         }
-        if let Some(usage) = document.root().get_some("usage").filter(|_| !last) {
+        if let Some(usage) = document.root().get_some("usage").filter(|_| at + 1 < choices.len()) {
             edits.replace(usage.span(), "null");
         }
         let data = edits.apply(document.bytes());
@@ -371,8 +370,8 @@ impl ChatStream {
             Some(at) if self.choices.get(at).is_some_and(|stream| stream.index() == index) => at,
             at => {
                 let at = at.unwrap_or(self.choices.len());
-                let (said, follows) = (self.role_said && index == 0, self.follows && index == 0);
-                self.choices.insert(at, ChoiceStream::new(index, &self.context, said, follows));
+                let sent = if index == 0 { SentBefore { role: self.role_said, text: self.follows } } else { SentBefore::default() };
+                self.choices.insert(at, ChoiceStream::new(index, &self.context, sent));
                 at
             }
         };

@@ -52,7 +52,7 @@ impl DemoClient {
     /// # Errors
     /// The HTTP client can't be built.
     pub fn new(base_url: &str) -> Result<Self, Box<dyn std::error::Error>> {
-        let tls = crate::sys::tls::http_client_config(false)?;
+        let tls = crate::sys::tls::http_client_config(crate::sys::tls::TrustedRoots::None)?;
         let http =
             reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).timeout(std::time::Duration::from_secs(30)).build()?;
         Ok(Self { http, url: format!("{base_url}/chat/completions") })

@@ -145,8 +145,9 @@ fn say(text: &str) {
 
 fn keep_text(base_url: &str) -> String {
     let mut text = format!("\nStill serving at {base_url} (Ctrl-C ends it). The model's name picks the scene:\n");
-    for (name, stream) in [("invented-tool", false), ("forged-in-mid-stream", true), ("never-mends", false)] {
-        let body = SCENES.iter().find(|scene| scene.name == name).map(|scene| scenes::request(scene, stream, &scenes::opening(scene)));
+    let scenes = [("invented-tool", AnswerForm::Whole), ("forged-in-mid-stream", AnswerForm::Streamed), ("never-mends", AnswerForm::Whole)];
+    for (name, form) in scenes {
+        let body = SCENES.iter().find(|scene| scene.name == name).map(|scene| scenes::request(scene, form, &scenes::opening(scene)));
         let body = body.unwrap_or_default().to_string().replace('\'', r"'\''");
         text.push_str(&format!("\ncurl -sN {base_url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"));
     }

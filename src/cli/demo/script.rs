@@ -35,16 +35,12 @@ impl DemoTurn {
         self
     }
 
-    /// The turn as an HTTP reply.
-    pub fn reply(&self, model: &str, stream: bool) -> ScriptedReply {
-        if stream { self.events(model) } else { self.whole(model) }
-    }
-
     fn finish(&self) -> &'static str {
         if self.calls.is_empty() { "stop" } else { "tool_calls" }
     }
 
-    fn whole(&self, model: &str) -> ScriptedReply {
+    /// The turn as one body.
+    pub fn whole(&self, model: &str) -> ScriptedReply {
         let mut message = json!({"role": "assistant", "content": null});
         if !self.text.is_empty() {
             message["content"] = self.text.concat().into();
@@ -62,7 +58,8 @@ impl DemoTurn {
         ScriptedReply::json(200, body.get(..body.floor_char_boundary(end)).unwrap_or_default())
     }
 
-    fn events(&self, model: &str) -> ScriptedReply {
+    /// The turn as a stream of events.
+    pub fn events(&self, model: &str) -> ScriptedReply {
         let chunk = |delta: Value, finish: Value| {
             json!({
                 "id": "chatcmpl-demo", "object": "chat.completion.chunk", "created": CREATED, "model": model,

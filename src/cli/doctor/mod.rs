@@ -42,7 +42,7 @@ pub struct DoctorArgs {
     pub key_env: Option<String>,
 }
 
-/// What the checks of all upstreams share.
+/// Data that the checks of all upstreams share.
 struct Diagnosis<'d> {
     settings: &'d Settings,
     client: reqwest::Client,

@@ -18,13 +18,13 @@ pub enum Finding {
 /// One row: what was tried, what was found, what to do.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Row {
-    /// What was tried.
+    /// Name of the check.
     pub check: String,
     /// The result.
     pub finding: Finding,
-    /// What was found.
+    /// Finding of the check.
     pub said: String,
-    /// What to do; empty: nothing.
+    /// Advice; empty if there is nothing to do.
     pub remedy: String,
 }
 

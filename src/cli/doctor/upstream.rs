@@ -51,7 +51,7 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
         rows.push(row);
     }
     if matches!(listed.status, 401 | 403) {
-        rows.push(refused_key(name("key"), upstream, key.is_some()));
+        rows.push(refused_key(name("key"), upstream, key));
         rows.extend(["answers", "functions", "streams"].map(|what| Row::untried(name(what), "the key is refused")));
         return rows;
     }
@@ -68,12 +68,12 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
     let plain = json!({"model": model, "messages": [{"role": "user", "content": "Answer with one word: ready"}]});
     match http::post_json(&context.client, &url, key, &plain).await {
         Ok(answer) if matches!(answer.status, 401 | 403) => {
-            rows.push(refused_key(name("key"), upstream, key.is_some()));
+            rows.push(refused_key(name("key"), upstream, key));
             rows.extend(["answers", "functions", "streams"].map(|what| Row::untried(name(what), "the key is refused")));
             return rows;
         }
         Ok(answer) if text_of(&answer).is_some() => {
-            rows.push(Row::well(name("key"), key_words(upstream, key.is_some())));
+            rows.push(Row::well(name("key"), key_words(upstream, key)));
             rows.push(Row::well(name("answers"), &*model));
         }
         answered => {
@@ -91,18 +91,18 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
     rows
 }
 
-fn key_words(upstream: &UpstreamSettings, given: bool) -> String {
+fn key_words(upstream: &UpstreamSettings, key: Option<&str>) -> String {
     match &upstream.credential {
         Credential::Own { env, .. } => format!("the key from {env} works"),
-        Credential::Caller | Credential::None if given => "the caller's key works".into(),
+        Credential::Caller | Credential::None if key.is_some() => "the caller's key works".into(),
         Credential::Caller | Credential::None => "none needed".into(),
     }
 }
 
-fn refused_key(check: String, upstream: &UpstreamSettings, given: bool) -> Row {
+fn refused_key(check: String, upstream: &UpstreamSettings, key: Option<&str>) -> Row {
     match &upstream.credential {
         Credential::Own { env, .. } => Row::fault(check, format!("the key from {env} is refused"), format!("put a valid key into {env}")),
-        Credential::Caller | Credential::None if given => {
+        Credential::Caller | Credential::None if key.is_some() => {
             Row::fault(check, "the caller's key is refused", "put a valid key into the variable that --key-env names")
         }
         Credential::Caller | Credential::None => Row::note(

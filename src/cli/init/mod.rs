@@ -196,7 +196,7 @@ async fn ask(client: &reqwest::Client, base_url: &str) -> Option<(serde_json::Va
     Some((models, provider))
 }
 
-/// What was written, and what to do now.
+/// Report of what was written, with the next step.
 fn next(path: &Path, chosen: &ChosenServer, others: &[ChosenServer], listen: &str, directory: &Path) -> String {
     let url = format!("http://{listen}/v1");
     let key = chosen.key_env.as_ref().map_or_else(|| "callers bring their own key".into(), |name| format!("key from {name}"));

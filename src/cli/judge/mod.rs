@@ -49,8 +49,8 @@ pub fn run(judge: &super::JudgeArgs, flags: Flags) -> Result<ExitCode, Error> {
     let (mut request, mut response) = (read(files.request, files.names[0])?, read(files.response, files.names[1])?);
     if files.is_text {
         request = conversation(request);
-        let as_responses = Document::parse(request.clone()).is_ok_and(|document| document.root().get("messages").is_none());
-        response = answer(&response, as_responses);
+        let api = Document::parse(request.clone()).map_or(Api::Chat, |document| Api::of_request(&document));
+        response = answer(&response, api);
     }
     let report = judge_exchange(&offline, request, response).map_err(|fault| fault.in_files(&files))?;
     // Through `write_all`, not `println!`: a closed pipe is no panic.
@@ -95,14 +95,21 @@ fn conversation(body: Bytes) -> Bytes {
 }
 
 /// The body of an answer with this text.
-fn answer(text: &[u8], as_responses: bool) -> Bytes {
+fn answer(text: &[u8], api: Api) -> Bytes {
     let quoted = quote(&String::from_utf8_lossy(text));
-    let body = if as_responses {
-        let part = format!(r#"{{"type":"output_text","text":{quoted},"annotations":[]}}"#);
-        let item = format!(r#"{{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{part}]}}"#);
-        format!(r#"{{"id":"resp_1","object":"response","status":"completed","output":[{item}]}}"#)
-    } else {
-        format!(r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{quoted}}},"finish_reason":"stop"}}]}}"#)
+    let body = match api {
+        Api::Responses => {
+            let part = format!(r#"{{"type":"output_text","text":{quoted},"annotations":[]}}"#);
+            let item = format!(r#"{{"type":"message","id":"msg_1","role":"assistant","status":"completed","content":[{part}]}}"#);
+            format!(r#"{{"id":"resp_1","object":"response","status":"completed","output":[{item}]}}"#)
+        }
+        Api::Messages => {
+            let content = format!(r#"[{{"type":"text","text":{quoted}}}]"#);
+            format!(r#"{{"id":"msg_1","type":"message","role":"assistant","content":{content},"stop_reason":"end_turn"}}"#)
+        }
+        Api::Chat => {
+            format!(r#"{{"choices":[{{"index":0,"message":{{"role":"assistant","content":{quoted}}},"finish_reason":"stop"}}]}}"#)
+        }
     };
     body.into()
 }

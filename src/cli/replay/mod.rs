@@ -20,7 +20,7 @@ use crate::{
     policy::load::PolicySource,
     replay::{
         offline::{Bench, HELD_BYTES_MAX},
-        rejudge::{self, Difference, Judgement},
+        rejudge::{self, ComparisonBasis, Difference, Judgement},
     },
     settings::{self, Environment, Flags},
     tools::registry::SchemaCache,
@@ -65,8 +65,8 @@ pub fn run(replay: &ReplayArgs, flags: Flags) -> Result<ExitCode, Error> {
         second: second.as_ref().map(|policy| bench(policy, &ring)).transpose()?,
         known,
     };
-    let mut report = ReplayReport::new(benches.names(), replay.strict);
-    report.keep_cases = replay.junit.is_some();
+    let mut report = ReplayReport::new(benches.names());
+    (report.strict, report.keep_cases) = (replay.strict, replay.junit.is_some());
     if let judge::MarkVerification::Unknown(why) = &marks {
         report.notices.push(format!("marks are judged by what the cassette shows of them: {why}"));
     }
@@ -144,9 +144,13 @@ impl OfflineJudges {
             Some(second) => (first.judged().then_some(first.found), rejudge::judge(second, &exchange)),
         };
         // Two policies judge the same marks; the recording may have been judged with others.
-        let marks = self.second.is_some() || (self.known && self.opens(&exchange));
+        let basis = match self.second.is_some() {
+            true => ComparisonBasis::SameData,
+            false if self.known && self.opens(&exchange) => ComparisonBasis::MarksVerified,
+            false => ComparisonBasis::MarksUnverified,
+        };
         let difference = match &before {
-            Some(before) if after.judged() => rejudge::compare(before, &after, &exchange, marks, self.second.is_some()),
+            Some(before) if after.judged() => rejudge::compare(before, &after, &exchange, basis),
             _ => Difference::None,
         };
         Ok(ReplayCase { id: exchange.id, place, model: after.model.clone(), before, after, difference })

@@ -17,7 +17,8 @@ type FindingKey = (String, String, String);
 /// The collected results.
 pub struct ReplayReport {
     names: [String; 2],
-    strict: bool,
+    /// Differences that a recording can't decide count as failures.
+    pub strict: bool,
     /// All cases are stored, not only the failing ones.
     pub keep_cases: bool,
     /// Notices printed before the results.
@@ -35,10 +36,10 @@ pub struct ReplayReport {
 
 impl ReplayReport {
     /// An empty report. `names`: names of the two sides that are compared.
-    pub fn new(names: [String; 2], strict: bool) -> Self {
+    pub fn new(names: [String; 2]) -> Self {
         Self {
             names,
-            strict,
+            strict: false,
             keep_cases: false,
             notices: Vec::new(),
             cases: Vec::new(),

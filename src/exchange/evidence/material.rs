@@ -43,7 +43,7 @@ pub type WordsOf = fn(&Document, &Material) -> Words;
 pub struct Material {
     /// The results.
     pub answered: Vec<AnsweredCall>,
-    /// What was read from each item of the history before; empty if nothing is remembered.
+    /// Earlier reading of each item of the history; empty if nothing is remembered.
     pub memo: HistoryMemo,
     words_of: Option<WordsOf>,
     grounds: OnceLock<EvidenceIndex>,
@@ -130,7 +130,7 @@ pub fn grounds(context: &Context) -> &EvidenceIndex {
 pub fn prove(context: &Context, thread: &mut Thread) -> bool {
     if context.evidence.answered.is_empty() {
         if context.hidden.spoke {
-            thread.prove([], 0, true);
+            thread.prove([], Some(0));
         }
         return false;
     }
@@ -144,7 +144,8 @@ pub fn prove(context: &Context, thread: &mut Thread) -> bool {
         failed: source.failed,
         execution_id: source.execution_id.as_deref().map(Into::into),
     };
-    thread.prove(own.iter().map(known), own.iter().filter(|source| source.recent).count(), context.hidden.spoke);
+    let recent = context.hidden.spoke.then(|| own.iter().filter(|source| source.recent).count());
+    thread.prove(own.iter().map(known), recent);
     thread.hear([], Some(&*grounds.asked).filter(|_| context.hidden.spoke));
     true
 }

@@ -44,7 +44,7 @@ impl Evidence for Context {
     fn tool_named(&self, name: &str) -> Option<&str> {
         let tools = self.tools.registry.tools().len();
         let typos = self.compared.fetch_add(tools, Ordering::Relaxed) < COMPARED_MAX;
-        self.tools.registry.nearly(name, typos)
+        if typos { self.tools.registry.nearly(name) } else { self.tools.registry.in_any_case(name) }
     }
 
     fn is_registered(&self, name: &str) -> bool {

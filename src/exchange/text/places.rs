@@ -110,16 +110,24 @@ pub fn is_call_part(part: Value<'_>) -> bool {
     is_like_call(part) || part.members().any(|member| is_call_name(&member.name()) && might_run(member.value))
 }
 
-/// Refuses calls in an unknown member. `read`: some client looks for answers under this name, so that anything shaped
-/// like a call in it counts as one.
-fn refuse_calls(name: &str, value: Value<'_>, read: bool, depth: usize) -> Result<(), ShapeError> {
+/// Meaning of a member's name to clients.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum MemberName {
+    /// Some client looks for answers under it, so that anything shaped like a call in it counts as one.
+    Read,
+    /// No client is known to read it.
+    Unread,
+}
+
+/// Refuses calls in an unknown member.
+fn refuse_calls(name: &str, value: Value<'_>, read: MemberName, depth: usize) -> Result<(), ShapeError> {
     if is_call_name(name) && might_run(value) {
         return Err(ShapeError::Text);
     }
     match value.kind() {
         Kind::Object if hides(value) => again(value, |root| refuse_calls("", root, read, depth + 1), depth),
         Kind::Object => {
-            if read && is_like_call(value) {
+            if read == MemberName::Read && is_like_call(value) {
                 return Err(ShapeError::Text);
             }
             value.members().try_for_each(|member| refuse_calls(&member.name(), member.value, read, depth))
@@ -149,7 +157,7 @@ fn again<T: Default, E: From<ShapeError>>(value: Value<'_>, look: impl FnOnce(Va
 fn refuse_other_calls(copy: Value<'_>, original: Value<'_>) -> Result<(), ShapeError> {
     let same = |member: &Member<'_>| original.get(&member.name()).is_some_and(|own| own.raw() == member.value.raw());
     let mut others = copy.members().filter(|member| !(is_call_name(&member.name()) && same(member)));
-    others.try_for_each(|member| refuse_calls(&member.name(), member.value, true, 0))
+    others.try_for_each(|member| refuse_calls(&member.name(), member.value, MemberName::Read, 0))
 }
 
 /// Refuses calls in all members of an object except `own`, which are read elsewhere. Texts in the other members are
@@ -166,10 +174,19 @@ pub fn refuse_calls_beside(object: Value<'_>, own: &[&str], original: Option<Val
         let text = is_one_of(&name, &TEXTS);
         match original.filter(|_| text && value.is_object()) {
             Some(original) => refuse_other_calls(value, original)?,
-            None => refuse_calls(&name, value, text, 0)?,
+            None => refuse_calls(&name, value, if text { MemberName::Read } else { MemberName::Unread }, 0)?,
         }
     }
     Ok(())
+}
+
+/// Extent of the text in an answer or event.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TextExtent {
+    /// The whole text.
+    Whole,
+    /// A piece: the text continues in other events.
+    Piece,
 }
 
 /// Pass over one answer, or one event of it, that removes or judges everything in unknown places.
@@ -221,7 +238,7 @@ impl<'c> Sweep<'c> {
             let text = is_one_of(&name, &TEXTS);
             match original.filter(|_| text && value.is_object()) {
                 Some(original) => refuse_other_calls(value, original)?,
-                None => refuse_calls(&name, value, text, 0)?,
+                None => refuse_calls(&name, value, if text { MemberName::Read } else { MemberName::Unread }, 0)?,
             }
             if text || is_call_name(&name) {
                 self.differs |= !is_copy(value, &said());
@@ -249,7 +266,7 @@ impl<'c> Sweep<'c> {
             if own.contains(&&*name) {
                 continue;
             }
-            refuse_calls(&name, member.value, false, 0)?;
+            refuse_calls(&name, member.value, MemberName::Unread, 0)?;
             if !is_thought(&name) && (self.claims(&name) || self.objects_to(member.value, 0)?) {
                 gone.push(name);
             }
@@ -284,21 +301,21 @@ impl<'c> Sweep<'c> {
     }
 
     /// Examines `logprobs`: their tokens must spell the text beside them; others are judged like any text, or left out
-    /// if they are only a piece of one. `empty`: replacement for left-out logprobs; `piece`: the text continues in
-    /// other events.
+    /// if they are only a piece of one. `empty`: replacement for left-out logprobs; `extent`: of the text
+    /// in this event.
     ///
     /// # Errors
     /// [`ShapeError::Text`] for a call in an unknown place.
-    pub fn logprobs(&mut self, holder: Value<'_>, said: &[Cow<'_, str>], piece: bool, empty: &str) -> Result<(), ShapeError> {
+    pub fn logprobs(&mut self, holder: Value<'_>, said: &[Cow<'_, str>], extent: TextExtent, empty: &str) -> Result<(), ShapeError> {
         let Some(logprobs) = logprobs_of(holder) else { return Ok(()) };
-        refuse_calls("logprobs", logprobs, false, 0)?;
+        refuse_calls("logprobs", logprobs, MemberName::Unread, 0)?;
         let mut objects = self.objects_to(logprobs, 0)?;
         let lists = ["content", "refusal", "tokens"].into_iter().filter_map(|name| logprobs.get(name));
         for list in lists.chain(Some(logprobs).filter(|own| own.is_array())) {
             let spelled = spelled(list);
             let bare = bare(&spelled);
             let copy = bare.is_empty() || said.iter().any(|said| self::bare(said) == bare);
-            objects |= !copy && (piece || self.claims(&spelled));
+            objects |= !copy && (extent == TextExtent::Piece || self.claims(&spelled));
         }
         if objects {
             self.replace(logprobs, empty);

@@ -279,7 +279,8 @@ impl CallJudge<'_> {
                 return reject(complaints);
             }
         };
-        let corrected = self.fit(tool, text, parsed, !notes.is_empty(), &mut complaints).or_else(|| nothing.then(|| "{}".to_owned()));
+        let unknown = if notes.is_empty() { Code::UnknownParameter } else { Code::SchemaViolation };
+        let corrected = self.fit(tool, text, parsed, unknown, &mut complaints).or_else(|| nothing.then(|| "{}".to_owned()));
         self.finish(tool, complaints, corrected)
     }
 
@@ -293,7 +294,7 @@ impl CallJudge<'_> {
         let parsed = parse_unique(&mended).ok().filter(|parsed| parsed.value.is_object())?;
         notes.push((Code::CorrectedSyntax, "the arguments were nearly JSON and were written as JSON".to_owned()));
         let mut complaints = self.complaints(&notes);
-        let corrected = self.fit(tool, &mended, parsed, true, &mut complaints).unwrap_or(mended);
+        let corrected = self.fit(tool, &mended, parsed, Code::SchemaViolation, &mut complaints).unwrap_or(mended);
         let judged = self.finish(tool, complaints, Some(corrected));
         matches!(judged.outcome, CallVerdict::Accept(_)).then_some(judged)
     }
@@ -304,9 +305,9 @@ impl CallJudge<'_> {
         complaints
     }
 
-    /// Checks arguments that are one object; returns their text if it was corrected. `guessed`: another part of the call was already
-    /// corrected, so an unknown parameter counts as a schema violation.
-    fn fit(self, tool: &Tool, text: &str, parsed: Parsed, guessed: bool, complaints: &mut IssueCollector<'_>) -> Option<String> {
+    /// Checks arguments that are one object; returns their text if it was corrected. `unknown`: code for an unknown parameter; a
+    /// schema violation if another part of the call was already corrected.
+    fn fit(self, tool: &Tool, text: &str, parsed: Parsed, unknown: Code, complaints: &mut IssueCollector<'_>) -> Option<String> {
         let (rules, mut corrected, mut parsed) = (self.rules, None, parsed);
         match tool.schema.as_ref() {
             Err(fault) => complaints.unchecked(fault),
@@ -320,7 +321,6 @@ impl CallJudge<'_> {
                         None => misfit(schema, &parsed, complaints),
                     }
                 }
-                let unknown = if guessed { Code::SchemaViolation } else { Code::UnknownParameter };
                 if rules.checks.severity(unknown) != Severity::Off {
                     let names = parsed.value.as_object().into_iter().flat_map(|map| map.keys());
                     for name in names.filter(|name| schema.is_unknown(name)).take(UNKNOWN_MAX) {

@@ -210,7 +210,8 @@ impl ActCue {
         }
         if !self.found && pending.len() > self.scanned {
             let from = pending.floor_char_boundary(self.scanned.saturating_sub(acts::CUE_BYTES_MAX));
-            self.found = acts::may_say_done(pending.get(from..).unwrap_or_default(), from == 0);
+            let new = pending.get(from..).unwrap_or_default();
+            self.found = acts::may_say_done(new) || from == 0 && acts::may_begin_with_act(new);
             self.scanned = pending.len();
         }
         self.found

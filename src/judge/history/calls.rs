@@ -5,6 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    judge::history::HistoryRules,
     judge::history::{PastCall, PastResult},
     marks::MarkTime,
     wire::json::canonical::canonical,
@@ -110,9 +111,9 @@ impl<'h> CallHistoryBuilder<'h> {
         (self.turn, self.answered) = (self.turn + 1, false);
     }
 
-    /// Records a message of the model. `apart`: its calls are a new turn.
-    pub(in crate::judge) fn model(&mut self, apart: bool) {
-        self.answered |= apart;
+    /// Begins a new turn: the calls of the next message of the model belong to it.
+    pub(in crate::judge) fn begin_turn(&mut self) {
+        self.answered = true;
     }
 
     /// Records a call.
@@ -153,14 +154,14 @@ impl<'h> CallHistoryBuilder<'h> {
         }
     }
 
-    /// Finishes the trail. `earlier`: steps of the part of the conversation that isn't in the request. `eager`: fingerprint the calls of
-    /// every step, not only of steps that look alike.
-    pub(in crate::judge) fn finish(self, earlier: &[CallTurn], eager: bool) -> CallHistory {
-        let earlier = if self.turn == 0 { earlier } else { &[] };
+    /// Finishes the trail. The calls of a step get fingerprints if it looks like its neighbour, or if the rules
+    /// tell all of them apart.
+    pub(in crate::judge) fn finish(self, rules: &HistoryRules<'_>) -> CallHistory {
+        let earlier = if self.turn == 0 { rules.trail } else { &[] };
         let alike = |at: usize| matches!((at.checked_sub(1).and_then(|at| self.steps.get(at)), self.steps.get(at)), (Some(a), Some(b)) if look_alike(a, b));
         // From here on each step looks like the one before it.
         let mut from = self.steps.len();
-        while from > 0 && (eager || alike(from - 1) || from < self.steps.len() && alike(from)) {
+        while from > 0 && (rules.told_apart || alike(from - 1) || from < self.steps.len() && alike(from)) {
             from -= 1;
         }
         let surplus = (earlier.len() + self.steps.len()).saturating_sub(STEPS_MAX);

@@ -11,10 +11,10 @@ use crate::{judge::claims::evidence::ResultReading, marks::MarkTime, violation::
 /// Bytes that a violation takes, about.
 const VIOLATION_BYTES: usize = 512;
 
-/// What was read from each item of a history, in order. Empty: nothing is to be remembered.
+/// Readings of the items of a history, in order. Empty: nothing is to be remembered.
 pub type HistoryMemo = Vec<Arc<ItemMemo>>;
 
-/// What was read from one item of a history.
+/// Reading of one item of a history.
 #[derive(Debug, Default)]
 pub struct ItemMemo {
     calls: OnceLock<Box<[CallMemo]>>,
@@ -23,7 +23,7 @@ pub struct ItemMemo {
     pub text: OnceLock<Arc<str>>,
 }
 
-/// What was read from a call.
+/// Reading of a call.
 #[derive(Debug, Default)]
 pub struct CallMemo {
     /// Result of verifying the call, if it is one that was let through.
@@ -39,11 +39,11 @@ pub struct CallMemo {
 pub struct VerifiedCall {
     /// Mark time of the call.
     pub moment: MarkTime,
-    /// What was found in the call all the same.
+    /// Violations found in the call.
     pub violations: Box<[Violation]>,
 }
 
-/// What was read from a result.
+/// Reading of a result.
 #[derive(Debug)]
 pub struct ResultMemo {
     /// Properties read from its text.
@@ -56,27 +56,27 @@ pub struct ResultMemo {
     pub raw_digest: OnceLock<u64>,
     /// The execution that it proves, with the call that it answered.
     pub proof: OnceLock<Arc<ExecutionProof>>,
-    /// What was read from it as evidence, with the place of the call that it answered: the call's item, and its number there.
+    /// Evidence read from it, with the place of the call that it answered: the call's item, and its number there.
     pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
 }
 
 impl ItemMemo {
-    /// What was read from the item's calls, of which there are `count`.
+    /// Readings of the item's calls, of which there are `count`.
     pub fn calls(&self, count: usize) -> &[CallMemo] {
         self.calls.get_or_init(|| (0..count).map(|_| CallMemo::default()).collect())
     }
 
-    /// What was read from the item's calls so far.
+    /// Readings of the item's calls so far.
     pub fn known_calls(&self) -> &[CallMemo] {
         self.calls.get().map_or(&[], |calls| calls)
     }
 
-    /// What was read from the item as a result so far.
+    /// Reading of the item as a result so far.
     pub fn known_result(&self) -> Option<&ResultMemo> {
         self.result.get().map(|result| &**result)
     }
 
-    /// What was read from the item, a result. `read`: its properties and the bytes of its text.
+    /// Reading of the item, a result. `read`: its properties and the bytes of its text.
     pub fn result(&self, read: impl FnOnce() -> (ResultTraits, usize)) -> &ResultMemo {
         self.result.get_or_init(|| {
             let (nature, bytes) = read();

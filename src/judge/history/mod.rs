@@ -45,7 +45,7 @@ pub struct PastCall<'h> {
     pub name: Cow<'h, str>,
     /// JSON text, or a custom tool's input.
     pub arguments: JsonText<'h>,
-    /// What was read from the call before.
+    /// Earlier reading of the call.
     pub memo: Option<&'h CallMemo>,
 }
 
@@ -62,7 +62,7 @@ pub struct PastResult<'h> {
     pub bytes: usize,
     /// Content by which results are compared: JSON; what the API says about its form or caching is left out.
     pub raw: Cow<'h, str>,
-    /// What was read from the result before.
+    /// Earlier reading of the result.
     pub memo: Option<&'h ResultMemo>,
 }
 
@@ -91,7 +91,7 @@ pub enum Adjacency {
 /// A verified call with its result: evidence that may be cited.
 #[derive(Clone, Debug, Deserialize, Eq, PartialEq, Serialize)]
 pub struct Execution {
-    /// What proves it, whatever the time and the rest of the conversation.
+    /// Proof of it that holds whatever the time and the rest of the conversation.
     pub proof: Arc<ExecutionProof>,
     /// The result comes after the last user message.
     pub recent: bool,
@@ -203,7 +203,7 @@ pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> 
         walk.step(at, item);
     }
     walk.close_turn();
-    let trail = walk.tracer.finish(rules.trail, rules.told_apart);
+    let trail = walk.tracer.finish(rules);
     VerifiedHistory { trail, ..walk.history }
 }
 
@@ -254,7 +254,9 @@ impl<'h> HistoryVerifier<'h, '_> {
                 if strict {
                     self.close_turn();
                 }
-                self.tracer.model(strict);
+                if strict {
+                    self.tracer.begin_turn();
+                }
                 for (number, call) in calls.iter().enumerate() {
                     let moment = self.verify_call(call);
                     let spot = self.tracer.call(call, moment);
@@ -389,7 +391,11 @@ impl<'h> HistoryVerifier<'h, '_> {
                 moment: Some(call.moment),
             });
         }
-        self.unpaired(result, self.answered.contains(&id));
+        if self.answered.contains(&id) {
+            self.repeated(result);
+        } else {
+            self.unpaired(result);
+        }
         None
     }
 
@@ -419,7 +425,7 @@ impl<'h> HistoryVerifier<'h, '_> {
         self.history.executions.push(Execution { proof, recent, expired, item: at });
     }
 
-    /// What proves the execution of this result. `moment`: mark time of the call that it answers.
+    /// Proof of the execution of this result. `moment`: mark time of the call that it answers.
     fn proof(&self, tool: Arc<str>, moment: MarkTime, result: &PastResult<'_>) -> Arc<ExecutionProof> {
         let known = result.memo.and_then(|memo| memo.proof.get());
         if let Some(known) = known.filter(|known| known.moment == moment && *known.tool == *tool) {
@@ -436,12 +442,13 @@ impl<'h> HistoryVerifier<'h, '_> {
         proof
     }
 
-    fn unpaired(&mut self, result: &PastResult<'_>, repeated: bool) {
+    fn repeated(&mut self, result: &PastResult<'_>) {
+        let message = || format!("a second result answers the call `{}`", result.id.as_deref().unwrap_or_default());
+        self.report(Code::DuplicateResult, None, message, "send one result for each call");
+    }
+
+    fn unpaired(&mut self, result: &PastResult<'_>) {
         let id = result.id.as_deref().unwrap_or_default().to_owned();
-        if repeated {
-            let message = || format!("a second result answers the call `{id}`");
-            return self.report(Code::DuplicateResult, None, message, "send one result for each call");
-        }
         if self.rules.unseen {
             let message = || format!("the result for `{id}` answers a call that toolmark didn't see");
             let advice = "send the whole conversation, or the requests of one conversation through one toolmark";

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::tail::TextWindow;
-use crate::judge::text_input::TextInput;
+use crate::{judge::text::TextRules, judge::text_input::TextInput};
 
 /// Brackets and marks before an id that count as its own.
 const OPENERS_MAX: usize = 8;
@@ -28,9 +28,18 @@ pub(super) fn closer(opener: char) -> Option<char> {
     }
 }
 
-/// Start of the span that begins at `from`, extended by the marks directly before it and, if `blanks`, the blanks before those. Never
-/// before `floor`.
-pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize, blanks: bool) -> usize {
+/// Start of the span that begins at `from`, extended by the marks directly before it and the blanks before those. Never before `floor`.
+pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize) -> usize {
+    before_blanks(tail, marks_beginning(tail, from, floor), floor)
+}
+
+/// Start of a removed span: as [`beginning`], but without the blanks if citations are shown.
+pub(super) fn shown_beginning(tail: &TextWindow, from: usize, floor: usize, rules: &TextRules) -> usize {
+    if rules.show { marks_beginning(tail, from, floor) } else { beginning(tail, from, floor) }
+}
+
+/// Start of the span that begins at `from`, extended by the marks directly before it. Never before `floor`.
+pub(super) fn marks_beginning(tail: &TextWindow, from: usize, floor: usize) -> usize {
     let mut start = from;
     for _ in 0..OPENERS_MAX {
         match tail.before(start) {
@@ -38,7 +47,7 @@ pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize, blanks: bo
             Some(_) | None => break,
         }
     }
-    if blanks { before_blanks(tail, start, floor) } else { start }
+    start
 }
 
 fn before_blanks(tail: &TextWindow, from: usize, floor: usize) -> usize {

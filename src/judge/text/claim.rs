@@ -10,6 +10,7 @@ use super::{
     tail::TextWindow,
 };
 use crate::{
+    judge::text::fence::TextMode,
     judge::{
         claims::{evidence::ToolResult, language::fold::fold},
         text::scan::{label, record::Record},
@@ -327,11 +328,13 @@ fn missing_id(tool: &str, rules: &TextRules) -> Option<Violation> {
     )
 }
 
-/// Judges a record: lines about a tool. `labels`: labelled ids are judged separately.
-pub(super) fn judge_record(record: &Record, whole: &str, labels: bool, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
+/// Judges a record: lines about a tool. `mode`: that of the text; labelled ids of prose and
+/// JSON are judged separately.
+pub(super) fn judge_record(record: &Record, whole: &str, mode: TextMode, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
+    let labels = matches!(mode, TextMode::Prose | TextMode::Json);
     let named = object::tool_name(record.tool.as_deref()?);
     let tool = evidence.tool_named(&named)?;
-    if !record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name))) {
+    if !is_result(record, tool, evidence) {
         return None;
     }
     if let Some(raw) = &record.id {
@@ -360,11 +363,17 @@ pub(super) fn presents(block: &ScannedBlock, tail: &TextWindow, evidence: &dyn E
     with_id && block.objects.iter().take(INNER_MAX).any(presents)
 }
 
+/// True if a record looks like a result of the tool rather than a call of it.
+fn is_result(record: &Record, tool: &str, evidence: &dyn Evidence) -> bool {
+    let is_call = || record.said.may_be_call() && record.names.iter().all(|name| evidence.has_parameter(tool, name));
+    record.said.is_result() && !is_call()
+}
+
 /// True if a record presents a result of a tool.
 pub(super) fn presents_record(record: &Record, evidence: &dyn Evidence) -> bool {
     let named = record.tool.as_deref().map(object::tool_name).unwrap_or_default();
     let Some(tool) = evidence.tool_named(&named).filter(|_| !named.is_empty()) else { return false };
-    record.said.is_result(record.names.iter().all(|name| evidence.has_parameter(tool, name)))
+    is_result(record, tool, evidence)
 }
 
 /// True if most of the record's values are in the conversation, in any form: a tool's result may be reported in lines of one's own.

@@ -289,8 +289,8 @@ fn inside(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '\'' | '’')
 }
 
-/// Reads backwards from `from`, never past `floor`. `partial`: the word that ends there may go on.
-fn before(tail: &TextWindow, from: usize, floor: usize, partial: bool) -> BeforeCitation {
+/// Reads backwards from `from`, never past `floor`. `input`: whether the word that ends there may go on.
+fn before(tail: &TextWindow, from: usize, floor: usize, input: TextInput) -> BeforeCitation {
     let text = tail.slice(tail.boundary(from.saturating_sub(BYTES_MAX).max(floor))..from);
     let base = from - text.len();
     let mut read = BeforeCitation { tokens: Vec::new(), edge: Edge::Other, start: from };
@@ -322,7 +322,11 @@ fn before(tail: &TextWindow, from: usize, floor: usize, partial: bool) -> Before
                 None => (start, said),
             };
             let known = role(said);
-            let open = partial && read.tokens.is_empty() && end == text.len() && said.len() <= WORD_BYTES_MAX && may_begin(said);
+            let open = input == TextInput::Partial
+                && read.tokens.is_empty()
+                && end == text.len()
+                && said.len() <= WORD_BYTES_MAX
+                && may_begin(said);
             match known {
                 Some(role) => read.tokens.push((base + start, ClauseToken::Word(role))),
                 None if open => read.tokens.push((base + start, ClauseToken::Word(WordRole::Part))),
@@ -372,13 +376,13 @@ fn before(tail: &TextWindow, from: usize, floor: usize, partial: bool) -> Before
 
 /// Earliest start of the text that may be removed with a citation at `from`.
 pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize) -> usize {
-    let start = around::beginning(tail, from, floor, true);
-    let read = before(tail, from, floor, true);
+    let start = around::beginning(tail, from, floor);
+    let read = before(tail, from, floor, TextInput::Partial);
     // In brackets it may be all that its line says, too.
-    let marks = around::beginning(tail, from, floor, false);
-    let around = Some(before(tail, marks, floor, false)).filter(|read| !read.says_words());
+    let marks = around::marks_beginning(tail, from, floor);
+    let around = Some(before(tail, marks, floor, TextInput::Complete)).filter(|read| !read.says_words());
     let earliest = around.map_or(read.start, |around| around.start.min(read.start));
-    if earliest < start { around::beginning(tail, earliest, floor, true) } else { start }
+    if earliest < start { around::beginning(tail, earliest, floor) } else { start }
 }
 
 /// Text after a citation.
@@ -431,8 +435,8 @@ pub(super) fn removal(
     let from = span.start + (whole.len() - whole.trim_start().len());
     let enclosed = whole.trim_start().starts_with(['(', '[', '（', '［', '【', '<', '「']);
     let next = next(tail, span.end, input)?;
-    let blanks = |at: usize| around::beginning(tail, at, at, true).min(back(tail, at, floor));
-    let read = before(tail, from, floor, false);
+    let blanks = |at: usize| around::beginning(tail, at, at).min(back(tail, at, floor));
+    let read = before(tail, from, floor, TextInput::Complete);
     let ends = matches!(next, AfterCitation::End | AfterCitation::Newline | AfterCitation::Stop(_));
     let outermost = read.tokens.last().copied();
     // A bracket that holds no more than what introduces the id.

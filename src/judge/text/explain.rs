@@ -211,14 +211,19 @@ pub(super) fn sentence_end(after: &str, input: TextInput) -> Option<usize> {
     }
 }
 
-/// True if the text between `before` and `after` is explained. `asked`: the user asks about ids.
-pub(super) fn explains(before: &str, own: &str, after: &str, asked: bool) -> bool {
+/// True if the text between `before` and `after` is explained.
+pub(super) fn explains(before: &str, own: &str, after: &str) -> bool {
     let sentence = sentence(before);
     let said = format!("{sentence} {after}").to_lowercase();
-    if REPORTS.iter().any(|word| said.contains(word)) {
-        return false;
-    }
-    asked || is_code(before, own) || has_cue(&said) || introduction(before, sentence).is_some_and(|line| has_cue(&line.to_lowercase()))
+    let is_explained =
+        || is_code(before, own) || has_cue(&said) || introduction(before, sentence).is_some_and(|line| has_cue(&line.to_lowercase()));
+    !REPORTS.iter().any(|word| said.contains(word)) && is_explained()
+}
+
+/// True if the sentence around the text between `before` and `after` reports something.
+pub(super) fn reports(before: &str, after: &str) -> bool {
+    let said = format!("{} {after}", sentence(before)).to_lowercase();
+    REPORTS.iter().any(|word| said.contains(word))
 }
 
 /// True if the introduction of the block after `before` says that it is an example.
@@ -302,7 +307,7 @@ mod tests {
             ("", " is an example.", true),
             ("", ", which is what it returned, for example", false),
         ] {
-            assert_eq!(explains(before, "execution_id", after, false), is, "{before}|{after}");
+            assert_eq!(explains(before, "execution_id", after), is, "{before}|{after}");
         }
         assert!(asks("What does an execution_id look like?") && !asks("Check the net and cite the execution_id"));
         assert!(introduces_example("Such a result looks like this:\n```json\n") && !introduces_example("The result:\n"));

@@ -301,9 +301,9 @@ impl TextGate {
             Kind::Record(record) => {
                 // The lines of a block are its own.
                 if rules.has_tools && !self.read.contains(&item.span.start) {
-                    let labels = matches!(self.fences.mode(item.span.start), TextMode::Prose | TextMode::Json);
+                    let mode = self.fences.mode(item.span.start);
                     let whole = self.tail.slice(item.span.clone());
-                    let violation = claim::judge_record(record, whole, labels, rules, evidence);
+                    let violation = claim::judge_record(record, whole, mode, rules, evidence);
                     if claim::presents_record(record, evidence) {
                         self.presented = item.span.clone();
                     }
@@ -380,7 +380,7 @@ impl TextGate {
         let end = explain::sentence_end(self.tail.from(span.end), self.input)?;
         let before = self.tail.slice(self.tail.boundary(span.start.saturating_sub(explain::BEFORE_BYTES))..span.start);
         let (own, after) = (self.tail.slice(span.clone()), self.tail.slice(span.end..span.end + end));
-        Some(explain::explains(before, own, after, false) || evidence.asks_about_ids() && explain::explains(before, own, after, true))
+        Some(explain::explains(before, own, after) || evidence.asks_about_ids() && !explain::reports(before, after))
     }
 
     /// True if the block at `start` is an example that the user asked for.
@@ -490,7 +490,7 @@ impl TextGate {
         let Some(violation) = violation else { return };
         let start = if self.in_block(&span) { self.block.start } else { span.start };
         if violation.blocks() && self.blocked.is_none() {
-            let marks = around::beginning(&self.tail, start, self.floor, !rules.show);
+            let marks = around::shown_beginning(&self.tail, start, self.floor, rules);
             self.blocked = Some(self.before_fence(start, marks, self.floor, rules));
         }
         self.floor = self.floor.max(span.end);
@@ -522,7 +522,7 @@ impl TextGate {
     /// Place up to which text may be released while the finding at `from` isn't decided: words that would be removed with it are held.
     fn held(&self, from: usize, floor: usize, rules: &TextRules) -> usize {
         let start = match rules.show {
-            true => around::beginning(&self.tail, from, floor, false),
+            true => around::marks_beginning(&self.tail, from, floor),
             false => clause::beginning(&self.tail, from, floor),
         };
         self.before_fence(from, start, floor, rules)
@@ -535,6 +535,6 @@ impl TextGate {
         let between = inside..from.max(inside);
         let first = between.len() <= FENCE_BLANKS_MAX
             && self.tail.slice(between).trim_matches(|c: char| c.is_whitespace() || around::closer(c).is_some()).is_empty();
-        if first { start.min(around::beginning(&self.tail, fence.marks, floor, !rules.show)) } else { start }
+        if first { start.min(around::shown_beginning(&self.tail, fence.marks, floor, rules)) } else { start }
     }
 }

@@ -56,12 +56,17 @@ pub(super) struct MemberTraits {
 }
 
 impl MemberTraits {
-    /// True if the members look like a result. `call`: the other members are all parameters of the tool.
-    pub fn is_result(self, call: bool) -> bool {
+    /// True if the members look like a result, or like a call if the other members are all parameters of the tool.
+    pub fn is_result(self) -> bool {
         match self.weak {
             true => self.output && !self.described,
-            false => !call && (self.strong || !self.definition),
+            false => self.strong || !self.definition,
         }
+    }
+
+    /// True if the other members decide whether this is a call.
+    pub fn may_be_call(self) -> bool {
+        !self.weak
     }
 }
 
@@ -163,7 +168,8 @@ impl BlockObject {
     /// True if its members look like a result of `tool` rather than a definition or a call of it.
     pub fn is_result(&self, tail: &TextWindow, tool: &str, evidence: &dyn Evidence) -> bool {
         let parameter = |name: &Range<usize>| evidence.has_parameter(tool, tail.slice(name.clone()));
-        self.said.is_result(!self.others_lost && self.others.iter().all(parameter))
+        let is_call = || self.said.may_be_call() && !self.others_lost && self.others.iter().all(parameter);
+        self.said.is_result() && !is_call()
     }
 }
 

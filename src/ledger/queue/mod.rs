@@ -112,25 +112,34 @@ impl RecordSender {
         tokio::time::timeout(patience, room).await.is_ok()
     }
 
-    /// Hands a record over. With `wait`, returns a receiver that is notified once the record is on disk.
-    pub fn put(&self, record: &ExchangeRecord, wait: bool) -> Option<oneshot::Receiver<()>> {
-        let state = &*self.0;
-        let (committed, told) = if wait { Some(oneshot::channel()).unzip() } else { (None, None) };
+    /// Hands a record over.
+    pub fn put(&self, record: &ExchangeRecord) {
+        self.put_with(record, None);
+    }
+
+    /// Hands a record over. Returns a receiver that is notified once the record is on disk.
+    pub fn put_committed(&self, record: &ExchangeRecord) -> oneshot::Receiver<()> {
+        let (committed, told) = oneshot::channel();
+        self.put_with(record, Some(committed));
+        told
+    }
+
+    fn put_with(&self, record: &ExchangeRecord, committed: Option<oneshot::Sender<()>>) {
+        let (state, waits) = (&*self.0, committed.is_some());
         let before = {
             let mut own = state.own();
             // The writer's last look is behind this lock.
             if state.closed.load(Ordering::Acquire) {
                 tracing::error!("a record came after the ledger was closed, and is lost");
-                return told;
+                return;
             }
             let bytes = own.put(record, committed);
             state.bytes.fetch_add(bytes, Ordering::Relaxed);
             state.records.fetch_add(1, Ordering::SeqCst)
         };
-        if wait || before == CALLED_AT || state.asleep.swap(false, Ordering::SeqCst) {
+        if waits || before == CALLED_AT || state.asleep.swap(false, Ordering::SeqCst) {
             state.call();
         }
-        told
     }
 
     /// Records that wait for the writer.
@@ -282,13 +291,13 @@ mod tests {
         let (queue, inlet) = queue();
         let mut put = 0;
         while !queue.0.is_full() {
-            assert!(queue.put(&RecordGenerator::record(put), false).is_none());
+            queue.put(&RecordGenerator::record(put));
             put += 1;
         }
         let short = Duration::from_millis(20);
         assert!(!run(queue.room(short)));
         // What was under way gets in all the same, and whoever waits for it is told once it is written.
-        let mut told = queue.put(&RecordGenerator::record(put), true).unwrap();
+        let mut told = queue.put_committed(&RecordGenerator::record(put));
         assert_eq!(queue.depth() as u64, put + 1);
         let mut records = Vec::new();
         loop {
@@ -309,11 +318,11 @@ mod tests {
     #[test]
     fn what_comes_after_the_end_is_told_so() {
         let (queue, inlet) = queue();
-        queue.put(&RecordGenerator::record(1), false);
+        queue.put(&RecordGenerator::record(1));
         queue.close();
         let drained = inlet.drain();
         assert!(drained.closed && drained.len() == 1);
-        let told = queue.put(&RecordGenerator::record(2), true).unwrap();
+        let told = queue.put_committed(&RecordGenerator::record(2));
         assert!(run(told).is_err() && inlet.drain().is_empty());
     }
 
@@ -321,7 +330,7 @@ mod tests {
     fn who_waits_for_room_goes_on_once_there_is_some() {
         let (queue, inlet) = queue();
         while !queue.0.is_full() {
-            queue.put(&RecordGenerator::record(1), false);
+            queue.put(&RecordGenerator::record(1));
         }
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| run(queue.room(Duration::from_secs(30))));
@@ -333,10 +342,10 @@ mod tests {
     #[test]
     fn without_a_writer_nothing_is_taken_and_nobody_waits_in_vain() {
         let (queue, inlet) = queue();
-        let told = queue.put(&RecordGenerator::record(1), true).unwrap();
+        let told = queue.put_committed(&RecordGenerator::record(1));
         drop(inlet);
         assert!(run(told).is_err());
-        assert!(run(queue.put(&RecordGenerator::record(2), true).unwrap()).is_err());
+        assert!(run(queue.put_committed(&RecordGenerator::record(2))).is_err());
         // And without those who put, the writer ends.
         let (queue, inlet) = self::queue();
         drop(queue);
@@ -351,7 +360,7 @@ mod tests {
             for own in 0..2 {
                 let queue = &queue;
                 scope.spawn(move || {
-                    (0..600).filter(|number| number % 2 == own).for_each(|number| drop(queue.put(&RecordGenerator::record(number), false)))
+                    (0..600).filter(|number| number % 2 == own).for_each(|number| queue.put(&RecordGenerator::record(number)))
                 });
             }
         });
@@ -374,7 +383,7 @@ mod tests {
                 .map(|of| {
                     scope.spawn({
                         let queue = &queue;
-                        move || (0..500).for_each(|number| drop(queue.put(&RecordGenerator::record(of * 500 + number), false)))
+                        move || (0..500).for_each(|number| queue.put(&RecordGenerator::record(of * 500 + number)))
                     })
                 })
                 .collect();

@@ -45,7 +45,7 @@ pub enum StoreError {
 /// A table of sealed rows.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SealedTable {
-    /// What must be had back word for word.
+    /// Data that must be had back byte for byte.
     Kept,
     /// Whole exchanges.
     Bodies,

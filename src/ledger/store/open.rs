@@ -9,17 +9,17 @@ use super::{memory::MemoryStore, sqlite::SqliteStore};
 use crate::settings::NO_POSTGRES;
 use crate::{
     ledger::store::{ChainStore, StoreError},
-    settings::LedgerUrl,
+    settings::{Durability, LedgerUrl},
 };
 
-/// Opens the ledger's store for writing. `at_once`: each batch must be on disk before its write returns.
+/// Opens the ledger's store for writing.
 ///
 /// # Errors
 /// [`StoreError`], with what to do about it.
-pub fn open(url: &LedgerUrl, at_once: bool) -> Result<Arc<dyn ChainStore>, StoreError> {
+pub fn open(url: &LedgerUrl, durability: Durability) -> Result<Arc<dyn ChainStore>, StoreError> {
     Ok(match url {
         LedgerUrl::Memory => Arc::new(MemoryStore::default()),
-        LedgerUrl::Sqlite(path) => Arc::new(SqliteStore::open(path, at_once)?),
+        LedgerUrl::Sqlite(path) => Arc::new(SqliteStore::open(path, durability)?),
         #[cfg(feature = "postgres")]
         LedgerUrl::Postgres(url) => Arc::new(PostgresStore::open(url.expose())?),
         #[cfg(not(feature = "postgres"))]

@@ -47,7 +47,7 @@ impl TextRun {
         }
     }
 
-    /// What is to be taken out between two places.
+    /// Bytes to take out between two places.
     pub fn removals_in(&self, start: usize, end: usize) -> Vec<Range<usize>> {
         let inside = self.gate.removals().map(|own| own.start.clamp(start, end)..own.end.clamp(start, end));
         inside.filter(|own| own.start < own.end).collect()
@@ -154,17 +154,25 @@ impl HeldBlock {
         self.end(line, queued, out)
     }
 
-    /// Releases the events of a block that isn't judged, or drops them; true if the block has left as a whole.
-    pub fn pump_events(&mut self, drops: bool, line: &mut Line, queued: &mut usize, out: &mut BytesMut) -> bool {
-        if !drops && !self.begun {
+    /// Releases the events of a block that isn't judged; true if the block has left as a whole.
+    pub fn pump_events(&mut self, line: &mut Line, queued: &mut usize, out: &mut BytesMut) -> bool {
+        if !self.begun {
             line.start(&self.start, None, out);
             self.begun = true;
         }
         while let Some(event) = self.events.pop_front() {
             *queued = queued.saturating_sub(event.held_bytes());
-            if let Some(document) = event.document.filter(|_| !drops) {
+            if let Some(document) = event.document {
                 line.delta(&document, out);
             }
+        }
+        self.end(line, queued, out)
+    }
+
+    /// Drops the events of a block; true if the block has come to its end.
+    pub fn drop_events(&mut self, line: &mut Line, queued: &mut usize, out: &mut BytesMut) -> bool {
+        for event in self.events.drain(..) {
+            *queued = queued.saturating_sub(event.held_bytes());
         }
         self.end(line, queued, out)
     }

@@ -170,8 +170,8 @@ impl AnswerStream for MessagesStream {
         self.runs.iter_mut().for_each(|run| run.close(&context));
         let calls: Vec<Call> = self.calls.iter().map(StreamedCall::call).collect();
         let gates: Vec<&TextGate> = self.runs.iter().map(|run| &run.gate).collect();
-        let has_text = self.runs.iter().any(|run| run.fed > 0 && !run.is_explanation);
-        let nature = nature_of(&self.kinds, has_text, self.stop_reason.as_deref(), &context);
+        let texts = self.runs.iter().filter(|run| run.fed > 0 && !run.is_explanation).count();
+        let nature = nature_of(&self.kinds, texts, self.stop_reason.as_deref(), &context);
         let mut judged = context.judge_choice(&calls, &gates, nature, inputs);
         judged.turn.violations.extend(promotion::notes(&self.promoter.tools, &context));
         judged.turn.violations.extend(self.stray.then(|| places::stray(&context)).flatten());
@@ -445,7 +445,7 @@ impl MessagesStream {
         if !self.promoter.open || self.promoter.steps.is_empty() || (input == TextInput::Partial && self.promoter.text.is_empty()) {
             return Ok(());
         }
-        let cut = super::blocks::finish_of(self.stop_reason.as_deref(), true) != FinishReason::Complete;
+        let cut = super::blocks::finish_of(self.stop_reason.as_deref()) != FinishReason::Complete;
         match (self.promoter.text.read(&self.context, input), input) {
             (Promotion::Calls(calls), TextInput::Complete) if !cut => {
                 self.promoter.open = false;
@@ -623,7 +623,11 @@ impl MessagesStream {
                 }
                 BlockKind::Thinking | BlockKind::Hosted | BlockKind::Other => {
                     let drops = block.kind == BlockKind::Thinking && (self.drops_thinking || self.line.edited);
-                    if !block.pump_events(drops, &mut self.line, &mut self.queued_bytes, out) {
+                    let has_left = match drops {
+                        true => block.drop_events(&mut self.line, &mut self.queued_bytes, out),
+                        false => block.pump_events(&mut self.line, &mut self.queued_bytes, out),
+                    };
+                    if !has_left {
                         return;
                     }
                 }
@@ -657,7 +661,7 @@ impl MessagesStream {
                 }
                 BlockKind::ToolsetCall => {
                     left += 1;
-                    block.pump_events(false, &mut self.line, &mut self.queued_bytes, out);
+                    block.pump_events(&mut self.line, &mut self.queued_bytes, out);
                 }
                 // INVARIANT: nothing blocks, and no block is open: they have left.
                 BlockKind::Text | BlockKind::Thinking | BlockKind::Hosted | BlockKind::Other => self.line.stop(out),

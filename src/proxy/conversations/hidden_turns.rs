@@ -106,7 +106,7 @@ impl HiddenTurnStore {
             return restored;
         }
         let turns = A::turns(came);
-        let mut places = places(A::API, scope, &turns, A::continues(came));
+        let mut places = places(A::API, scope, &turns, A::extent(came));
         if places.is_empty() {
             return restored;
         }

@@ -12,6 +12,7 @@ use quick_cache::sync::Cache;
 use crate::{
     ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
+    policy::PolicyMode,
     proxy::{app::App, conversations::replicated::KvEntry, http::failure::Failure},
     responses::{
         request::named::{NAMED_MAX, NamedObject, ObjectKind},
@@ -103,11 +104,27 @@ pub async fn without_owner(app: &App, scope: &Scope, items: Vec<String>) -> Resu
     Ok(named.into_iter().zip(owners).filter(|(_, owner)| *owner == Owner::Unknown).map(|(named, _)| named.id).collect())
 }
 
-/// Refuses a request that names objects of others, or that nobody is known to own. `lenient`: only those of others.
+/// Treatment of stored objects that nobody is known to own.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum UnownedObjects {
+    /// A request that names one is refused.
+    Refused,
+    /// A request may name them.
+    Allowed,
+}
+
+impl UnownedObjects {
+    /// Treatment under a policy of this mode: in observe mode they are allowed.
+    pub fn under(mode: PolicyMode) -> Self {
+        if mode == PolicyMode::Observe { Self::Allowed } else { Self::Refused }
+    }
+}
+
+/// Refuses a request that names objects of others, or that nobody is known to own if those are refused.
 ///
 /// # Errors
 /// 404 as for an object that isn't there; 503 if the ledger doesn't say in time whose it is.
-pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject], lenient: bool) -> Result<(), Failure> {
+pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObject], unowned: UnownedObjects) -> Result<(), Failure> {
     if *scope == Scope::shared() || named.is_empty() {
         return Ok(());
     }
@@ -119,7 +136,7 @@ pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObjec
         let message = "the ledger didn't say in time whose the stored objects are that this request names: try again in a moment";
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)
     })?;
-    let refused = |owner: Owner| owner == Owner::Another || (owner == Owner::Unknown && !lenient);
+    let refused = |owner: Owner| owner == Owner::Another || (owner == Owner::Unknown && unowned == UnownedObjects::Refused);
     match named.iter().zip(owners).find(|(_, owner)| refused(*owner)) {
         Some((named, _)) => Err(not_found(named)),
         None => Ok(()),

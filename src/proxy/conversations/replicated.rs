@@ -23,7 +23,7 @@ use crate::{
     },
     responses::request::{
         Head, Wanted,
-        named::{NamedObject, ObjectKind},
+        named::{NamedObject, ObjectKind, named_objects},
     },
     settings::StoredContent,
     upstreams::quirks::ProviderExtras,
@@ -201,7 +201,7 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
     let memory = &app.memory;
     let shared = app.recorder.is_shared();
     let mut wanted: Vec<(RowKind, String)> = Vec::new();
-    for NamedObject { kind, id, .. } in head.named(|id| memory.knows_item(scope, id)) {
+    for NamedObject { kind, id, .. } in named_objects(head, |id| memory.knows_item(scope, id)) {
         let row = match kind {
             ObjectKind::Response => may_have_changed(app, scope, &id).then_some(RowKind::Response),
             // Another replica may have continued a conversation that this one knows.
@@ -333,7 +333,7 @@ fn may_have_changed(app: &App, scope: &Scope, id: &str) -> bool {
     app.memory.response(scope, id).is_none() || (app.recorder.is_shared() && is_awaited())
 }
 
-/// What a row adds to this process's caches.
+/// Effect of a row on this process's caches.
 fn memo_of(kind: RowKind, id: String, body: &[u8]) -> serde_json::Result<Memo> {
     Ok(match kind {
         RowKind::Response => Memo { responses: vec![id], thread: serde_json::from_slice(body)?, ..Memo::default() },

@@ -10,10 +10,12 @@ use super::{cassette_session::UpstreamRequest, driver::ExchangeDriver};
 use crate::{
     exchange::turn::EchoedTurn,
     openai::error::{Reported, enveloped, masked},
+    proxy::upstream::BodyPassage,
     proxy::{
         http::{error_response, failure::Failure},
         upstream::{self, pool::Answer, select::BreakerPermit, status},
     },
+    upstreams::breaker::RequestRole,
     upstreams::retry::{self, AttemptFailure},
 };
 
@@ -56,7 +58,7 @@ pub async fn send(driver: &mut ExchangeDriver, downstream: Downstream) -> Result
             return outcome;
         }
         let (selection, request) = driver.selecting();
-        match selection.recover(request, failed, permit.is_trial()).await {
+        match selection.recover(request, failed, permit.role()).await {
             Some(next) => permit = next,
             None => return outcome,
         }
@@ -70,7 +72,7 @@ pub async fn retries_after(driver: &mut ExchangeDriver, status: u16) -> bool {
         return false;
     }
     let (selection, request) = driver.selecting();
-    selection.recover(request, failed, false).await.is_some()
+    selection.recover(request, failed, RequestRole::Regular).await.is_some()
 }
 
 /// Sends one request.
@@ -141,7 +143,7 @@ async fn read_head(driver: &ExchangeDriver, response: Answer) -> Result<Reply, F
     if upstream::is_answer(response.status()) {
         return Ok(Reply::Answer(response));
     }
-    let (status, headers) = (response.status(), endpoint.downstream_headers(response.headers(), true));
+    let (status, headers) = (response.status(), endpoint.downstream_headers(response.headers(), BodyPassage::MayChange));
     let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
     let body = if endpoint.settings.fitting.wrap_errors && !context.observes() { enveloped(body) } else { body };
     let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));

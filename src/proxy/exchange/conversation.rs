@@ -11,6 +11,7 @@ use crate::{
     ledger::sealed_kv::IntentSlot,
     marks::Scope,
     openai::Api,
+    proxy::upstream::CallerCredential,
     proxy::{
         app::App,
         conversations::{
@@ -70,8 +71,8 @@ pub struct ConversationPlace<'p> {
 impl ConversationPlace<'_> {
     /// True if the upstream would open what this exchange stores there to every caller.
     fn is_everybodys(&self) -> bool {
-        let caller_key = self.app.settings.clients.is_empty();
-        self.selection.api() == Api::Responses && self.endpoint.opens_everybodys(caller_key, self.selection.is_foreign())
+        let caller = if self.selection.is_foreign() { CallerCredential::Withheld } else { self.app.caller_credential() };
+        self.selection.api() == Api::Responses && self.endpoint.opens_everybodys(caller)
     }
 }
 

@@ -24,9 +24,9 @@ use crate::{
         attempts::{Attempts, FinishedAnswer, NextStep},
         context::{Context, JudgedChoice},
         conversation::Memo,
+        conversation::request_prefix::KnownRequest,
         decision::ChoiceOutcome,
         loop_guard::AttemptInputs,
-        request_prefix::KnownRequest,
         turn::{EchoedTurn, Said},
     },
     judge::call::ValidCall,
@@ -283,7 +283,8 @@ impl ExchangeDriver {
             // Where more was run than the application sees, the marks that it gets say so.
             let hides = hidden || accepted.iter().any(|call| context.tools.runs(call.name()).is_some());
             choice.with_moments(|call| {
-                let moment = cassette.moment(|| app.moment(now_ms, hides));
+                let live = || if hides { app.moment(now_ms).hiding() } else { app.moment(now_ms) };
+                let moment = cassette.moment(live);
                 record.call(call, moment, &app.settings.ledger);
                 moment
             })
@@ -381,7 +382,7 @@ impl Drop for ExchangeDriver {
         self.cassette.finish_recording(&self.context, findings);
         if !self.record.is_made() {
             let record = self.make_record();
-            self.worker.app.recorder.take(&record, false);
+            self.worker.app.recorder.take(&record);
         }
     }
 }

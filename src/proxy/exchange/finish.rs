@@ -78,14 +78,8 @@ impl ExchangeDriver {
             return Ok(());
         }
         let first = self.make_record();
-        let told = app.recorder.take(&first, true);
-        let stored = async {
-            match told {
-                Some(told) => told.await.is_ok(),
-                None => false,
-            }
-        };
-        if tokio::time::timeout(app.settings.ledger.wait, stored).await == Ok(true) {
+        let told = app.recorder.take_committed(&first);
+        if tokio::time::timeout(app.settings.ledger.wait, told).await.is_ok_and(|told| told.is_ok()) {
             return Ok(());
         }
         let message = "the ledger can't be written: the record of this exchange isn't on disk yet";
@@ -99,7 +93,7 @@ impl ExchangeDriver {
             self.attempts.report([violation.clone()]);
             let (record, state) = self.recording();
             let amendment = record.amendment(&state, &first, violation);
-            app.recorder.take(&amendment, false);
+            app.recorder.take(&amendment);
         }
         if !blocks {
             return Ok(());

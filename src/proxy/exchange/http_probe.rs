@@ -43,7 +43,7 @@ impl Resolve for Guarded {
 fn client(hosts: &ProbeHosts) -> Result<Client, String> {
     let client = Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).pool_max_idle_per_host(0);
     let client = client.referer(false).user_agent(concat!("toolmark/", env!("CARGO_PKG_VERSION")));
-    let tls = tls::http_client_config(true).map_err(|error| error.to_string())?;
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| error.to_string())?;
     client.tls_backend_preconfigured(tls).dns_resolver(Arc::new(Guarded(hosts.clone()))).build().map_err(|error| error.to_string())
 }
 

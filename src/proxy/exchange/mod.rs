@@ -34,8 +34,8 @@ use crate::{
         adapter::{Adapter, AnswerStream as _, RequestHead as _, WholeAnswer as _, WholeConversation},
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
+        conversation::request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         error::{Fault, Refusal},
-        request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         text::places::claims,
         tool_set::ToolSet,
         turn::EchoedTurn,
@@ -44,6 +44,7 @@ use crate::{
     marks::Scope,
     openai::error::{Reported, masked},
     proxy::conversations::{journal::Identity, replicated},
+    proxy::upstream::BodyPassage,
     proxy::{
         app::{App, Caller},
         helper_threads,
@@ -133,7 +134,7 @@ async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) 
     let target = endpoint.target(COUNT_PATH, selection.query()).ok_or_else(missing)?;
     let answer = endpoint.send(Method::POST, target, selection.headers(), Outgoing::Whole(begun.body.joined())).await?;
     endpoint.usable(Asked::Answer, COUNT_PATH, &answer)?;
-    let (status, headers) = (answer.status(), endpoint.downstream_headers(answer.headers(), true));
+    let (status, headers) = (answer.status(), endpoint.downstream_headers(answer.headers(), BodyPassage::MayChange));
     let body = endpoint.read(answer, upstream::ERROR_BYTES_MAX).await?;
     let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
     let mut response = Response::new(Body::Whole(body));
@@ -384,7 +385,7 @@ fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, 
 /// Judges a buffered answer: the response, or `None` if the model is to be asked again.
 async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answer) -> Result<Option<Response<Body>>, Failure> {
     driver.clock.resume_wait();
-    let (status, headers) = (response.status(), driver.endpoint().downstream_headers(response.headers(), true));
+    let (status, headers) = (response.status(), driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange));
     let name = driver.endpoint().settings.name.clone();
     if upstream::is_event_stream(response.headers()) {
         return Err(Failure::protocol(&name, "it is a stream, which wasn't asked for"));
@@ -507,7 +508,7 @@ async fn handle_reported_error<A: Adapter>(
 fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
     let outlet = Outlet::default();
     let status = response.status();
-    let mut headers = driver.endpoint().downstream_headers(response.headers(), true);
+    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
     driver.set_headers(&mut headers, VerdictState::Pending);
     let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
     let mut response = Response::new(body);

@@ -9,12 +9,13 @@ use crate::{
         active_policy::Standard,
         context::{Basis, Begun},
         conversation::Thread,
+        conversation::request_prefix::{PrefixOwner, PrefixUse},
         hidden_turns::{How, RoundForm as _},
-        request_prefix::{PrefixOwner, PrefixUse},
     },
     marks::Scope,
     policy::PolicyMode,
     proxy::conversations::journal::Identity,
+    proxy::conversations::owners::UnownedObjects,
     proxy::{
         app::App,
         conversations::{cache::Memory, owners, replicated},
@@ -32,6 +33,7 @@ use crate::{
         upstream::{Endpoint, select::UpstreamSelection},
         worker::Worker,
     },
+    responses::request::named::named_objects,
     responses::{
         adapter::Responses,
         hidden_turns::known_calls,
@@ -155,8 +157,8 @@ pub(in crate::proxy) async fn check_named(
     head: &Head<'_>,
     recalled: &Recalled,
 ) -> Result<(), Failure> {
-    let (policy, caller_key) = (&standard.rules.policy, app.settings.clients.is_empty());
-    if !endpoint.opens_everybodys(caller_key, false) {
+    let policy = &standard.rules.policy;
+    if !endpoint.opens_everybodys(app.caller_credential()) {
         return Ok(());
     }
     let observes = policy.mode == PolicyMode::Observe;
@@ -164,8 +166,8 @@ pub(in crate::proxy) async fn check_named(
         statefulness::check(head, policy.responses.stateful)?;
     }
     let replaced: HashSet<&str> = recalled.items.iter().map(|(id, _)| &**id).collect();
-    let named = head.named(|id| !observes && replaced.contains(id));
-    owners::check(app, scope, &endpoint.settings.name, &named, observes).await
+    let named = named_objects(head, |id| !observes && replaced.contains(id));
+    owners::check(app, scope, &endpoint.settings.name, &named, UnownedObjects::under(policy.mode)).await
 }
 
 pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {

@@ -91,7 +91,7 @@ async fn by_tool(mcp: &Mcp, (name, tool): (&str, &str), read_only: bool, argumen
     let server = server.ok_or_else(|| format!("there is no MCP server `{name}`"))?;
     let ServerStatus::Up(tools) = server.standing() else { return Err(format!("the MCP server `{name}` is down")) };
     let own = tools.iter().find(|own| *own.name == *tool).ok_or_else(|| format!("it has no tool `{tool}`"))?;
-    if !(own.read_only || read_only || server.settings.read_only.is(&own.name, false)) {
+    if !(own.read_only || read_only || server.settings.read_only.selects(&own.name).unwrap_or(false)) {
         return Err(format!("`{tool}` doesn't say that it only reads: say so with `read_only = true`"));
     }
     let arguments: Map<String, Value> = arguments.as_object().cloned().unwrap_or_default();

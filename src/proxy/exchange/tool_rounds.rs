@@ -22,7 +22,7 @@ use crate::{
         conversation::Memo,
         decision::ChoiceOutcome,
         error::Refusal,
-        hidden_turns::{Kept, Key, key_of_answer, key_of_mark, key_of_response},
+        hidden_turns::{HistoryExtent, Kept, Key, key_of_answer, key_of_mark, key_of_response},
         turn::Said,
     },
     judge::{call::ValidCall, loops::ExternalCounts},
@@ -143,7 +143,7 @@ impl ToolRounds {
         if let Some(mixed) = self.mixed.take() {
             all.push(*mixed);
         } else if !self.before.is_empty()
-            && !A::continues(&base.came)
+            && A::extent(&base.came) == HistoryExtent::Whole
             && let Some(answer) = answer()
         {
             let key = key_of_answer(A::API, &context.scope, &A::turns(&base.came), &answer);

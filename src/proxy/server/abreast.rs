@@ -29,7 +29,7 @@ mod tests {
 
     use super::*;
 
-    /// Which exchange did which stage, in order; those in `given_up` go away when they have done the first.
+    /// Stages that each exchange did, in order; those in `given_up` go away when they have done the first.
     fn run(given_up: &[usize]) -> Vec<(u32, usize)> {
         let done = Arc::new(Mutex::new(Vec::new()));
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();

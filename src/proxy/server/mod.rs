@@ -285,8 +285,8 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let method = request.method().clone();
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
-    let waits = parts.headers.contains_key(http::header::EXPECT);
-    let body = read_body(body, bytes_max, settings.limits.client_idle, waits, &mut held.weight).await?;
+    let start = if parts.headers.contains_key(http::header::EXPECT) { BodyStart::AfterContinue } else { BodyStart::AtOnce };
+    let body = read_body(body, bytes_max, settings.limits.client_idle, start, &mut held.weight).await?;
     let tape = match found {
         Route::Stored(_) | Route::CountTokens => None,
         _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
@@ -325,13 +325,21 @@ fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Setting
     Failure::new(StatusCode::NOT_IMPLEMENTED, "endpoint_not_enforced", message)
 }
 
-/// Reads a request's body, bounded in bytes and in the time that the client may pause. `waits`: the client sends nothing
-/// before it gets `100 Continue` (`Expect: 100-continue`).
+/// Time at which a client sends the body of its request.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum BodyStart {
+    /// Right after the head.
+    AtOnce,
+    /// Not before it gets `100 Continue` (`Expect: 100-continue`).
+    AfterContinue,
+}
+
+/// Reads a request's body, bounded in bytes and in the time that the client may pause.
 async fn read_body(
     mut body: HyperBody,
     bytes_max: usize,
     idle_max: Duration,
-    waits: bool,
+    start: BodyStart,
     weight: &mut MemoryPermit,
 ) -> Result<Bytes, Failure> {
     let too_large = || {
@@ -368,7 +376,7 @@ async fn read_body(
             joined.extend_from_slice(&data);
         }
     }
-    if !waits {
+    if start == BodyStart::AtOnce {
         drop(joined);
         Box::pin(pass_over(body)).await;
     }

@@ -12,6 +12,7 @@ use crate::{
         Api,
         error::{envelope, masked},
     },
+    proxy::upstream::BodyPassage,
     proxy::{
         exchange::cassette_session,
         http::{body::Body, credentials, error_response, failure::Failure, headers::ANTHROPIC_VERSION},
@@ -89,8 +90,8 @@ async fn through(
     let named = rest.strip_prefix("/models/").map(|model| worker.endpoint_for(model)).transpose()?;
     let endpoint = worker.endpoints.get(named.unwrap_or(0)).ok_or_else(|| Failure::unreachable("upstream"))?;
     let wrong = || Failure::new(StatusCode::BAD_REQUEST, "invalid_path", "the path can't be passed on");
-    let own_keys = worker.app.settings.clients.is_empty();
-    let query = endpoint.query(parts.uri.query().map(str::to_owned), own_keys);
+    let caller = worker.app.caller_credential();
+    let query = endpoint.query(parts.uri.query().map(str::to_owned), caller);
     let query = query.as_deref();
     let target = match passage {
         PassthroughTarget::Below(rest) => endpoint.target(rest, query),
@@ -98,7 +99,7 @@ async fn through(
     };
     let target = target.ok_or_else(wrong)?;
     let asked = Asked::passed(&parts.method, &parts.headers);
-    let mut headers = endpoint.headers(&parts.headers, own_keys);
+    let mut headers = endpoint.headers(&parts.headers, caller);
     // Nothing is read here, so what the client can decode may come encoded.
     if let Some(encodings) = parts.headers.get(header::ACCEPT_ENCODING) {
         headers.insert(header::ACCEPT_ENCODING, encodings.clone());
@@ -116,11 +117,11 @@ async fn through(
     endpoint.usable(asked, rest, &response)?;
     let status = response.status();
     let is_error = !status.is_success() && status != StatusCode::NOT_MODIFIED;
-    let mut headers = endpoint.downstream_headers(response.headers(), false);
+    let mut headers = endpoint.downstream_headers(response.headers(), BodyPassage::Unchanged);
     let body = match endpoint.own_key() {
         // An error may quote the key that it was called with.
         Some(key) if is_error => {
-            let (encodings, came) = (response.headers().clone(), endpoint.downstream_headers(response.headers(), true));
+            let (encodings, came) = (response.headers().clone(), endpoint.downstream_headers(response.headers(), BodyPassage::MayChange));
             let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
             headers = came;
             Body::Whole(match plain(&encodings, body) {
@@ -174,7 +175,7 @@ fn is_text(headers: &HeaderMap) -> bool {
 
 /// Merged list of the models that each upstream serves here, in the form of this API. All upstreams are asked concurrently.
 async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>, form: Api) -> Result<Response<Body>, Failure> {
-    let own_keys = worker.app.settings.clients.is_empty();
+    let caller = worker.app.caller_credential();
     let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
     // A caller's key is for one upstream: no other is shown it for a list.
     let meant = worker.endpoints.iter().position(by_caller);
@@ -182,13 +183,13 @@ async fn models(worker: &Worker, request: &Request<hyper::body::Incoming>, form:
         if worker.app.cassettes.player(at).is_some() {
             return Ok(Vec::new());
         }
-        if by_caller(endpoint) && own_keys && meant != Some(at) {
+        if endpoint.takes_callers(caller) && meant != Some(at) {
             return Ok(named(&endpoint.settings));
         }
         // The others are asked for this list, not by this caller.
         let query = request.uri().query();
-        let (mut headers, query) = match endpoint.takes_callers(own_keys) {
-            true => (endpoint.headers(request.headers(), own_keys), query.map(str::to_owned)),
+        let (mut headers, query) = match endpoint.takes_callers(caller) {
+            true => (endpoint.headers(request.headers(), caller), query.map(str::to_owned)),
             false => (endpoint.headers_elsewhere(request.headers()), query.and_then(credentials::plain_query)),
         };
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));

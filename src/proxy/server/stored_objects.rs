@@ -26,6 +26,10 @@ use crate::{
     marks::{CallMark, ExecutionId, Scope},
     openai::error::{Reported, enveloped, masked},
     policy::{PolicyMode, Stateful},
+    proxy::conversations::owners::UnownedObjects,
+    proxy::exchange::record_builder::Delivery,
+    proxy::upstream::BodyPassage,
+    proxy::upstream::CallerCredential,
     proxy::{
         app::App,
         conversations::{
@@ -154,8 +158,9 @@ impl StoredCaller<'_> {
         self.worker.endpoints.get(upstream).ok_or_else(|| Failure::unreachable("upstream"))
     }
 
-    fn own_keys(&self) -> bool {
-        self.app.settings.clients.is_empty()
+    /// Use of the caller's credential at the upstream that holds an object.
+    fn caller_credential(&self, holder: Holder) -> CallerCredential {
+        if holder.foreign { CallerCredential::Withheld } else { self.app.caller_credential() }
     }
 
     /// Refuses the request if the policy accepts only requests without stored state.
@@ -193,12 +198,12 @@ impl StoredCaller<'_> {
     /// only one that is known to be somebody else's.
     async fn check_owner(&self, holder: Holder, kind: ObjectKind, id: &str) -> Result<(), Failure> {
         let endpoint = self.endpoint(holder.upstream)?;
-        if !endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+        if !endpoint.opens_everybodys(self.caller_credential(holder)) {
             return Ok(());
         }
         let named = [NamedObject { kind, id: id.to_owned(), param: None }];
-        let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
-        owners::check(self.app, self.scope, &endpoint.settings.name, &named, observes).await
+        let unowned = UnownedObjects::under(self.standard.rules.policy.mode);
+        owners::check(self.app, self.scope, &endpoint.settings.name, &named, unowned).await
     }
 
     /// [`Self::check_owner`] for all that the body of a request names.
@@ -209,7 +214,7 @@ impl StoredCaller<'_> {
     /// Notes that the caller owns these objects.
     async fn own(&self, holder: Holder, ids: &Ids) {
         let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
-        if endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+        if endpoint.opens_everybodys(self.caller_credential(holder)) {
             replicated::store(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
         }
     }
@@ -221,7 +226,8 @@ impl StoredCaller<'_> {
         let by_caller = |endpoint: &Endpoint| endpoint.settings.credential == Credential::Caller;
         let meant = endpoints.iter().position(by_caller);
         let keeps = |(at, endpoint): &(usize, &Endpoint)| {
-            endpoint.settings.responses == settings::ApiSupport::Native && (!by_caller(endpoint) || !self.own_keys() || meant == Some(*at))
+            endpoint.settings.responses == settings::ApiSupport::Native
+                && (!by_caller(endpoint) || self.app.caller_credential() == CallerCredential::Withheld || meant == Some(*at))
         };
         let found = endpoints.iter().enumerate().find(keeps).map(|(upstream, _)| Holder { upstream, foreign: false });
         found.ok_or_else(keeps_nothing)
@@ -243,7 +249,10 @@ impl StoredCaller<'_> {
         }
         let (mut sent, query) = match holder.foreign {
             true => (endpoint.headers_elsewhere(headers), query.and_then(credentials::plain_query)),
-            false => (endpoint.headers(headers, self.own_keys()), endpoint.query(query.map(str::to_owned), self.own_keys())),
+            false => {
+                let caller = self.app.caller_credential();
+                (endpoint.headers(headers, caller), endpoint.query(query.map(str::to_owned), caller))
+            }
         };
         if body.is_empty() {
             sent.remove(header::CONTENT_TYPE);
@@ -270,7 +279,7 @@ impl StoredCaller<'_> {
         if status.is_success() && upstream::is_event_stream(response.headers()) {
             return Ok(Came::Stream(response));
         }
-        let headers = endpoint.downstream_headers(response.headers(), true);
+        let headers = endpoint.downstream_headers(response.headers(), BodyPassage::MayChange);
         if !status.is_success() {
             let body = endpoint.read(response, upstream::ERROR_BYTES_MAX).await?;
             let observes = self.standard.rules.policy.mode == PolicyMode::Observe;
@@ -369,7 +378,10 @@ impl StoredCaller<'_> {
             None if matches!(what, Stored::Compact | Stored::InputTokens) => self.holder_for_model(&incoming.body)?,
             None => self.keeper()?,
         };
-        self.check_unjudged(holder, what, id, &incoming.body, known.is_some()).await?;
+        if known.is_none() {
+            self.check_object(holder, what, id).await?;
+        }
+        self.check_body(holder, what, &incoming.body).await?;
         let came = self.ask(holder, method, &rest, incoming.query.as_deref(), &incoming.headers, incoming.body.clone()).await?;
         Ok(match came {
             Came::Whole(headers, body) => {
@@ -382,7 +394,7 @@ impl StoredCaller<'_> {
                 response
             }
             Came::Stream(response) => {
-                let headers = self.endpoint(holder.upstream)?.downstream_headers(response.headers(), false);
+                let headers = self.endpoint(holder.upstream)?.downstream_headers(response.headers(), BodyPassage::Unchanged);
                 let mut passed = Response::new(Body::Pass(response.into_body(), incoming.held));
                 *passed.headers_mut() = headers;
                 passed
@@ -391,20 +403,19 @@ impl StoredCaller<'_> {
         })
     }
 
-    /// Refuses what [`Self::unjudged`] would open although it is known to be somebody else's. `owned`: the object of the path is
-    /// known to be the caller's.
-    async fn check_unjudged(&self, holder: Holder, what: &Stored, id: &str, body: &Bytes, owned: bool) -> Result<(), Failure> {
-        if !self.endpoint(holder.upstream)?.opens_everybodys(self.own_keys(), holder.foreign) {
-            return Ok(());
-        }
+    /// Refuses the object that the path of [`Self::unjudged`] names if it is known to be somebody else's.
+    async fn check_object(&self, holder: Holder, what: &Stored, id: &str) -> Result<(), Failure> {
         match what {
-            _ if owned => {}
-            Stored::Response(_) | Stored::Cancel(_) | Stored::InputItems(_) => {
-                return self.check_owner(holder, ObjectKind::Response, id).await;
-            }
-            Stored::Conversation(_) | Stored::Item(..) => return self.check_owner(holder, ObjectKind::Conversation, id).await,
-            Stored::Items(_) => self.check_owner(holder, ObjectKind::Conversation, id).await?,
-            Stored::Compact | Stored::InputTokens | Stored::Conversations => {}
+            Stored::Response(_) | Stored::Cancel(_) | Stored::InputItems(_) => self.check_owner(holder, ObjectKind::Response, id).await,
+            Stored::Conversation(_) | Stored::Item(..) | Stored::Items(_) => self.check_owner(holder, ObjectKind::Conversation, id).await,
+            Stored::Compact | Stored::InputTokens | Stored::Conversations => Ok(()),
+        }
+    }
+
+    /// Refuses a body of [`Self::unjudged`] that names objects known to be somebody else's.
+    async fn check_body(&self, holder: Holder, what: &Stored, body: &Bytes) -> Result<(), Failure> {
+        if !self.endpoint(holder.upstream)?.opens_everybodys(self.caller_credential(holder)) {
+            return Ok(());
         }
         if body.is_empty() {
             return Ok(());
@@ -470,7 +481,7 @@ impl StoredCaller<'_> {
             Came::Error(response) => return Ok(response),
             came if !matches!(object.got, Got::Awaited(_)) => {
                 let (headers, _) = whole!(came);
-                return self.again(holder, headers, &object.got, streams);
+                return self.again(holder, headers, &object.got, Delivery::of(streams));
             }
             Came::Stream(answer) => answer,
             Came::Whole(headers, body) => {
@@ -490,8 +501,8 @@ impl StoredCaller<'_> {
         // It is judged once: whoever asks meanwhile gets what came of it.
         object = self.response(id)?;
         let Got::Awaited(request) = object.got.clone() else {
-            let headers = self.endpoint(holder.upstream)?.downstream_headers(answer.headers(), true);
-            return self.again(holder, headers, &object.got, streams);
+            let headers = self.endpoint(holder.upstream)?.downstream_headers(answer.headers(), BodyPassage::MayChange);
+            return self.again(holder, headers, &object.got, Delivery::of(streams));
         };
         // Judged as it would have been when it was asked for.
         let incoming = Incoming { query: None, body: request, tape: None, ..incoming };
@@ -501,7 +512,7 @@ impl StoredCaller<'_> {
     }
 
     /// The same answer that the application got before.
-    fn again(&self, holder: Holder, headers: HeaderMap, got: &Got, streams: bool) -> Result<Response<Body>, Failure> {
+    fn again(&self, holder: Holder, headers: HeaderMap, got: &Got, delivery: Delivery) -> Result<Response<Body>, Failure> {
         let left = match got {
             Got::Whole(left) => left,
             Got::Refused(error) => {
@@ -514,11 +525,11 @@ impl StoredCaller<'_> {
         };
         let document = self.document(holder, left.clone())?;
         let response = stored::response_of(document.root());
-        let mut answer = match streams {
-            false => self.answer(holder, headers, response.raw_str().to_owned(), &[]),
-            true => self.answer(holder, headers, stored::events(response), &[]),
+        let mut answer = match delivery {
+            Delivery::Whole => self.answer(holder, headers, response.raw_str().to_owned(), &[]),
+            Delivery::Stream => self.answer(holder, headers, stored::events(response), &[]),
         };
-        if streams {
+        if delivery == Delivery::Stream {
             answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
         }
         // What came of it is said again, too.
@@ -586,7 +597,7 @@ impl StoredCaller<'_> {
         let Ok(document) = Document::parse(Bytes::copy_from_slice(list.as_bytes())) else { return };
         let items = document.root().get("data").map(Ids::items_of).unwrap_or_default();
         let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
-        if !endpoint.opens_everybodys(self.own_keys(), holder.foreign) {
+        if !endpoint.opens_everybodys(self.caller_credential(holder)) {
             return;
         }
         // Where the ledger is silent nothing is noted: to refer to these items is refused later, never allowed in error.

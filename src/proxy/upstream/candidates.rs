@@ -1,6 +1,9 @@
 //! Upstreams that may answer an exchange, and their order. Pure.
 
-use crate::{settings::UpstreamSettings, upstreams::capability_probe::ToolCalling};
+use crate::{
+    upstreams::capability_probe::ProbeSchedule,
+    {settings::UpstreamSettings, upstreams::capability_probe::ToolCalling},
+};
 
 /// An upstream that may answer.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -43,9 +46,9 @@ pub enum Fitness {
     Unfit,
 }
 
-/// Judges suitability by what is known of the model's calls. `probed`: the upstream is probed.
-pub fn fitness(calls: ToolCalling, probed: bool) -> Fitness {
-    match (calls, probed) {
+/// Judges suitability by what is known of the model's calls. `probe`: schedule of the upstream's probes.
+pub fn fitness(calls: ToolCalling, probe: ProbeSchedule) -> Fitness {
+    match (calls, probe.asks()) {
         (ToolCalling::Yes, _) | (ToolCalling::Unknown, false) => Fitness::Fit,
         (ToolCalling::Unknown, true) => Fitness::Ask,
         (ToolCalling::No | ToolCalling::TextLeak, true) => Fitness::Unfit,

@@ -27,6 +27,7 @@ use crate::{
     },
     settings::{ApiSupport, Credential, DefaultToolChoice, KeyHeader, Settings, UpstreamSettings},
     sys::tls,
+    sys::tls::TrustedRoots,
     upstreams::retry::AttemptFailure,
 };
 use pool::{Answer, Outgoing, SendError, UpstreamPool};
@@ -67,13 +68,32 @@ pub struct Endpoint {
     authorization: Option<(HeaderName, HeaderValue)>,
 }
 
+/// Use of the credential that a caller sent with a request.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum CallerCredential {
+    /// It is meant for the upstream.
+    Passed,
+    /// The upstream doesn't get it: it is meant for toolmark, or for another upstream.
+    Withheld,
+}
+
+/// Body of an upstream's answer on its way to the application.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BodyPassage {
+    /// It leaves as it came.
+    Unchanged,
+    /// It may be changed.
+    MayChange,
+}
+
 impl Endpoint {
     /// The endpoints of all upstreams, in their order.
     ///
     /// # Errors
     /// [`Error`] if a client can't be created.
     pub fn all(settings: &Settings) -> Result<Vec<Self>, Error> {
-        let tls = tls::client_config(settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:")))?;
+        let encrypted = settings.upstreams.iter().any(|upstream| upstream.base_url.starts_with("https:"));
+        let tls = tls::client_config(if encrypted { TrustedRoots::Platform } else { TrustedRoots::None })?;
         settings.upstreams.iter().map(|upstream| Self::new(upstream, &tls)).collect()
     }
 
@@ -138,22 +158,21 @@ impl Endpoint {
         self.client.sweep();
     }
 
-    /// True if the upstream gets the caller's credential. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
-    pub fn takes_callers(&self, caller_key: bool) -> bool {
-        caller_key && self.settings.credential == Credential::Caller
+    /// True if the upstream gets the caller's credential.
+    pub fn takes_callers(&self, caller: CallerCredential) -> bool {
+        caller == CallerCredential::Passed && self.settings.credential == Credential::Caller
     }
 
     /// True if the upstream stores objects that every caller could open: it isn't the caller's credential that opens them.
-    /// `caller_key`: as for [`Self::headers`]; `foreign`: it is a fallback, which never gets the caller's credential.
-    pub fn opens_everybodys(&self, caller_key: bool, foreign: bool) -> bool {
-        self.settings.responses == ApiSupport::Native && (foreign || !self.takes_callers(caller_key))
+    pub fn opens_everybodys(&self, caller: CallerCredential) -> bool {
+        self.settings.responses == ApiSupport::Native && !self.takes_callers(caller)
     }
 
-    /// The caller's headers for the upstream. `caller_key`: the caller's credential is meant for an upstream, not for toolmark.
-    pub fn headers(&self, from: &HeaderMap, caller_key: bool) -> HeaderMap {
+    /// The caller's headers for the upstream.
+    pub fn headers(&self, from: &HeaderMap, caller: CallerCredential) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(from.len() + 2);
         let listed = connection_listed(from);
-        let takes_callers = self.takes_callers(caller_key);
+        let takes_callers = self.takes_callers(caller);
         for (name, value) in from {
             let own =
                 matches!(*name, header::HOST | header::CONTENT_LENGTH | header::ACCEPT_ENCODING | header::EXPECT | header::AUTHORIZATION);
@@ -167,7 +186,7 @@ impl Endpoint {
         }
         let authorization = match &self.settings.credential {
             Credential::Own { .. } => self.authorization.clone(),
-            Credential::Caller if caller_key => from.get(header::AUTHORIZATION).cloned().map(|value| (header::AUTHORIZATION, value)),
+            Credential::Caller if takes_callers => from.get(header::AUTHORIZATION).cloned().map(|value| (header::AUTHORIZATION, value)),
             Credential::Caller | Credential::None => None,
         };
         if let Some((name, value)) = authorization {
@@ -179,18 +198,18 @@ impl Endpoint {
     /// The caller's headers for an upstream that the request wasn't routed to: only those without credentials.
     pub fn headers_elsewhere(&self, from: &HeaderMap) -> HeaderMap {
         let plain = from.iter().filter(|(name, _)| credentials::is_plain(name)).map(|(name, value)| (name.clone(), value.clone()));
-        self.headers(&plain.collect(), false)
+        self.headers(&plain.collect(), CallerCredential::Withheld)
     }
 
-    /// The caller's query for the upstream. `caller_key`: as for [`Self::headers`].
-    pub fn query(&self, query: Option<String>, caller_key: bool) -> Option<String> {
-        if self.takes_callers(caller_key) { query } else { credentials::without_credentials(&query?) }
+    /// The caller's query for the upstream.
+    pub fn query(&self, query: Option<String>, caller: CallerCredential) -> Option<String> {
+        if self.takes_callers(caller) { query } else { credentials::without_credentials(&query?) }
     }
 
-    /// The upstream's headers for the client, without toolmark's own key. `body_changes`: headers on the body's length,
-    /// digest and encoding are dropped.
-    pub fn downstream_headers(&self, from: &HeaderMap, body_changes: bool) -> HeaderMap {
-        let mut headers = downstream_headers(from, body_changes);
+    /// The upstream's headers for the client, without toolmark's own key. `body`: headers on the body's length, digest and
+    /// encoding are dropped if it may change.
+    pub fn downstream_headers(&self, from: &HeaderMap, body: BodyPassage) -> HeaderMap {
+        let mut headers = downstream_headers(from, body);
         if let Some(key) = self.own_key().filter(|key| key.len() >= MASKED_BYTES_MIN) {
             for value in headers.values_mut().filter(|value| value.len() >= key.len()) {
                 if let Some(masked) = masked(value, key) {
@@ -374,12 +393,12 @@ fn connection_listed(headers: &HeaderMap) -> Vec<HeaderName> {
     values.flat_map(|value| value.split(',')).filter_map(|name| name.trim().parse().ok()).collect()
 }
 
-/// The upstream's headers for the client. `body_changes`: headers on the body's length, digest and encoding are dropped.
-fn downstream_headers(from: &HeaderMap, body_changes: bool) -> HeaderMap {
+/// The upstream's headers for the client. `body`: as for [`Endpoint::downstream_headers`].
+fn downstream_headers(from: &HeaderMap, body: BodyPassage) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(from.len() + 4);
     let listed = connection_listed(from);
     for (name, value) in from {
-        let of_body = body_changes
+        let of_body = body == BodyPassage::MayChange
             && matches!(
                 name.as_str(),
                 "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest"

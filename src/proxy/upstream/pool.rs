@@ -15,10 +15,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, Uri, header, uri::PathAndQuery};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 use http_body_util::BodyExt as _;
-use hyper::{
-    body::Incoming,
-    client::conn::{TrySendError, http2},
-};
+use hyper::{body::Incoming, client::conn::http2};
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::{
     client::legacy::connect::{Connection as _, HttpConnector},
@@ -142,7 +139,7 @@ impl UpstreamPool {
                 // Rare, and large: it would make every exchange as large.
                 None => (Box::pin(self.connect()).await?, true),
             };
-            let failed = match connection {
+            let mut failed = match connection {
                 Connection::One(mut driven) => {
                     *request.uri_mut() = Uri::from(target.clone());
                     request.headers_mut().insert(header::HOST, self.host.clone());
@@ -165,7 +162,11 @@ impl UpstreamPool {
             };
             // What turned a request away takes no other.
             self.open().shared = None;
-            request = unsent(failed, fresh)?;
+            // A pooled connection may hand the request back unsent.
+            request = match failed.take_message() {
+                Some(request) if !fresh => request,
+                _ => return Err(failed.into_error().into()),
+            };
         }
     }
 
@@ -210,14 +211,6 @@ impl UpstreamPool {
     fn answer(&self, response: Response<Incoming>, driven: Option<InlineConnection>) -> Answer {
         let lease = driven.map(|driven| Lease { driven: Some(driven), open: self.open.clone() });
         response.map(|incoming| LiveBody { incoming, lease }.into())
-    }
-}
-
-/// The request, if a pooled connection handed it back unsent; otherwise the error.
-fn unsent(mut failed: TrySendError<Request<Outgoing>>, fresh: bool) -> Result<Request<Outgoing>, SendError> {
-    match failed.take_message() {
-        Some(request) if !fresh => Ok(request),
-        _ => Err(failed.into_error().into()),
     }
 }
 

@@ -15,7 +15,7 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
 fn client(address: std::net::SocketAddr) -> UpstreamPool {
     let base = format!("http://{address}/v1").parse().unwrap();
-    UpstreamPool::new(&base, Duration::from_secs(5), &crate::sys::tls::client_config(false).unwrap()).unwrap()
+    UpstreamPool::new(&base, Duration::from_secs(5), &crate::sys::tls::client_config(crate::sys::tls::TrustedRoots::None).unwrap()).unwrap()
 }
 
 /// An upstream that listens, and a client of it.

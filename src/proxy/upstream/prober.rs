@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::status;
 use crate::{
     openai::Api,
+    proxy::upstream::CallerCredential,
     proxy::{
         app::App,
         error::Error,
@@ -225,8 +226,11 @@ async fn rounds(app: &App, upstream: usize, endpoint: &Endpoint) {
             ProbeSchedule::Every(every) => Some(every),
             ProbeSchedule::Startup | ProbeSchedule::Off => None,
         };
-        let headers = endpoint.headers(&HeaderMap::new(), false);
-        let questions = models.iter().map(|model| background(app, upstream, endpoint, model, &headers, every.is_some()));
+        let headers = endpoint.headers(&HeaderMap::new(), CallerCredential::Withheld);
+        if every.is_none() {
+            models.retain(|model| !is_known(app, upstream, model));
+        }
+        let questions = models.iter().map(|model| background(app, upstream, endpoint, model, &headers));
         let open = stream::iter(questions).buffer_unordered(AT_A_TIME).filter(|known| std::future::ready(!known)).count().await;
         let Some(wait) = waits(every, open, &mut pause) else { return std::future::pending().await };
         tokio::time::sleep(wait).await;
@@ -245,13 +249,15 @@ fn waits(every: Option<Duration>, open: usize, pause: &mut Duration) -> Option<D
     Some(wait)
 }
 
-/// Probes one model; `anew`: even if its capability is known. True if it is known afterwards.
-async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str, headers: &HeaderMap, anew: bool) -> bool {
+/// True if it is known whether the model calls functions.
+fn is_known(app: &App, upstream: usize, model: &str) -> bool {
+    app.standings.get(upstream).is_none_or(|standing| standing.models.model(model).known().calls != ToolCalling::Unknown)
+}
+
+/// Probes one model. True if its capability is known afterwards.
+async fn background(app: &App, upstream: usize, endpoint: &Endpoint, model: &str, headers: &HeaderMap) -> bool {
     let Some(standing) = app.standings.get(upstream) else { return true };
     let entry = standing.models.model(model);
-    if entry.known().calls != ToolCalling::Unknown && !anew {
-        return true;
-    }
     let asking = async {
         let _alone = entry.asking.lock().await;
         one(app, endpoint, upstream, model, &entry, headers).await
@@ -282,7 +288,7 @@ fn named(upstreams: &[UpstreamSettings], upstream: usize) -> Vec<String> {
 async fn listed(endpoint: &Endpoint) -> Vec<String> {
     let has_globs = endpoint.settings.models.iter().flatten().any(|name| name.contains(['*', '?', '[', '{']));
     let Some(target) = endpoint.target("/models", None).filter(|_| has_globs) else { return Vec::new() };
-    let mut headers = endpoint.headers(&HeaderMap::new(), false);
+    let mut headers = endpoint.headers(&HeaderMap::new(), CallerCredential::Withheld);
     headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
     let listing = async {
         let response = endpoint.send(Method::GET, target, headers, Outgoing::Whole(bytes::Bytes::new())).await.ok()?;

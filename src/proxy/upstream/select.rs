@@ -35,6 +35,7 @@ use crate::{
     },
     settings::{ApiSupport, UpstreamSettings},
     translate::{self, Translation},
+    upstreams::breaker::RequestRole,
     upstreams::{
         breaker::{Admission, BreakerState, RequestOutcome},
         capabilities::ModelEntry,
@@ -184,13 +185,13 @@ impl UpstreamSelection {
     pub fn new(worker: &Worker, api: Api, model: &str, query: Option<String>, came: HeaderMap) -> Result<Self, Failure> {
         let candidates = worker.candidates(model)?;
         let first = candidates.first().map_or(0, |candidate| candidate.upstream);
-        let caller_key = worker.app.settings.clients.is_empty();
+        let credential = worker.app.caller_credential();
         let endpoint = worker.endpoints.get(first);
         let asked = |endpoint: &Endpoint| api_of(api, &endpoint.settings);
-        let headers = endpoint.map(|endpoint| headers_of(api, asked(endpoint), endpoint.headers(&came, caller_key))).unwrap_or_default();
+        let headers = endpoint.map(|endpoint| headers_of(api, asked(endpoint), endpoint.headers(&came, credential))).unwrap_or_default();
         let plain_query = query.as_deref().and_then(credentials::plain_query);
         let query = match endpoint.filter(|endpoint| asked(endpoint) == api) {
-            Some(endpoint) => endpoint.query(query, caller_key),
+            Some(endpoint) => endpoint.query(query, credential),
             // It belongs to the other API.
             None => plain_query.clone(),
         };
@@ -286,7 +287,7 @@ impl UpstreamSelection {
 
     /// Permit for another request to the current upstream.
     pub fn permit(&self, app: &Arc<App>) -> BreakerPermit {
-        BreakerPermit::new(app.clone(), self.upstream(), false)
+        BreakerPermit::new(app.clone(), self.upstream(), RequestRole::Regular)
     }
 
     /// Selects the first upstream from this index on that may be asked.
@@ -346,7 +347,7 @@ impl UpstreamSelection {
         }
         match standing.gauge.admit(app.uptime_ms()) {
             Admission::Pass => Ok(self.permit(app)),
-            Admission::Trial => Ok(BreakerPermit::new(app.clone(), upstream, true)),
+            Admission::Trial => Ok(BreakerPermit::new(app.clone(), upstream, RequestRole::Trial)),
             Admission::Refuse(wait_ms) => {
                 let name = &*self.endpoint(request.worker).settings.name;
                 Err(match standing.gauge.trouble() {
@@ -372,7 +373,7 @@ impl UpstreamSelection {
             return Ok(());
         };
         let calls = entry.known().calls_at(worker.app.now_ms());
-        match fitness(calls, endpoint.settings.probe.asks()) {
+        match fitness(calls, endpoint.settings.probe) {
             Fitness::Fit => return Ok(()),
             Fitness::Last => return Err(Unsuitable::LastResort),
             Fitness::Unfit => return Err(no_tools(&entry)),
@@ -525,19 +526,20 @@ impl UpstreamSelection {
         }
     }
 
-    /// Prepares the next request after a failure, if there is one: waits, or selects another upstream. `is_trial`: the permit of the
-    /// failed request was a half-open probe.
-    pub async fn recover(&mut self, request: PendingRequest<'_>, failed: AttemptFailure, is_trial: bool) -> Option<BreakerPermit> {
+    /// Prepares the next request after a failure, if there is one: waits, or selects another upstream. `role`: that of the failed
+    /// request.
+    pub async fn recover(&mut self, request: PendingRequest<'_>, failed: AttemptFailure, role: RequestRole) -> Option<BreakerPermit> {
         let left = RetryLimits {
-            tries: if is_trial { TRIES } else { self.tries.max(1) },
+            tries: if role == RequestRole::Trial { TRIES } else { self.tries.max(1) },
             attempts: request.attempts.left(request.context),
             time: request.time_left(),
             repeatable: !self.is_stored_upstream(request),
+            upstreams: self.count().saturating_sub(self.at + 1),
         };
         let app = &request.worker.app;
         let standing = app.standings.get(self.upstream())?;
         let name = self.endpoint(request.worker).settings.name.clone();
-        let next = match retry::next(failed, left, self.at + 1 < self.count(), chance()) {
+        let next = match retry::next(failed, left, chance()) {
             // It is left alone now, or has no retry left: who waits would wait for nothing.
             RetryDecision::Again(_) if standing.gauge.condition(app.uptime_ms()) == BreakerState::Open => RetryDecision::Elsewhere,
             RetryDecision::Again(pause) if failed == AttemptFailure::Refused || standing.gauge.spend() => RetryDecision::Again(pause),
@@ -582,26 +584,26 @@ fn chance() -> f64 {
 pub struct BreakerPermit {
     app: Arc<App>,
     upstream: usize,
-    is_trial: bool,
+    role: RequestRole,
     reported: bool,
 }
 
 impl BreakerPermit {
     /// Permit for a request that was admitted.
-    fn new(app: Arc<App>, upstream: usize, is_trial: bool) -> Self {
-        Self { app, upstream, is_trial, reported: false }
+    fn new(app: Arc<App>, upstream: usize, role: RequestRole) -> Self {
+        Self { app, upstream, role, reported: false }
     }
 
-    /// True if the request is a half-open probe of the breaker.
-    pub fn is_trial(&self) -> bool {
-        self.is_trial
+    /// Role of the request for the breaker.
+    pub fn role(&self) -> RequestRole {
+        self.role
     }
 
     /// Reports the request's outcome to the breaker, at this uptime, and logs a change of its state.
     pub fn report(&mut self, uptime_ms: u64, outcome: RequestOutcome) {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
-        let Some(condition) = standing.gauge.report(self.is_trial, outcome, uptime_ms) else { return };
+        let Some(condition) = standing.gauge.report(self.role, outcome, uptime_ms) else { return };
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {

@@ -22,6 +22,7 @@ use crate::{
         reading::{self, ANSWER_BYTES_MAX, VerifierReply},
     },
     openai::Api,
+    proxy::upstream::CallerCredential,
     proxy::{
         error::Error,
         helper_threads,
@@ -80,7 +81,7 @@ impl VerifierFailure {
 struct Asking<'v> {
     verifier: &'v Verifier,
     uptime: Uptime,
-    trial: bool,
+    role: breaker::RequestRole,
     since: Instant,
     told: bool,
 }
@@ -89,7 +90,7 @@ impl Asking<'_> {
     fn end(mut self, outcome: breaker::RequestOutcome) {
         self.told = true;
         self.verifier.counts.time(self.since.elapsed());
-        self.verifier.gauge.report(self.trial, outcome, self.uptime.ms());
+        self.verifier.gauge.report(self.role, outcome, self.uptime.ms());
     }
 }
 
@@ -97,7 +98,7 @@ impl Drop for Asking<'_> {
     fn drop(&mut self) {
         if !self.told {
             self.verifier.counts.count(VerifierOutcome::Abandoned);
-            self.verifier.gauge.report(self.trial, breaker::RequestOutcome::Abandoned, self.uptime.ms());
+            self.verifier.gauge.report(self.role, breaker::RequestOutcome::Abandoned, self.uptime.ms());
         }
     }
 }
@@ -196,15 +197,15 @@ impl Verifier {
         let input = tokens_of(request.len());
         let spent = || VerifierFailure::new(VerifierOutcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
         let reserved = self.allowance().reserve(input.saturating_add(ANSWER_TOKENS), now_ms).ok_or_else(spent)?;
-        let trial = match self.gauge.admit(now_ms) {
-            Admission::Pass => false,
-            Admission::Trial => true,
+        let role = match self.gauge.admit(now_ms) {
+            Admission::Pass => breaker::RequestRole::Regular,
+            Admission::Trial => breaker::RequestRole::Trial,
             Admission::Refuse(_) => {
                 self.allowance().give_back(reserved);
                 return Err(resting());
             }
         };
-        let asking = Asking { verifier: self, uptime, trial, since: Instant::now(), told: false };
+        let asking = Asking { verifier: self, uptime, role, since: Instant::now(), told: false };
         let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, reserved, input, question)).await;
         let came = asked.unwrap_or_else(|_| Err(VerifierFailure::new(VerifierOutcome::Late, "no verdict within `deadline`")));
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
@@ -235,7 +236,7 @@ impl Verifier {
         let error = |why: String| VerifierFailure::new(VerifierOutcome::Error, why);
         let target = endpoint.enforced(Api::Chat, None).ok_or_else(|| error("its address can't be made".into()))?;
         // Nothing of the caller's.
-        let mut headers = endpoint.headers(&HeaderMap::new(), false);
+        let mut headers = endpoint.headers(&HeaderMap::new(), CallerCredential::Withheld);
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(header::ACCEPT, HeaderValue::from_static("application/json"));
         let sent = endpoint.send_quietly(Method::POST, target, headers, Outgoing::Whole(request)).await;

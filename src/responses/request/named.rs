@@ -33,18 +33,16 @@ pub struct NamedObject {
     pub param: Option<&'static str>,
 }
 
-impl Head<'_> {
-    /// Stored objects that the request names, each once; at most one more than [`NAMED_MAX`]. `known`: items that toolmark itself
-    /// replaces or leaves out.
-    pub fn named(&self, known: impl Fn(&str) -> bool) -> Vec<NamedObject> {
-        let previous = self.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
-        let conversation = self.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
-        let items = self.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
-        let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
-        let mut seen = HashSet::new();
-        let named = all.filter(|(kind, id, _)| !id.is_empty() && seen.insert((*kind, id.clone())));
-        named.take(NAMED_MAX + 1).map(|(kind, id, param)| NamedObject { kind, id, param: Some(param) }).collect()
-    }
+/// Stored objects that the request names, each once; at most one more than [`NAMED_MAX`]. `known`: items that toolmark itself
+/// replaces or leaves out.
+pub fn named_objects(head: &Head<'_>, known: impl Fn(&str) -> bool) -> Vec<NamedObject> {
+    let previous = head.previous.iter().map(|id| (ObjectKind::Response, id.to_string(), "previous_response_id"));
+    let conversation = head.conversation.iter().map(|id| (ObjectKind::Conversation, id.clone(), "conversation"));
+    let items = head.items().iter().filter_map(named_item).map(|id| (ObjectKind::Item, id, "input"));
+    let all = previous.chain(conversation).chain(items.filter(|(_, id, _)| !known(id)));
+    let mut seen = HashSet::new();
+    let named = all.filter(|(kind, id, _)| !id.is_empty() && seen.insert((*kind, id.clone())));
+    named.take(NAMED_MAX + 1).map(|(kind, id, param)| NamedObject { kind, id, param: Some(param) }).collect()
 }
 
 /// ID of an item whose content isn't in the request, but stored by the upstream.
@@ -71,12 +69,12 @@ mod tests {
             {"type":"message","id":"e","role":"assistant","content":"x"},{"role":"user","id":"f","content":"x"},
             {"type":"function_call","id":"g","call_id":"h","name":"n","arguments":"{}"}]}"#;
         let document = Document::parse_noting(request.into(), DEPTH_NOTED, &[]).unwrap();
-        let named = Head::read(&document).unwrap().named(|id| id == "own");
+        let named = named_objects(&Head::read(&document).unwrap(), |id| id == "own");
         let ids: Vec<&str> = named.iter().map(|named| &*named.id).collect();
         assert_eq!(ids, ["r", "c", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
         let many: Vec<String> = (0..3000).map(|id| format!("{{\"id\":\"{id}\"}}")).collect();
         let document = Document::parse_noting(format!("{{\"input\":[{}]}}", many.join(",")).into(), DEPTH_NOTED, &[]).unwrap();
-        assert_eq!(Head::read(&document).unwrap().named(|_| false).len(), NAMED_MAX + 1);
+        assert_eq!(named_objects(&Head::read(&document).unwrap(), |_| false).len(), NAMED_MAX + 1);
         assert_eq!((named[0].kind, named[1].kind, named[2].kind), (ObjectKind::Response, ObjectKind::Conversation, ObjectKind::Item));
     }
 }

@@ -17,7 +17,9 @@ use crate::{
         conversation::{Fate, Hidden, KnownCall, Owed, Thread},
         error::Refusal,
         evidence::material::Material,
+        hidden_turns::HistoryExtent,
     },
+    judge::call::CallKind,
     judge::history::{
         self, Adjacency, Execution, HistoryItem, StoredCall, VerifiedHistory,
         stamp::{self, Stamp},
@@ -50,7 +52,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, &memo, |at| {
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
-    let past = verify(&steps, recalled, hidden_part, basis);
+    let past = verify(&steps, recalled, if hidden_part { HistoryExtent::Continued } else { HistoryExtent::Whole }, basis);
     let mut edits = Splices::default();
     if enforced {
         let gone = |at: usize| fates.contains_key(&at);
@@ -166,7 +168,7 @@ fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
     said(document.root()) == said(item.value)
 }
 
-fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, unseen: bool, basis: &Basis<'_>) -> VerifiedHistory {
+fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, extent: HistoryExtent, basis: &Basis<'_>) -> VerifiedHistory {
     let remember = |(id, call): &(String, KnownCall)| {
         let KnownCall { tool, moment, digest, arguments, .. } = call;
         StoredCall { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
@@ -181,10 +183,10 @@ fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, unseen: bool, basis: &
         large: basis.rules.policy.results.large,
         adjacency: Adjacency::Free,
         remembered: &remembered,
-        unseen,
+        unseen: extent == HistoryExtent::Continued,
         trail: recalled.thread.as_ref().map_or(&[], |thread| &thread.trail),
         // Of what comes now, steps that come later may be repetitions.
-        told_apart: unseen || basis.rules.policy.loops.forbids_repeating(),
+        told_apart: extent == HistoryExtent::Continued || basis.rules.policy.loops.forbids_repeating(),
     };
     history::verify(steps, &rules)
 }
@@ -314,12 +316,13 @@ fn owed(head: &Head<'_>, recalled: &Recalled, ids: &CallIdMap<'_>) -> Vec<String
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
     let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
-    owed.map(|Owed { call_id, custom, output }| output_item(*custom, call_id, output)).collect()
+    let kind = |custom: bool| if custom { CallKind::Custom } else { CallKind::Function };
+    owed.map(|Owed { call_id, custom, output }| output_item(kind(*custom), call_id, output)).collect()
 }
 
 /// An input item with the output of a call: JSON.
-pub(in crate::responses) fn output_item(custom: bool, call_id: &str, output: &str) -> String {
-    let kind = if custom { "custom_tool_call_output" } else { "function_call_output" };
+pub(in crate::responses) fn output_item(kind: CallKind, call_id: &str, output: &str) -> String {
+    let kind = if kind == CallKind::Custom { "custom_tool_call_output" } else { "function_call_output" };
     format!(r#"{{"type":"{kind}","call_id":{},"output":{}}}"#, quote(call_id), quote(output))
 }
 

@@ -61,7 +61,10 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
     let mut apart = apart(&texts, text.as_ref(), context);
     apart.extend(self::apart(&refusals, refusal.as_ref(), context));
     nature.has_text = text.is_some();
-    nature.ending = ending_of(root, refusal.is_some() && text.is_none());
+    nature.ending = ending_of(root);
+    if refusal.is_some() {
+        nature = nature.refused();
+    }
     let calls = slots.iter().map(|slot| slot.call(context)).collect();
     Ok(ParsedResponse { kinds, slots, calls, text, refusal, apart, nature })
 }
@@ -121,15 +124,14 @@ pub fn says_outside(response: Value<'_>) -> bool {
     response.members().any(|member| is_outside(&member.name(), member.value) && !is_nothing(member.value))
 }
 
-/// Ending of a response. `refused`: it contains only a refusal.
-pub fn ending_of(response: Value<'_>, refused: bool) -> FinishReason {
+/// Ending of a response, by its status.
+pub fn ending_of(response: Value<'_>) -> FinishReason {
     let status = response.get("status").and_then(Value::text).unwrap_or_default();
     let reason = response.get("incomplete_details").and_then(|details| details.get("reason"));
     match &*status {
         "incomplete" if reason.is_some_and(|reason| reason.is_text("content_filter")) => FinishReason::ContentFilter,
         "incomplete" => FinishReason::Length,
         status if UNFINISHED.contains(&status) => FinishReason::Refusal,
-        _ if refused => FinishReason::Refusal,
         _ => FinishReason::Complete,
     }
 }

@@ -4,6 +4,7 @@ use std::{collections::HashSet, ops::Range};
 
 use super::{BufferedResponse, read::is_built_in};
 use crate::{
+    exchange::context::WordsMember,
     exchange::{
         context::Context,
         text::{
@@ -79,8 +80,8 @@ impl BufferedResponse {
 
     /// Replaces all output by a message with the text `said`.
     pub(super) fn say(&self, edits: &mut Splices, said: &str, context: &Context) {
-        let item = synthetic::message_item(said, &synthetic::item_id(context), context.words_are_refusal());
-        self.replace(edits, &item, if context.words_are_refusal() { "" } else { said });
+        let item = synthetic::message_item(said, &synthetic::item_id(context), context.words_member());
+        self.replace(edits, &item, if context.words_member() == WordsMember::Refusal { "" } else { said });
     }
 
     /// Replaces all output by an item; `copy` is its text, for `output_text`.

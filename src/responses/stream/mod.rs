@@ -107,7 +107,7 @@ struct TerminalEvent {
     items: Vec<usize>,
 }
 
-/// What the upstream has sent of this attempt's response.
+/// Part of this attempt's response that the upstream has sent.
 struct ReceivedResponse {
     context: Arc<Context>,
     items: Vec<OutputItemState>,
@@ -187,7 +187,7 @@ impl ReceivedResponse {
     /// A message built from the released texts of its parts.
     fn released_message(&self, item: usize) -> String {
         let parts = self.texts.parts.iter().filter(|part| part.item == item);
-        let parts: Vec<String> = parts.map(|part| synthetic::message_part(&part.left, part.kind != texts::TEXT)).collect();
+        let parts: Vec<String> = parts.map(|part| synthetic::message_part(&part.left, part.member())).collect();
         let id = quote(self.items.get(item).map_or("", |item| item.id.as_str()));
         format!(r#"{{"type":"message","id":{id},"status":"completed","role":"assistant","content":[{}]}}"#, parts.join(","))
     }
@@ -200,9 +200,10 @@ impl ReceivedResponse {
     fn nature(&self) -> AnswerNature {
         let response = self.terminal.as_ref().and_then(|terminal| terminal.document.root().get("response"));
         let (has_text, refused) = (self.texts.has(texts::TEXT), self.texts.has(texts::REFUSAL));
-        let ending = response.map_or(FinishReason::Complete, |response| ending_of(response, refused && !has_text));
+        let ending = response.map_or(FinishReason::Complete, ending_of);
         let has_audio = self.items.iter().any(|item| item.kind == ItemKind::Other);
-        AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending }
+        let nature = AnswerNature { has_text, has_audio, hosted_calls: self.hosted_calls, unoffered_calls: self.unoffered_calls, ending };
+        if refused && response.is_some() { nature.refused() } else { nature }
     }
 }
 

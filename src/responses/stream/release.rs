@@ -174,7 +174,7 @@ impl ResponseStream {
             Ok(()) => strings.refusals,
             // INVARIANT: what can't be read is refused as it comes. Were it here all the same, nothing of it may leave.
             Err(_) => {
-                edits.replace(value.span(), synthetic::message_part(&part.left, part.kind != TEXT));
+                edits.replace(value.span(), synthetic::message_part(&part.left, part.member()));
                 return;
             }
         };

@@ -5,6 +5,7 @@ use bytes::BytesMut;
 
 use super::{ReceivedResponse, ResponseStream, event_writer::Emitter, texts::TEXT};
 use crate::{
+    exchange::context::WordsMember,
     exchange::conversation::Fate,
     judge::call::ValidCall,
     marks::MarkTime,
@@ -65,8 +66,8 @@ impl SentResponse {
 
     /// Adds toolmark's own text: to the open message, else in a new one.
     pub(super) fn speak(&mut self, received: &mut ReceivedResponse, words: &str, out: &mut BytesMut) {
-        let json_only = received.context.words_are_refusal();
-        let open = self.open_text(received).filter(|_| !json_only);
+        let member = received.context.words_member();
+        let open = self.open_text(received).filter(|_| member == WordsMember::Content);
         if let Some(part) = open {
             let gap = if received.texts.parts.get(part).is_some_and(|part| !part.left.is_empty()) { "\n\n" } else { "" };
             // What it says doesn't stand in a fence or element that the model had opened.
@@ -80,19 +81,17 @@ impl SentResponse {
             return;
         }
         self.close_open(received, out);
-        let gap = if (self.released || self.released_before) && !json_only { "\n\n" } else { "" };
+        let gap = if (self.released || self.released_before) && member == WordsMember::Content { "\n\n" } else { "" };
         let words = format!("{gap}{words}");
         let (place, id) = (self.items.len(), synthetic::item_id(&received.context));
         let added = format!(r#"{{"type":"message","id":"{id}","status":"in_progress","role":"assistant","content":[]}}"#);
         self.emitter.made("response.output_item.added", &format!(",\"output_index\":{place},\"item\":{added}"), out);
         let at = format!(",\"item_id\":\"{id}\",\"output_index\":{place},\"content_index\":0");
-        self.emitter.made("response.content_part.added", &format!("{at},\"part\":{}", synthetic::message_part("", json_only)), out);
-        let kind = if json_only { "response.refusal.delta" } else { "response.output_text.delta" };
-        self.emitter.made_delta(kind, &id, place, 0, &words, out);
-        let item = synthetic::message_item(&words, &id, json_only);
-        for (kind, members) in
-            done_events(&at, if json_only { "refusal" } else { "output_text" }, &words, &synthetic::message_part(&words, json_only))
-        {
+        self.emitter.made("response.content_part.added", &format!("{at},\"part\":{}", synthetic::message_part("", member)), out);
+        let kind = member_name(member);
+        self.emitter.made_delta(&format!("response.{kind}.delta"), &id, place, 0, &words, out);
+        let item = synthetic::message_item(&words, &id, member);
+        for (kind, members) in done_events(&at, kind, &words, &synthetic::message_part(&words, member)) {
             self.emitter.made(&kind, &members, out);
         }
         self.emitter.made("response.output_item.done", &format!(",\"output_index\":{place},\"item\":{item}"), out);
@@ -154,8 +153,8 @@ impl SentResponse {
             }
             for part in received.texts.parts.iter().filter(|part| part.item == number) {
                 let at = format!(",\"item_id\":{},\"output_index\":{place},\"content_index\":{}", quote(&item.id), part.content_index);
-                let json = synthetic::message_part(&part.left, part.kind != TEXT);
-                events.extend(done_events(&at, if part.kind == TEXT { "output_text" } else { "refusal" }, &part.left, &json));
+                let json = synthetic::message_part(&part.left, part.member());
+                events.extend(done_events(&at, member_name(part.member()), &part.left, &json));
             }
             let json = received.released_message(number);
             events.push(("response.output_item.done".to_owned(), format!(",\"output_index\":{place},\"item\":{json}")));
@@ -202,6 +201,14 @@ pub(super) fn fate_of(sent: &EmittedItem) -> Option<(String, Fate)> {
         None => Fate::Dropped,
     };
     Some((id, fate))
+}
+
+/// Name of a text's member in types of events and parts.
+fn member_name(member: WordsMember) -> &'static str {
+    match member {
+        WordsMember::Content => "output_text",
+        WordsMember::Refusal => "refusal",
+    }
 }
 
 /// `…_text.done` and `content_part.done` events of a part.

@@ -7,6 +7,7 @@
 use std::ops::Range;
 
 use crate::{
+    exchange::context::WordsMember,
     exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
     responses::response::read::adds_to,
@@ -43,6 +44,11 @@ pub struct ContentPart {
 }
 
 impl ContentPart {
+    /// Member that has its text.
+    pub fn member(&self) -> WordsMember {
+        if self.kind == TEXT { WordsMember::Content } else { WordsMember::Refusal }
+    }
+
     /// End in the joined text so far.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
@@ -107,7 +113,7 @@ impl ResponseTexts {
         if own.text.is_empty() && !text.is_empty() {
             (own.start, own.taken) = (self.fed[own.kind], self.fed[own.kind]);
             let kind = own.kind;
-            self.separate(kind, false, context);
+            self.separate(kind, context);
         }
         let Some(own) = self.parts.get_mut(part) else { return Err(ShapeError::Text) };
         if own.text.is_empty() {
@@ -122,20 +128,21 @@ impl ResponseTexts {
         Ok(own.end())
     }
 
-    /// Judges the last part of a kind alone. `last`: no other follows.
-    fn separate(&mut self, kind: usize, last: bool, context: &Context) {
-        let with_text = |part: &&ContentPart| part.kind == kind && !part.text.is_empty();
-        let Some(part) = self.parts.iter().filter(with_text).max_by_key(|part| part.start) else { return };
-        // The only part is the whole text.
-        if last && part.start == 0 {
-            return;
-        }
+    /// Judges the last part of a kind alone, which isn't its only one.
+    fn separate(&mut self, kind: usize, context: &Context) {
+        let Some(part) = self.last_part(kind) else { return };
+        let start = part.start;
         let mut gate = TextGate::default();
         context.feed(&mut gate, &part.text);
         context.close(&mut gate);
-        let blocked = gate.blocked().map(|at| part.start + at);
+        let blocked = gate.blocked().map(|at| start + at);
         self.limits[kind] = self.limits[kind].or(blocked);
-        self.apart.push((kind, part.start, gate));
+        self.apart.push((kind, start, gate));
+    }
+
+    /// The last part of a kind with text.
+    fn last_part(&self, kind: usize) -> Option<&ContentPart> {
+        self.parts.iter().filter(|part| part.kind == kind && !part.text.is_empty()).max_by_key(|part| part.start)
     }
 
     /// Gates of the joined texts, and of parts that make claims only when judged alone.
@@ -202,8 +209,9 @@ impl ResponseTexts {
     /// Ends all texts. If the ledger must be asked, call it again after the answer.
     pub fn close(&mut self, context: &Context) {
         for kind in [TEXT, REFUSAL] {
-            if !self.closed {
-                self.separate(kind, true, context);
+            // The only part is the whole text.
+            if !self.closed && self.last_part(kind).is_some_and(|part| part.start > 0) {
+                self.separate(kind, context);
             }
             context.close(&mut self.gates[kind]);
         }

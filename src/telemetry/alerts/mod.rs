@@ -62,7 +62,7 @@ pub fn start(alerts: &[Alert], observed: &Arc<Telemetry>, stop: CancellationToke
     let outcomes: Vec<Arc<AlertCounters>> = alerts.iter().map(|_| Arc::default()).collect();
     register(alerts, &outcomes, observed);
     let client = reqwest::Client::builder().timeout(TIMEOUT).redirect(reqwest::redirect::Policy::none());
-    let tls = tls::http_client_config(true).map_err(std::io::Error::other)?;
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(std::io::Error::other)?;
     let client = client.user_agent("toolmark").tls_backend_preconfigured(tls).build().map_err(std::io::Error::other)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (alerts, observed) = (alerts.to_vec(), observed.clone());

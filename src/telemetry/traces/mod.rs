@@ -126,7 +126,7 @@ fn exporter(settings: &settings::TraceSettings, url: &str) -> Result<SpanExporte
     let refused = reqwest::redirect::Policy::custom(|attempt| {
         attempt.error("it is a redirect, and none is followed: is the endpoint of `[traces]` right?")
     });
-    let tls = tls::http_client_config(true).map_err(|error| failed(&error))?;
+    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| failed(&error))?;
     let mut client = reqwest::blocking::Client::builder().timeout(settings.timeout).redirect(refused).tls_backend_preconfigured(tls);
     let host = url.parse::<http::Uri>().ok().and_then(|uri| uri.host().map(str::to_owned)).unwrap_or_default();
     if host == "localhost" || host.trim_matches(['[', ']']).parse().is_ok_and(|ip: std::net::IpAddr| ip.to_canonical().is_loopback()) {

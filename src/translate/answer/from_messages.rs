@@ -103,7 +103,7 @@ fn ending(stop_reason: Option<&str>) -> Result<AnswerEnding, TranslateFault> {
     }
 }
 
-/// What a refusal says, unless it is nothing.
+/// Explanation of a refusal, if it has one.
 fn explanation_of(details: Option<Value<'_>>) -> Result<Option<Cow<'_, str>>, TranslateFault> {
     match details.and_then(|details| details.get_some("explanation")) {
         Some(words) if !words.is_string() => Err(ShapeError::Text.into()),
@@ -199,7 +199,7 @@ pub(super) struct MessageStreamReader {
     bytes_max: usize,
 }
 
-/// What an event means for the stream.
+/// Effect of an event on the stream.
 pub(super) enum EventEffect {
     /// The answer goes on.
     More,

@@ -16,9 +16,9 @@ pub(in crate::translate) enum RequestPart<'d> {
     History(Vec<HistoryTurn<'d>>),
     /// Tools that may be called; never empty.
     Tools(Vec<OfferedTool<'d>>),
-    /// Which of them may or must be called.
+    /// Rule on which of them may or must be called.
     Choice(OfferedChoice<'d>),
-    /// Whether several calls may stand in one answer: `true` or `false`.
+    /// Permission for several calls in one answer: `true` or `false`.
     ParallelCalls(Json<'d>),
     /// Limit for the answer, in tokens: a number.
     MaxTokens(Json<'d>),
@@ -26,13 +26,13 @@ pub(in crate::translate) enum RequestPart<'d> {
     Stop(Json<'d>),
     /// Identifier of the user: a string.
     User(Json<'d>),
-    /// How much the model should think: a string.
+    /// Reasoning effort: a string.
     Effort(Json<'d>),
     /// The answer must be a JSON object.
     JsonObject,
     /// The answer must match a schema: an object with `name`, `schema`, `strict` and `description` as chat has it.
     JsonSchema(Json<'d>),
-    /// Whether the answer is streamed: `true` or `false`.
+    /// Wish for a streamed answer: `true` or `false`.
     Stream(Json<'d>),
     /// Any other member, by its name in chat.
     Other {
@@ -48,9 +48,9 @@ pub(in crate::translate) enum RequestPart<'d> {
 pub(in crate::translate) enum HistoryTurn<'d> {
     /// Instructions.
     System(TurnContent<'d>),
-    /// What the user said.
+    /// Words of the user.
     User(TurnContent<'d>),
-    /// What the model said and called, with the results.
+    /// Words and calls of the model, with the results.
     Assistant(AssistantHistory<'d>),
 }
 
@@ -126,11 +126,11 @@ pub(in crate::translate) enum CalledInput<'d> {
 pub(in crate::translate) struct ToolOutput<'d> {
     /// Its content.
     pub content: TurnContent<'d>,
-    /// Whether the tool reported a failure, where the API has a member for that.
+    /// Report of the tool's failure, where the API has a member for that.
     pub ended: ToolEnding,
 }
 
-/// What a result says of its tool.
+/// Outcome that a result reports of its tool.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub(in crate::translate) enum ToolEnding {
     /// Nothing.
@@ -147,11 +147,11 @@ pub(in crate::translate) struct OfferedTool<'d> {
     pub name: Cow<'d, str>,
     /// Its description: a string.
     pub description: Option<Json<'d>>,
-    /// What it takes.
+    /// Its input.
     pub takes: ToolInputForm<'d>,
 }
 
-/// What a tool takes.
+/// Input of a tool.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::translate) enum ToolInputForm<'d> {
     /// Arguments.
@@ -165,7 +165,7 @@ pub(in crate::translate) enum ToolInputForm<'d> {
     Custom(Option<Json<'d>>),
 }
 
-/// Which tools may or must be called.
+/// Rule on which tools may or must be called.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::translate) enum OfferedChoice<'d> {
     /// A mode: `"auto"`, `"none"`, `"required"`.

@@ -75,7 +75,7 @@ pub(super) fn read(root: Value<'_>) -> Result<Vec<RequestPart<'_>>, Untranslatab
     Ok(parts)
 }
 
-/// How much to think, by the budget for it; `output_config.effort` says it better.
+/// Reasoning effort for a thinking budget; `output_config.effort` says it better.
 fn effort_of_thinking<'d>(root: Value<'d>, thinking: Value<'d>) -> Option<RequestPart<'d>> {
     if root.get("output_config").and_then(|config| config.get_some("effort")).is_some() {
         return None;

@@ -86,7 +86,7 @@ pub(super) fn write(parts: Vec<RequestPart<'_>>) -> Result<String, Untranslatabl
         }
     }
     push_member(&mut body, "max_tokens", &max_tokens);
-    if offers_tools && let Some(choice) = tool_choice(choice.as_ref(), parallel.as_deref() == Some("false"))? {
+    if offers_tools && let Some(choice) = tool_choice(choice.as_ref(), parallel.as_deref())? {
         push_member(&mut body, "tool_choice", &choice);
     }
     if output_config.len() > 1 {
@@ -136,8 +136,9 @@ fn tool(tool: &OfferedTool<'_>, param: &str) -> Result<String, Untranslatable> {
     Ok(out)
 }
 
-/// `tool_choice`; `None` if it says nothing but the default.
-fn tool_choice(choice: Option<&OfferedChoice<'_>>, one_at_a_time: bool) -> Result<Option<String>, Untranslatable> {
+/// `tool_choice`; `None` if it says nothing but the default. `parallel`: raw value of `parallel_tool_calls`.
+fn tool_choice(choice: Option<&OfferedChoice<'_>>, parallel: Option<&str>) -> Result<Option<String>, Untranslatable> {
+    let one_at_a_time = parallel == Some("false");
     let inner = match choice {
         None if !one_at_a_time => return Ok(None),
         None => r#""type":"auto""#.to_owned(),
@@ -236,7 +237,7 @@ fn source(url: &Json<'_>, param: &str) -> Result<String, Untranslatable> {
     Ok(format!(r#"{{"type":"base64","media_type":{},"data":{}}}"#, quote(kind), quote(data)))
 }
 
-/// Whose message is being written.
+/// Author of the message that is being written.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum Author {
     #[default]

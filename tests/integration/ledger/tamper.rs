@@ -9,7 +9,7 @@ use toolmark::{
         store::{Batch, Position, open::open},
         verify::{ChainFault, verify},
     },
-    settings::{LedgerUrl, Secret},
+    settings::{Durability, LedgerUrl, Secret},
 };
 
 use super::crash::{key, store_of};
@@ -27,7 +27,7 @@ fn filled(ledger: Ledger) -> Ledger {
         Ledger::Sqlite(directory) => LedgerUrl::Sqlite(directory.path().join("toolmark.db")),
         Ledger::Postgres(_, database) => LedgerUrl::Postgres(Secret::new(database.url())),
     };
-    let store = open(&url, true).unwrap();
+    let store = open(&url, Durability::Commit).unwrap();
     let (tip, _) = store.begin(0).unwrap();
     let records: Vec<_> = (0..RECORDS).map(RecordGenerator::record).collect();
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() }).unwrap();

@@ -10,6 +10,7 @@ use crate::{
         assembler::PartialCall,
         stream::chunk::{self, ChunkEdit, CompletionIdentity},
     },
+    exchange::context::WordsMember,
     exchange::{context::Context, decision::ChoiceOutcome},
     judge::call::{CallKind, ValidCall},
     marks::MarkTime,
@@ -44,7 +45,8 @@ impl ChoiceStream {
                 }
                 self.emit_calls(&calls, context, identity, out);
                 let legacy = self.slots().iter().any(|slot| slot.kind == CallKind::Legacy);
-                let finish = chunk::fitting_finish(self.finish_reason.as_deref(), calls.len(), legacy).map(str::to_owned);
+                let kind = if legacy { CallKind::Legacy } else { CallKind::Function };
+                let finish = chunk::fitting_finish(self.finish_reason.as_deref(), calls.len(), kind).map(str::to_owned);
                 let elsewhere = || self.finish_reason.as_deref().filter(|_| self.finish_elsewhere).map(quote);
                 let finish = finish.or_else(elsewhere);
                 let finish = finish.as_deref();
@@ -54,7 +56,7 @@ impl ChoiceStream {
                 }
             }
             ChoiceOutcome::Replace(text) => {
-                self.say(&text, context.words_are_refusal(), identity, template.as_ref(), out);
+                self.say(&text, context.words_member(), identity, template.as_ref(), out);
                 let ended = queue.iter().rfind(|pending| pending.finish).and_then(HeldEvent::data);
                 finish_made(ended.or(template), Some("\"stop\""), identity)
             }
@@ -133,16 +135,24 @@ impl ChoiceStream {
         out.extend(template.and_then(|data| made(data.clone(), &changes)).unwrap_or_default());
     }
 
-    fn say(&mut self, text: &str, json_only: bool, identity: Option<&CompletionIdentity>, template: Option<&Bytes>, out: &mut BytesMut) {
+    fn say(
+        &mut self,
+        text: &str,
+        member: WordsMember,
+        identity: Option<&CompletionIdentity>,
+        template: Option<&Bytes>,
+        out: &mut BytesMut,
+    ) {
         let mut delta = String::from("{");
         if !self.role_said {
             delta.push_str("\"role\":\"assistant\",");
         }
         self.role_said = true;
-        delta.push_str(if json_only { "\"refusal\":" } else { "\"content\":" });
+        let is_content = member == WordsMember::Content;
+        delta.push_str(if is_content { "\"content\":" } else { "\"refusal\":" });
         // What it says doesn't stand in a fence or element that the model had opened.
-        let open = if self.released && !json_only { self.gates[0].closing() } else { String::new() };
-        let gap = if self.follows && !json_only { "\n\n" } else { "" };
+        let open = if self.released && is_content { self.gates[0].closing() } else { String::new() };
+        let gap = if self.follows && is_content { "\n\n" } else { "" };
         quote_into(&mut delta, &format!("{open}{gap}{text}"));
         delta.push('}');
         let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };

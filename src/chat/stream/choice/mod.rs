@@ -30,6 +30,7 @@ use crate::{
         },
         turn::Said,
     },
+    judge::call::turn::FinishReason,
     judge::{call::Call, text::TextGate},
     wire::{
         json::{Document, Value, string::quote_into},
@@ -83,10 +84,19 @@ pub struct ChoiceStream {
     finish_elsewhere: bool,
 }
 
+/// Parts of a choice that earlier attempts sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SentBefore {
+    /// The role.
+    pub role: bool,
+    /// Some text.
+    pub text: bool,
+}
+
 impl ChoiceStream {
-    /// State of the choice with this index. `role_said`: an earlier attempt sent the role; `follows`: it also sent some
-    /// text.
-    pub fn new(index: u64, context: &Context, role_said: bool, follows: bool) -> Self {
+    /// State of the choice with this index. `sent`: what earlier attempts sent of it.
+    pub fn new(index: u64, context: &Context, sent: SentBefore) -> Self {
+        let SentBefore { role: role_said, text: follows } = sent;
         Self {
             index,
             gates: Default::default(),
@@ -395,7 +405,9 @@ impl ChoiceStream {
         }
         let calls: Vec<Call> = self.assembler.slots().iter().map(PartialCall::call).collect();
         let has_text = self.fed[0] > 0;
-        let answer = AnswerNature::new(has_text, self.has_audio, self.fed[1] > 0, self.finish_reason.as_deref());
+        let ending = self.finish_reason.as_deref().map_or(FinishReason::Complete, FinishReason::of_finish);
+        let answer = AnswerNature { has_text, has_audio: self.has_audio, ending, ..AnswerNature::default() };
+        let answer = if self.fed[1] > 0 { answer.refused() } else { answer };
         context.judge_choice(&calls, &self.gates.each_ref(), answer, inputs)
     }
 

@@ -206,7 +206,8 @@ pub fn answer_of(scenes: &[DemoScene], received: &Received) -> ScriptedReply {
         );
     };
     let asked = ModelRequest { messages: request["messages"].as_array().cloned().unwrap_or_default() };
-    (scene.script)(&asked).reply(scene.name, request["stream"] == true)
+    let turn = (scene.script)(&asked);
+    if request["stream"] == true { turn.events(scene.name) } else { turn.whole(scene.name) }
 }
 
 /// The first messages of a scene's conversation.
@@ -215,7 +216,7 @@ pub fn opening(scene: &DemoScene) -> Vec<Value> {
 }
 
 /// A request of the application, with the tools of the demo.
-pub fn request(scene: &DemoScene, stream: bool, messages: &[Value]) -> Value {
+pub fn request(scene: &DemoScene, form: AnswerForm, messages: &[Value]) -> Value {
     let weather = json!({
         "type": "object",
         "properties": {"city": {"type": "string"}, "days": {"type": "integer", "minimum": 1, "maximum": 7}},
@@ -223,7 +224,7 @@ pub fn request(scene: &DemoScene, stream: bool, messages: &[Value]) -> Value {
     });
     let nothing = json!({"type": "object", "properties": {}});
     let tool = |name: &str, parameters: Value| json!({"type": "function", "function": {"name": name, "parameters": parameters}});
-    json!({"model": scene.name, "stream": stream, "messages": messages, "tools": [tool("get_weather", weather), tool("run_speed_test", nothing)]})
+    json!({"model": scene.name, "stream": form == AnswerForm::Streamed, "messages": messages, "tools": [tool("get_weather", weather), tool("run_speed_test", nothing)]})
 }
 
 /// Plays a scene through the proxy.
@@ -231,9 +232,8 @@ pub fn request(scene: &DemoScene, stream: bool, messages: &[Value]) -> Value {
 /// # Errors
 /// The connection fails.
 pub async fn play(client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> Result<Vec<ClientView>, reqwest::Error> {
-    let stream = mode == AnswerForm::Streamed;
     let mut messages = opening(scene);
-    let first = client.ask(&request(scene, stream, &messages)).await?;
+    let first = client.ask(&request(scene, mode, &messages)).await?;
     if scene.rounds == SceneRequests::One || first.calls.is_empty() {
         return Ok(vec![first]);
     }
@@ -249,7 +249,7 @@ pub async fn play(client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> R
     let result =
         |name: &str| if name == "get_weather" { r#"{"temperature_c": 7, "sky": "rain"}"# } else { r#"{"download": 92, "upload": 31}"# };
     messages.extend(first.calls.iter().map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": result(&call.name)})));
-    let second = client.ask(&request(scene, stream, &messages)).await?;
+    let second = client.ask(&request(scene, mode, &messages)).await?;
     Ok(vec![first, second])
 }
 

@@ -16,8 +16,8 @@ pub(crate) fn spelled(text: &str, wanted: &[&str]) -> Option<String> {
     let json = match (wanted, text) {
         ("boolean", "true" | "True") => "true",
         ("boolean", "false" | "False") => "false",
-        ("integer", _) if is_plain(text, false) => text,
-        ("number", _) if is_plain(text, true) => text,
+        ("integer", _) if is_plain(text) && !text.contains('.') => text,
+        ("number", _) if is_plain(text) => text,
         ("array", _) if text.trim_start().starts_with('[') => text.trim(),
         ("object", _) if text.trim_start().starts_with('{') => text.trim(),
         _ => return None,
@@ -33,11 +33,11 @@ pub(crate) fn spelled(text: &str, wanted: &[&str]) -> Option<String> {
 }
 
 /// True for plain digits: no exponent, nothing around them. JSON's grammar decides about leading zeros.
-fn is_plain(text: &str, fraction: bool) -> bool {
+fn is_plain(text: &str) -> bool {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let (whole, part) = digits.split_once('.').unwrap_or((digits, "0"));
     let all = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    all(whole) && all(part) && (fraction || !digits.contains('.'))
+    all(whole) && all(part)
 }
 
 #[cfg(test)]

@@ -225,8 +225,9 @@ pub(in crate::judge::claims) fn warm_up() {
 /// Bytes of the longest cue of [`may_say_done`].
 pub const CUE_BYTES_MAX: usize = 16;
 
-/// May a sentence that begins so report an act? Cheap, and rather once too often. `begins`: the text is its beginning.
-pub fn may_say_done(text: &str, begins: bool) -> bool {
+/// May a sentence that begins so report an act? Cheap, and rather once too often. For its first
+/// words, ask [`may_begin_with_act`] too.
+pub fn may_say_done(text: &str) -> bool {
     const CUES: &[&str] = &[
         " i ",
         " i've",
@@ -303,6 +304,12 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
         "किया",
         "गया",
     ];
+    let lower = text.to_ascii_lowercase();
+    CUES.iter().any(|cue| lower.contains(cue))
+}
+
+/// True if the first words of a sentence may report an act. Cheap, and rather once too often.
+pub fn may_begin_with_act(text: &str) -> bool {
     const FIRST: &[&str] = &[
         "i ",
         "i've",
@@ -326,7 +333,7 @@ pub fn may_say_done(text: &str, begins: bool) -> bool {
     ];
     let lower = text.to_ascii_lowercase();
     let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
-    CUES.iter().any(|cue| lower.contains(cue)) || begins && FIRST.iter().any(|first| start.starts_with(first))
+    FIRST.iter().any(|first| start.starts_with(first))
 }
 
 /// The clause around a place: between marks that end one.

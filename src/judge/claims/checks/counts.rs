@@ -34,8 +34,7 @@ pub fn counts(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     }
     let said = said(scene);
     // Looked up once for all counts of a passage.
-    let found = !said.is_empty() && scene.says(&scene.lexicon.found);
-    said.into_iter().filter_map(|count| judge(scene, &count, found)).collect()
+    said.into_iter().filter_map(|count| judge(scene, &count)).collect()
 }
 
 fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
@@ -60,7 +59,7 @@ fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
     found
 }
 
-fn judge(scene: &CheckContext<'_>, count: &CountClaim, found: bool) -> Option<ClaimFinding> {
+fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let before = scene.words_before(count.start);
     let near: Vec<&str> = before.iter().rev().take(BEFORE).map(|word| word.lower.as_str()).collect();
@@ -80,7 +79,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim, found: bool) -> Option<Cl
         }
         true => (label(scene, count)?, after, true),
     };
-    let asserted = labelled || after_total(scene, count) || found;
+    let asserted = labelled || after_total(scene, count) || scene.says(&lexicon.found);
     let mut fault = None;
     for source in &scene.sources {
         let things = things(&noun, source, lexicon)?;

@@ -207,10 +207,10 @@ impl ToolCapability {
     pub fn new(tool: &str, description: &str) -> Self {
         let words = name_words(tool);
         let about: Vec<String> = name_words(description.get(..description.floor_char_boundary(400)).unwrap_or(description));
-        let does = meanings(&words, false);
-        let may = meanings(&about, true);
+        let does = meanings(&words, &STEM);
+        let may = meanings(&about, &INFLECTED);
         let anything = words.iter().any(|word| ANYTHING.contains(&word.as_str()));
-        let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), true);
+        let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), &INFLECTED);
         let does = if does.is_empty() { first() } else { does };
         let english = lexicon::english();
         Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
@@ -282,8 +282,13 @@ impl ToolCapability {
     }
 }
 
-/// The acts that these words name, in any language. `inflected`: `Adds`, `Creates` too.
-fn meanings(words: &[String], inflected: bool) -> Vec<String> {
+/// No ending: `add`.
+const STEM: [&str; 1] = [""];
+/// Endings as in `Adds` and `Creates`, too.
+const INFLECTED: [&str; 3] = ["", "s", "es"];
+
+/// The acts that these words name, in any language. `endings`: those that a verb may have.
+fn meanings(words: &[String], endings: &[&str]) -> Vec<String> {
     static NAMED: OnceLock<HashMap<&'static str, Vec<&'static str>>> = OnceLock::new();
     let known = NAMED.get_or_init(|| {
         let mut known: HashMap<&'static str, Vec<&'static str>> = HashMap::new();
@@ -292,10 +297,8 @@ fn meanings(words: &[String], inflected: bool) -> Vec<String> {
         }
         known
     });
-    let stems = |word: &str| {
-        let endings = ["", "s", "es"].into_iter().take(if inflected { 3 } else { 1 });
-        endings.filter_map(|ending| known.get(word.strip_suffix(ending)?)).flatten().copied().collect::<Vec<_>>()
-    };
+    let stems =
+        |word: &str| endings.iter().filter_map(|ending| known.get(word.strip_suffix(ending)?)).flatten().copied().collect::<Vec<_>>();
     let mut found: Vec<String> = Vec::new();
     for means in words.iter().flat_map(|word| stems(word)) {
         if !found.iter().any(|own| own == means) {

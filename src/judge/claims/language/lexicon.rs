@@ -325,7 +325,7 @@ pub fn words(text: &str) -> Vec<Word> {
     let mut at = 0;
     while at < text.len() {
         let start = at;
-        while let Some(length) = inside(text, at, at > start) {
+        while let Some(length) = if at > start { word_part(text, at) } else { word_start(text, at) } {
             at += length;
         }
         if at == start {
@@ -339,14 +339,22 @@ pub fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// Bytes of the character there, where it belongs to a word. `begun`: one stands before it.
-fn inside(text: &str, at: usize, begun: bool) -> Option<usize> {
+/// Length in bytes of the character there if a word can begin with it.
+fn word_start(text: &str, at: usize) -> Option<usize> {
     let byte = *text.as_bytes().get(at)?;
     if byte.is_ascii() {
-        return (byte.is_ascii_alphanumeric() || byte == b'_' || begun && matches!(byte, b'\'' | b'-')).then_some(1);
+        return (byte.is_ascii_alphanumeric() || byte == b'_').then_some(1);
     }
     let c = text.get(at..)?.chars().next()?;
-    (c.is_alphanumeric() || begun && c == '’').then(|| c.len_utf8())
+    c.is_alphanumeric().then(|| c.len_utf8())
+}
+
+/// Length in bytes of the character there if it can stand within a word.
+fn word_part(text: &str, at: usize) -> Option<usize> {
+    word_start(text, at).or_else(|| {
+        let c = text.get(at..)?.chars().next()?;
+        matches!(c, '\'' | '-' | '’').then(|| c.len_utf8())
+    })
 }
 
 #[cfg(test)]

@@ -161,6 +161,15 @@ struct OpenBlock {
     unders: usize,
 }
 
+/// End of a block.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum BlockEnd {
+    /// Its brackets are closed.
+    Closed,
+    /// It ends within its brackets.
+    Broken,
+}
+
 enum BlockOutcome {
     Closed,
     Broken,
@@ -203,9 +212,9 @@ impl BlockScanner {
             // What is undecided where the bound is, is too long, whether or not what follows is there yet.
             let ends = fence == Some(limit) || input.is_complete() && limit < full;
             match open.read(tail, &mut self.at, limit, if ends { TextInput::Complete } else { TextInput::Partial }) {
-                BlockOutcome::Closed => self.close(tail, true, found),
-                BlockOutcome::Broken => self.close(tail, false, found),
-                BlockOutcome::Hungry if fence == Some(limit) => self.close(tail, false, found),
+                BlockOutcome::Closed => self.close(tail, BlockEnd::Closed, found),
+                BlockOutcome::Broken => self.close(tail, BlockEnd::Broken, found),
+                BlockOutcome::Hungry if fence == Some(limit) => self.close(tail, BlockEnd::Broken, found),
                 BlockOutcome::Hungry if limit == full => {
                     found.push(ScannedItem { span: open.start..tail.boundary(limit), kind: Kind::TooLong });
                     self.at = limit;
@@ -213,7 +222,7 @@ impl BlockScanner {
                 }
                 BlockOutcome::Hungry if input.is_complete() => {
                     self.at = limit;
-                    self.close(tail, false, found);
+                    self.close(tail, BlockEnd::Broken, found);
                 }
                 BlockOutcome::Hungry => return,
             }
@@ -225,7 +234,8 @@ impl BlockScanner {
         self.open.as_ref().map_or(self.at, |open| open.start)
     }
 
-    fn close(&mut self, tail: &TextWindow, complete: bool, found: &mut Vec<ScannedItem>) {
+    fn close(&mut self, tail: &TextWindow, end: BlockEnd, found: &mut Vec<ScannedItem>) {
+        let complete = end == BlockEnd::Closed;
         let Some(mut open) = self.open.take() else { return };
         let end = tail.boundary(self.at.min(tail.end()));
         open.cut_off(tail, end);

@@ -216,6 +216,51 @@ impl RecordScanner {
         self.hold
     }
 
+    /// State of an incomplete line that begins with `rest`.
+    fn start_of(&self, rest: &str, evidence: &dyn Evidence) -> Start {
+        let open = self.open.is_some();
+        if rest.len() > LINE_BYTES_MAX {
+            return Start::Never;
+        }
+        let begun = body(rest);
+        if self.table.is_some() || begun.is_empty() || begun.starts_with(['|', '<']) && rest.len() < LINE_BYTES_MAX {
+            return Start::Open;
+        }
+        // The marks of lists and quotes may go on.
+        if begun.len() < 5
+            && begun.chars().all(|c| {
+                matches!(c, '-' | '*' | '+' | '•' | '>' | '#' | '_' | '`' | '~' | '"' | '\'' | '.' | ')' | ' ') || c.is_ascii_digit()
+            })
+        {
+            return Start::Open;
+        }
+        if let Some((offset, _)) = call(rest, evidence) {
+            let after = rest.get(offset..).unwrap_or_default().trim_start_matches([' ', '`', '\t']);
+            let arrow = |arrow: &&str| after.starts_with(*arrow) || arrow.starts_with(after);
+            if ARROWS.iter().any(arrow) {
+                return Start::From(self.line + offset);
+            }
+        }
+        // No more than a key's worth, for this is asked with every piece.
+        let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
+        let folded = fold::plain_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
+        let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
+        match binder(begun) {
+            Some((at, _)) => {
+                let key = bare(begun.get(..at).unwrap_or_default());
+                match open || tells(object::meaning(key)) {
+                    true => Start::Open,
+                    false => Start::Never,
+                }
+            }
+            // A colon at the very end may bind.
+            None if begun.ends_with(':') && begun.len() <= KEY_BYTES_MAX => Start::Open,
+            None if open && begun.len() <= KEY_BYTES_MAX && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
+            None if !open && begun.len() <= KEY_BYTES_MAX && object::may_mean(bare(begun)) => Start::Open,
+            None => Start::Never,
+        }
+    }
+
     /// Place from which text is held, for the current record and the incomplete line.
     fn held(
         &mut self,
@@ -226,7 +271,7 @@ impl RecordScanner {
         found: &mut Vec<ScannedItem>,
     ) -> usize {
         let rest = if self.passing { "" } else { tail.from(self.line) };
-        let start = if rest.is_empty() { Start::Open } else { start(rest, self.line, self.table.is_some(), self.open.is_some(), evidence) };
+        let start = if rest.is_empty() { Start::Open } else { self.start_of(rest, evidence) };
         let mode = fences.mode(self.line + (rest.len() - rest.trim_start().len()));
         let fenced = mode != TextMode::Prose;
         if matches!(start, Start::Never) && !fenced && self.open.as_ref().is_some_and(|open| !open.fenced && open.element.is_none()) {
@@ -295,15 +340,15 @@ impl RecordScanner {
             found.push(ScannedItem { span: span.start + offset..span.end, kind: Kind::Record(record) });
             return;
         }
-        let mut any = false;
+        let mut count = 0_usize;
         pairs(line, &mut |key, value| {
             // A record begins with the first pair of a line, for what stands before it has left.
-            let begins = !any || line.starts_with(['<', '|']);
-            any = true;
+            let begins = count == 0 || line.starts_with(['<', '|']);
+            count += 1;
             self.pair(key, value, begins, &span, fenced, evidence, found);
         });
-        self.header(line, any);
-        if any {
+        self.header(line, count);
+        if count > 0 {
             return;
         }
         if let Some(open) = &mut self.open {
@@ -321,9 +366,7 @@ impl RecordScanner {
         } else if let Some(name) = opened(line)
             && tells(object::meaning(name))
         {
-            let mut open = OpenRecord::new(&span, fenced);
-            open.element = Some(name.to_owned());
-            self.open = Some(open);
+            self.open = Some(OpenRecord { fenced, element: Some(name.to_owned()), ..OpenRecord::at(&span) });
         }
     }
 
@@ -348,7 +391,7 @@ impl RecordScanner {
         if self.open.is_none() && !(begins && tells(meaning)) {
             return;
         }
-        let open = self.open.get_or_insert_with(|| OpenRecord::new(span, fenced));
+        let open = self.open.get_or_insert_with(|| OpenRecord { fenced, ..OpenRecord::at(span) });
         (open.end, open.blanks) = (span.end, 0);
         // Where the name of the tool isn't said it is the name of the tool's own element or section.
         if meaning == MemberMeaning::Other && open.record.tool.is_none() && evidence.is_registered(key) {
@@ -357,8 +400,8 @@ impl RecordScanner {
         open.record.member(key, meaning, value);
     }
 
-    /// Stores the columns of a table, if this line is its header.
-    fn header(&mut self, line: &str, pairs: bool) {
+    /// Stores the columns of a table, if this line is its header. `pairs`: number of pairs that were read from it.
+    fn header(&mut self, line: &str, pairs: usize) {
         if self.table.is_some() {
             return;
         }
@@ -367,7 +410,7 @@ impl RecordScanner {
         let short = cells.iter().all(|cell| cell.len() <= KEY_BYTES_MAX);
         let columns: Vec<(String, MemberMeaning)> = cells.iter().map(|cell| (bare(cell).to_owned(), object::meaning(bare(cell)))).collect();
         let named = columns.iter().any(|(_, meaning)| matches!(meaning, MemberMeaning::Tool | MemberMeaning::WeakTool));
-        if short && named && columns.len() > 1 && (separator == '|' || !pairs) {
+        if short && named && columns.len() > 1 && (separator == '|' || pairs == 0) {
             self.table = Some(OpenTable { separator, columns });
         }
     }
@@ -396,8 +439,9 @@ impl RecordScanner {
 }
 
 impl OpenRecord {
-    fn new(span: &Range<usize>, fenced: bool) -> Self {
-        Self { start: span.start, end: span.end, fenced, blanks: 0, record: Record::default(), element: None }
+    /// A record in plain text that begins with this line.
+    fn at(span: &Range<usize>) -> Self {
+        Self { start: span.start, end: span.end, fenced: false, blanks: 0, record: Record::default(), element: None }
     }
 }
 
@@ -587,48 +631,4 @@ fn call<'l>(line: &'l str, evidence: &dyn Evidence) -> Option<(usize, &'l str)> 
     let close = ARROWS.iter().filter_map(|arrow| rest.find(arrow)).min().and_then(|arrow| rest.get(..arrow)?.rfind(')'));
     let close = close.or_else(|| rest.rfind(')'))?;
     Some((start + close + 1, name))
-}
-
-/// State of an incomplete line that begins with `rest`.
-fn start(rest: &str, line: usize, table: bool, open: bool, evidence: &dyn Evidence) -> Start {
-    if rest.len() > LINE_BYTES_MAX {
-        return Start::Never;
-    }
-    let begun = body(rest);
-    if table || begun.is_empty() || begun.starts_with(['|', '<']) && rest.len() < LINE_BYTES_MAX {
-        return Start::Open;
-    }
-    // The marks of lists and quotes may go on.
-    if begun.len() < 5
-        && begun
-            .chars()
-            .all(|c| matches!(c, '-' | '*' | '+' | '•' | '>' | '#' | '_' | '`' | '~' | '"' | '\'' | '.' | ')' | ' ') || c.is_ascii_digit())
-    {
-        return Start::Open;
-    }
-    if let Some((offset, _)) = call(rest, evidence) {
-        let after = rest.get(offset..).unwrap_or_default().trim_start_matches([' ', '`', '\t']);
-        let arrow = |arrow: &&str| after.starts_with(*arrow) || arrow.starts_with(after);
-        if ARROWS.iter().any(arrow) {
-            return Start::From(line + offset);
-        }
-    }
-    // No more than a key's worth, for this is asked with every piece.
-    let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
-    let folded = fold::plain_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
-    let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
-    match binder(begun) {
-        Some((at, _)) => {
-            let key = bare(begun.get(..at).unwrap_or_default());
-            match open || tells(object::meaning(key)) {
-                true => Start::Open,
-                false => Start::Never,
-            }
-        }
-        // A colon at the very end may bind.
-        None if begun.ends_with(':') && begun.len() <= KEY_BYTES_MAX => Start::Open,
-        None if open && begun.len() <= KEY_BYTES_MAX && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
-        None if !open && begun.len() <= KEY_BYTES_MAX && object::may_mean(bare(begun)) => Start::Open,
-        None => Start::Never,
-    }
 }

@@ -147,7 +147,8 @@ impl CallMarkerScanner {
         // The tool is named in the paragraph that the mark begins.
         let whole = whole || line < window.len();
         let window = window.get(..line).unwrap_or(window);
-        let tool = name(window, tail.slice(start..end), evidence, whole);
+        let known = if whole { TextInput::Complete } else { TextInput::Partial };
+        let tool = name(window, tail.slice(start..end), evidence, known);
         match (tool, begins) {
             (Some(tool), CallMarker::Action) => self.action = Some(tool),
             (Some(tool), _) => push(true, Some(tool)),
@@ -157,13 +158,13 @@ impl CallMarkerScanner {
     }
 }
 
-/// The first complete word in `window` that names a tool.
-fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Option<String> {
+/// The first complete word in `window` that names a tool. `input`: state of the window.
+fn name(window: &str, mark: &str, evidence: &dyn Evidence, input: TextInput) -> Option<String> {
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.');
     let mut from = 0;
     let object = mark.starts_with('{');
     // Whether it is a call, what follows the name says.
-    if object && !whole {
+    if object && input.is_partial() {
         return None;
     }
     let mut seen = 0;
@@ -171,7 +172,7 @@ fn name(window: &str, mark: &str, evidence: &dyn Evidence, whole: bool) -> Optio
         let start = from + offset;
         let rest = window.get(start..).unwrap_or_default();
         let length = rest.find(|c| !inside(c)).unwrap_or(rest.len());
-        if start + length == window.len() && !whole {
+        if start + length == window.len() && input.is_partial() {
             return None;
         }
         let word = rest.get(..length).unwrap_or_default();
@@ -197,7 +198,7 @@ pub(in crate::judge::text) fn is_marked(text: &str, evidence: &dyn Evidence) -> 
         let window = text.get(mark.len()..).unwrap_or_default();
         let window = window.get(..window.floor_char_boundary(NAME_WITHIN)).unwrap_or(window);
         let window = window.split("\n\n").next().unwrap_or(window);
-        name(window, mark, evidence, true).is_some()
+        name(window, mark, evidence, TextInput::Complete).is_some()
     })
 }
 

@@ -89,7 +89,7 @@ impl PostgresStore {
             config.application_name("toolmark");
         }
         config.tcp_user_timeout(UNACKNOWLEDGED);
-        let tls = tls::client_config(true).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
+        let tls = tls::client_config(tls::TrustedRoots::Platform).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| StoreError::Unavailable(format!("no random numbers: {error}")))?;
         Ok(Self {

@@ -29,9 +29,8 @@ fn put(connection: &Connection, sql: &str, row: &SealedRow) -> Result<(), StoreE
 }
 
 impl SqliteStore {
-    /// Stores the operations that an earlier process had begun and not ended. Returns the file for this process's notes, unless `at_once`:
-    /// then they are put instead.
-    pub(super) fn take_up(&self, at_once: bool) -> Result<Option<IntentLog>, StoreError> {
+    /// Stores the operations that an earlier process had begun and not ended.
+    pub(super) fn recover_intents(&self) -> Result<(), StoreError> {
         let path = intent_log::path(&self.path);
         let failed = |error: std::io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
         let left = IntentLog::left(&path).map_err(failed)?;
@@ -44,7 +43,13 @@ impl SqliteStore {
                 connection.query_row("PRAGMA wal_checkpoint(FULL)", [], |_| Ok(())).map_err(unavailable)
             })?;
         }
-        if at_once { Ok(None) } else { IntentLog::make(&path).map(Some).map_err(failed) }
+        Ok(())
+    }
+
+    /// The file for this process's notes.
+    pub(super) fn new_intent_log(&self) -> Result<IntentLog, StoreError> {
+        let path = intent_log::path(&self.path);
+        IntentLog::make(&path).map_err(|error| StoreError::Unavailable(format!("{}: {error}", path.display())))
     }
 
     pub(super) fn note_row(&self, row: SealedRow) -> Option<u32> {

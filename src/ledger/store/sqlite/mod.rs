@@ -19,7 +19,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::ledger::store::StoreError;
+use crate::{ledger::store::StoreError, settings::Durability};
 use fsync::FsyncWorker;
 use intent_log::IntentLog;
 
@@ -63,19 +63,23 @@ struct SqliteWriter {
 }
 
 impl SqliteStore {
-    /// Opens the file for writing, or creates it. With `at_once`, data is on disk before
+    /// Opens the file for writing, or creates it. With [`Durability::Commit`], data is on disk before
     /// [`ChainStore::append`](crate::ledger::store::ChainStore::append) returns; otherwise it survives the end of the process at once, and that of
     /// the machine after about a second.
     ///
     /// # Errors
     /// [`StoreError`], with what to do: another process writes the file, it can't be created, or it is not a ledger.
-    pub fn open(path: &Path, at_once: bool) -> Result<Self, StoreError> {
+    pub fn open(path: &Path, durability: Durability) -> Result<Self, StoreError> {
         let lock = lock(path)?;
-        let behind = if at_once { None } else { Some(FsyncWorker::start(path)?) };
+        let behind = match durability {
+            Durability::Commit => None,
+            Durability::Batch => Some(FsyncWorker::start(path)?),
+        };
         let (writing, readers) = (Mutex::default(), Mutex::default());
         let mut store = Self { path: path.into(), writing, readers, behind, begun: None, _lock: Some(lock) };
         store.writing(|_| Ok(()))?;
-        store.begun = store.take_up(at_once)?;
+        store.recover_intents()?;
+        store.begun = if durability == Durability::Commit { None } else { Some(store.new_intent_log()?) };
         Ok(store)
     }
 
@@ -105,7 +109,7 @@ impl SqliteStore {
             self.readers.lock().unwrap_or_else(PoisonError::into_inner).clear();
         }
         if writing.connection.is_none() {
-            let opened = connect(&self.path, true)?;
+            let opened = connect(&self.path, ConnectionUse::Write)?;
             let synchronous = if self.behind.is_some() { "NORMAL" } else { "FULL" };
             opened.pragma_update(None, "synchronous", synchronous).map_err(unavailable)?;
             writing.connection = Some(opened);
@@ -124,7 +128,7 @@ impl SqliteStore {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let connection = match kept {
             Some(connection) => connection,
-            None => connect(&self.path, false)?,
+            None => connect(&self.path, ConnectionUse::Read)?,
         };
         let done = act(&connection);
         if !matches!(done, Err(StoreError::Unavailable(_))) {
@@ -166,14 +170,21 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn connect(path: &Path, write: bool) -> Result<Connection, StoreError> {
+/// Use of a connection.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum ConnectionUse {
+    Read,
+    Write,
+}
+
+fn connect(path: &Path, access: ConnectionUse) -> Result<Connection, StoreError> {
     let named = |error: rusqlite::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    flags.set(OpenFlags::SQLITE_OPEN_CREATE, write);
+    flags.set(OpenFlags::SQLITE_OPEN_CREATE, access == ConnectionUse::Write);
     let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
     connection.busy_timeout(BUSY).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    if write {
+    if access == ConnectionUse::Write {
         connection.pragma_update(None, "page_size", PAGE_BYTES).map_err(named)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(named)?;
         // The file's own, which may have been made with others.

@@ -1,11 +1,14 @@
 //! The embedded store by itself: what goes in comes out, pages, prunes and goes on after a restart.
 
 use super::*;
-use crate::ledger::{
-    chain::ChainKeys,
-    fixtures::{RecordGenerator, seal},
-    sealed_kv::cipher::SealedRow,
-    store::{Batch, ChainStore as _, ExecutionFilter, HourlyRow, PageQuery, Position, Store as _, ViolationFilter},
+use crate::{
+    ledger::{
+        chain::ChainKeys,
+        fixtures::{RecordGenerator, seal},
+        sealed_kv::cipher::SealedRow,
+        store::{Batch, ChainStore as _, ExecutionFilter, HourlyRow, PageQuery, Position, Store as _, ViolationFilter},
+    },
+    settings::Durability,
 };
 
 fn keys() -> ChainKeys {
@@ -14,7 +17,7 @@ fn keys() -> ChainKeys {
 
 /// A store with so many sample records, one per second from 1970 on.
 fn filled(directory: &Path, count: u64) -> SqliteStore {
-    let store = SqliteStore::open(&directory.join("toolmark.db"), true).unwrap();
+    let store = SqliteStore::open(&directory.join("toolmark.db"), Durability::Commit).unwrap();
     let (tip, _) = store.begin(0).unwrap();
     let records = (0..count).map(RecordGenerator::record).collect::<Vec<_>>();
     let hours = vec![HourlyRow { writer: WRITER, hour: 0, name: "all".into(), sums: vec![1, 2] }];
@@ -77,7 +80,7 @@ fn lists_come_in_pages_without_gap_or_repetition() {
 fn it_goes_on_where_it_was_and_prunes_behind_an_anchor() {
     let directory = tempfile::tempdir().unwrap();
     drop(filled(directory.path(), 10));
-    let store = SqliteStore::open(&directory.path().join("toolmark.db"), true).unwrap();
+    let store = SqliteStore::open(&directory.path().join("toolmark.db"), Durability::Commit).unwrap();
     let (tip, hours) = store.begin(0).unwrap();
     assert_eq!((tip.sequence, hours.len()), (10, 1));
     let removed = store.prune(RecordGenerator::record(4).ended_ms(), 99, 3, &keys()).unwrap();
@@ -101,15 +104,15 @@ fn one_process_writes_and_others_may_read() {
     let path = directory.path().join("toolmark.db");
     assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("no file"));
     let _store = filled(directory.path(), 3);
-    assert!(SqliteStore::open(&path, true).err().unwrap().to_string().contains("another process writes"));
+    assert!(SqliteStore::open(&path, Durability::Commit).err().unwrap().to_string().contains("another process writes"));
     let reader = SqliteStore::open_to_read(&path).unwrap();
     assert_eq!(reader.records(WRITER, 0, 100).unwrap().len(), 3);
     assert!(reader.append(&Batch::default()).is_ok(), "an empty batch changes nothing");
     let foreign = directory.path().join("other.db");
     Connection::open(&foreign).unwrap().execute_batch("CREATE TABLE t (x)").unwrap();
-    assert!(SqliteStore::open(&foreign, true).err().unwrap().to_string().contains("no ledger of toolmark's"));
+    assert!(SqliteStore::open(&foreign, Durability::Commit).err().unwrap().to_string().contains("no ledger of toolmark's"));
     std::fs::write(directory.path().join("junk.db"), "not a database at all, but long enough to look like one".repeat(20)).unwrap();
-    assert!(SqliteStore::open(&directory.path().join("junk.db"), false).is_err());
+    assert!(SqliteStore::open(&directory.path().join("junk.db"), Durability::Batch).is_err());
 }
 
 #[test]
@@ -156,7 +159,7 @@ fn an_older_file_is_brought_up_to_date() {
     old.pragma_update(None, "user_version", 1).unwrap();
     drop(old);
     assert!(SqliteStore::open_to_read(&path).err().unwrap().to_string().contains("earlier version"));
-    let store = SqliteStore::open(&path, true).unwrap();
+    let store = SqliteStore::open(&path, Durability::Commit).unwrap();
     store.put_kept(&[SealedRow { id: [1; 32], at_ms: 1, body: vec![1] }]).unwrap();
     drop(store);
     assert_eq!(SqliteStore::open_to_read(&path).unwrap().kept(&[[1; 32]]).unwrap().len(), 1);
@@ -168,7 +171,7 @@ fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     let path = directory.path().join("toolmark.db");
     let row = |number: u8, body: u8| SealedRow { id: [number; 32], at_ms: 5, body: vec![body] };
     let body = |store: &SqliteStore, number: u8| store.kept(&[[number; 32]]).unwrap().first().map(|row| row.body[0]);
-    let store = SqliteStore::open(&path, false).unwrap();
+    let store = SqliteStore::open(&path, Durability::Batch).unwrap();
     let slots: Vec<u32> = (1..=3).filter_map(|number| store.note(row(number, 0))).collect();
     assert_eq!(slots, [0, 1, 2]);
     assert_eq!(body(&store, 1), Some(0), "in this process too");
@@ -176,12 +179,12 @@ fn what_was_begun_is_kept_for_the_next_process_unless_its_end_is() {
     store.give_back(&slots[1..2]);
     store.put_kept(&[row(3, 9)]).unwrap();
     drop(store);
-    let store = SqliteStore::open(&path, false).unwrap();
+    let store = SqliteStore::open(&path, Durability::Batch).unwrap();
     assert_eq!([1, 2, 3, 4].map(|number| body(&store, number)), [Some(0), Some(9), Some(9), None]);
     // It is the database's now.
     drop(store);
     std::fs::remove_file(intent_log::path(&path)).unwrap();
-    let at_once = SqliteStore::open(&path, true).unwrap();
+    let at_once = SqliteStore::open(&path, Durability::Commit).unwrap();
     assert_eq!((body(&at_once, 1), at_once.note(row(5, 0))), (Some(0), None), "what must be on disk at once is put");
 }
 
@@ -195,9 +198,9 @@ fn a_file_keeps_the_pages_that_it_was_made_with() {
             connection.pragma_update(None, "page_size", bytes).unwrap();
             migrate(&mut connection, &path).unwrap();
         }
-        drop(SqliteStore::open(&path, false).unwrap());
+        drop(SqliteStore::open(&path, Durability::Batch).unwrap());
         assert_eq!(pragma(&Connection::open(&path).unwrap(), "page_size").unwrap(), expected, "{name}");
-        let log_pages = pragma(&connect(&path, true).unwrap(), "wal_autocheckpoint").unwrap();
+        let log_pages = pragma(&connect(&path, ConnectionUse::Write).unwrap(), "wal_autocheckpoint").unwrap();
         assert_eq!(log_pages * expected, 16 << 20, "the log of {name} gets as long as any");
     }
 }
@@ -265,7 +268,7 @@ fn files_of_every_older_version_open_and_go_on() {
         of_version(directory.path(), version, 3);
         let refused = SqliteStore::open_to_read(&path).err().unwrap().to_string();
         assert!(refused.contains("earlier version") && refused.contains("`toolmark serve` brings it up to date"), "{refused}");
-        let store = SqliteStore::open(&path, true).unwrap();
+        let store = SqliteStore::open(&path, Durability::Commit).unwrap();
         let (tip, _) = store.begin(0).unwrap();
         assert_eq!(tip.sequence, 3, "version {version}");
         store.append(&Batch { records: seal(&keys(), &tip, &[RecordGenerator::record(3)]), hours: Vec::new() }).unwrap();
@@ -285,7 +288,7 @@ fn a_downgrade_says_what_is_wrong_and_changes_nothing() {
     drop(filled(directory.path(), 2));
     let later = MIGRATIONS.len() as i64 + 1;
     Connection::open(&path).unwrap().pragma_update(None, "user_version", later).unwrap();
-    for error in [SqliteStore::open(&path, false).err(), SqliteStore::open_to_read(&path).err()] {
+    for error in [SqliteStore::open(&path, Durability::Batch).err(), SqliteStore::open_to_read(&path).err()] {
         let said = error.unwrap().to_string();
         assert!(said.contains("written by a later version of toolmark: use that one, or give this one its own `[ledger] url`"), "{said}");
     }

@@ -1,5 +1,7 @@
 //! Exchanges: the list, one record, one timeline, one cassette, sessions, and what was refused of tools.
 
+pub mod timeline;
+
 use std::{
     collections::{BTreeMap, HashSet},
     sync::Arc,
@@ -10,12 +12,13 @@ use http::{HeaderValue, Response, header};
 use serde::Serialize;
 use uuid::Uuid;
 
+use timeline::{BodyPlace, ReadBodies, Timeline, record_without_bodies, without_bodies};
+
 use super::{
     access::AdminCaller,
     api::{look_up, read_blocking},
     query::{PAGED, Parameters},
     responses::{self, invalid},
-    timeline::{BodyPlace, ReadBodies, Timeline, record_without_bodies, without_bodies},
 };
 use crate::{
     cassette::{format::RecordedExchange, recorder::redacted},

@@ -3,6 +3,8 @@
 //! `TOOLMARK_SECTION__KEY` sets `[section] key`, `TOOLMARK_LISTEN` the top-level `listen`. Text stays text: only keys that are numbers,
 //! booleans or arrays are parsed, so that `0123` as a name remains a name.
 
+pub mod otel;
+
 use std::collections::BTreeMap;
 
 use figment::value::Value;

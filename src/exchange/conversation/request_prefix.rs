@@ -13,7 +13,7 @@ use std::sync::{
 
 use bytes::Bytes;
 
-use super::tool_set::ToolSet;
+use crate::exchange::tool_set::ToolSet;
 use crate::{
     judge::history::memo::{self, HistoryMemo, ItemMemo},
     marks::Scope,
@@ -117,7 +117,7 @@ impl PrefixUse {
         }
     }
 
-    /// What was read from the items before, for a history of `count` items; empty if the request isn't kept.
+    /// Items read before, for a history of `count` items; empty if the request isn't kept.
     pub fn memo(&self, tools: &Arc<ToolSet>, count: usize) -> HistoryMemo {
         let Self::Kept(shared) = self else { return HistoryMemo::new() };
         memo::memo_of(shared.as_ref().and_then(|shared| shared.memo(tools)).unwrap_or_default(), count)
@@ -151,7 +151,7 @@ impl PrefixUse {
 }
 
 impl SharedPrefix {
-    /// What was read from the shared items; `None` under other tools, whose names may differ.
+    /// Reading of the shared items; `None` under other tools, whose names may differ.
     fn memo(&self, tools: &Arc<ToolSet>) -> Option<&[Arc<ItemMemo>]> {
         let same = Arc::ptr_eq(&self.request.tools, tools);
         self.request.memo.get(..self.elements.count).filter(|_| same)

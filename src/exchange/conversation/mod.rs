@@ -3,6 +3,8 @@
 //! For `[responses] stateful = "track"`: docs/wire-facts.md#conversations-that-the-upstream-keeps. Everything here is
 //! bounded, so that a conversation without end takes no memory without end. Pure.
 
+pub mod request_prefix;
+
 use std::{
     collections::{HashMap, HashSet},
     hash::{Hash, Hasher},
@@ -320,11 +322,11 @@ impl Thread {
     }
 
     /// Adds the results of a request as evidence; the latest within the limit are kept. `recent`: number of results
-    /// after the last user message; `spoke`: that message is in the same request.
-    pub fn prove(&mut self, results: impl IntoIterator<Item = KnownResult>, recent: usize, spoke: bool) {
+    /// after the last user message; `None` if that message came with an earlier request.
+    pub fn prove(&mut self, results: impl IntoIterator<Item = KnownResult>, recent: Option<usize>) {
         let before = self.results.len();
         self.results.extend(results.into_iter().map(Arc::new));
-        if spoke {
+        if let Some(recent) = recent {
             self.recent_from = self.results.len().saturating_sub(recent).max(before);
         }
         let mut bytes = 0;

@@ -6,7 +6,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::codes;
+use crate::admin::codes;
 use crate::{
     cassette::{
         body::RecordedBody,
