@@ -1,4 +1,4 @@
-"""The load that a `dist` build is optimised for: scripted conversations of every kind, whole and streamed, on both APIs.
+"""The load that a `dist` build is optimised for: scripted conversations of every kind, whole and streamed, on all three APIs, and longer ones on chat.
 
 It is played three times, so that what differs by deployment is counted too: SQLite and plain HTTP, SQLite and TLS with HTTP/1.1, PostgreSQL.
 """
@@ -64,13 +64,13 @@ class Upstream(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
-        request, responses = json.loads(body), self.path.endswith("/responses")
-        text, calls = self.answer(request, body.decode(), "input" if responses else "messages")
+        request, api = json.loads(body), self.path.rsplit("/", 1)[1]
+        text, calls = self.answer(request, body.decode(), "input" if api == "responses" else "messages")
         pieces = [text[at:at + 14] for at in range(0, len(text), 14)] if text else []
-        made = (response if responses else chat)(text, calls)
+        made = {"responses": response, "messages": message}.get(api, chat)(text, calls)
         if not request.get("stream"):
             return self.send("application/json", [json.dumps(made)])
-        events = response_events(made, pieces, calls) if responses else chat_events(pieces, calls)
+        events = {"responses": response_events, "messages": message_events}.get(api, chat_events)(made, pieces, calls)
         self.send("text/event-stream", events)
 
     def answer(self, request, body, where):
@@ -111,7 +111,7 @@ def chat(text, calls):
             "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls" if made else "stop", "logprobs": None}]}
 
 
-def chat_events(pieces, calls):
+def chat_events(_, pieces, calls):
     def event(delta, finish=None, **more):
         return "data: " + json.dumps({"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 1763000000, "model": "m",
                                       "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]} | more) + "\n\n"
@@ -155,6 +155,32 @@ def response_events(made, pieces, calls):
         yield f"event: response.{kind}\ndata: " + json.dumps({"type": f"response.{kind}", "sequence_number": number} | event) + "\n\n"
 
 
+def message(text, calls):
+    blocks = [{"type": "text", "text": text}] if text else []
+    blocks += [{"type": "tool_use", "id": f"toolu_{at}", "name": name, "input": arguments} for at, (name, arguments) in enumerate(calls)]
+    return {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": blocks, "stop_reason": "tool_use" if calls else "end_turn",
+            "stop_sequence": None, "usage": {"input_tokens": 812, "output_tokens": 64}}
+
+
+def message_events(made, pieces, calls):
+    yield from message_event("message_start", message=made | {"content": [], "stop_reason": None})
+    for at, block in enumerate(made["content"]):
+        is_text = block["type"] == "text"
+        yield from message_event("content_block_start", index=at, content_block=block | ({"text": ""} if is_text else {"input": {}}))
+        text = json.dumps(block.get("input"))
+        deltas = [{"type": "text_delta", "text": piece} for piece in pieces] if is_text else [
+            {"type": "input_json_delta", "partial_json": text[cut:cut + 9]} for cut in range(0, len(text), 9)]
+        for delta in deltas:
+            yield from message_event("content_block_delta", index=at, delta=delta)
+        yield from message_event("content_block_stop", index=at)
+    yield from message_event("message_delta", delta={"stop_reason": made["stop_reason"], "stop_sequence": None}, usage={"output_tokens": 64})
+    yield from message_event("message_stop")
+
+
+def message_event(kind, **members):
+    yield f"event: {kind}\ndata: " + json.dumps({"type": kind} | members) + "\n\n"
+
+
 class Client(threading.Thread):
     """Conversations one after the other over one connection, until it is time."""
 
@@ -176,14 +202,15 @@ class Client(threading.Thread):
         while time.monotonic() < self.end:
             self.talks += 1
             kind = kinds[self.talks % len(kinds)]
-            (self.chat if self.talks % 5 else self.respond)(kind, kind.endswith("-s"))
+            talk = {0: self.respond, 1: self.message}.get(self.talks % 5, self.chat)
+            talk(kind, kind.endswith("-s"))
         self.ended = True
 
     def chat(self, kind, stream):
         system = {"role": "system", "content": "You help the accounts team. Be brief, and use the tools for whatever changes. " * 6}
         messages = [system, {"role": "user", "content": "What is open, and what will the weather be?"}]
         asked = {"model": kind, "messages": messages, "tools": [{"type": "function", "function": f} for f in FUNCTIONS], "temperature": 0.2}
-        for _ in range(3):
+        for _ in range(40 if self.talks % 16 == 2 else 3):
             data = self.ask("chat/completions", asked | ({"stream": True} if stream else {}))
             calls = {} if stream else {c["id"]: c["function"] for c in json.loads(data)["choices"][0]["message"].get("tool_calls") or []}
             if stream:
@@ -212,6 +239,31 @@ class Client(threading.Thread):
                 if item["type"] == "function_call":
                     result = next(result for name, _, result in CALLS if name == item["name"])
                     items.append({"type": "function_call_output", "call_id": item["call_id"], "output": json.dumps(result)})
+
+
+    def message(self, kind, stream):
+        turns = [{"role": "user", "content": "What is open, and what will the weather be?"}]
+        tools = [{"name": f["name"], "description": f["description"], "input_schema": f["parameters"]} for f in FUNCTIONS]
+        asked = {"model": kind, "max_tokens": 1024, "messages": turns, "tools": tools, "system": [{"type": "text", "text": "Be brief."}]}
+        for _ in range(3):
+            data = self.ask("messages", asked | ({"stream": True} if stream else {}))
+            blocks = folded(data) if stream else json.loads(data)["content"]
+            turns.append({"role": "assistant", "content": blocks or PROSE})
+            results = {name: result for name, _, result in CALLS}
+            back = [{"type": "tool_result", "tool_use_id": block["id"], "content": json.dumps(results[block["name"]])} for block in blocks if block["type"] == "tool_use"]
+            turns.append({"role": "user", "content": back or "And last year's?"})
+
+
+def folded(data):
+    """The content blocks of a stream of the Messages API."""
+    blocks = {}
+    for event in (json.loads(line[6:]) for line in data.splitlines() if line.startswith("data: {")):
+        if event["type"] == "content_block_start":
+            blocks[event["index"]] = event["content_block"] | {"input": ""} if event["content_block"]["type"] == "tool_use" else event["content_block"]
+        elif event["type"] == "content_block_delta":
+            name, piece = ("text", event["delta"].get("text")) if "text" in event["delta"] else ("input", event["delta"].get("partial_json"))
+            blocks[event["index"]][name] += piece or ""
+    return [block | ({"input": json.loads(block["input"] or "{}")} if block["type"] == "tool_use" else {}) for block in blocks.values()]
 
 
 def free_port():

@@ -19,7 +19,7 @@ use crate::{
         http::{body::Body, failure::Failure},
         loop_control::LoopStats,
     },
-    telemetry::stats::{Stats, query},
+    telemetry::stats::{Stats, failures::failures, query},
     violation::Code,
 };
 
@@ -138,4 +138,12 @@ pub async fn statistics(app: &Arc<App>, query: &str) -> Result<Response<Body>, F
     let now_ms = app.now_ms();
     let stats = look_up(app, move |store| query::statistics(store, window, now_ms)).await?;
     Ok(responses::json(&StatsWithLoops { stats, loops: app.loops.figures() }))
+}
+
+/// `GET /api/failures`
+pub async fn failure_history(app: &Arc<App>, query: &str) -> Result<Response<Body>, Failure> {
+    let window = Parameters::read(query, &["window"])?.window("window")?;
+    let now_ms = app.now_ms();
+    let history = look_up(app, move |store| failures(store, window, now_ms)).await?;
+    Ok(responses::json(&history))
 }

@@ -216,6 +216,7 @@ async fn dispatch(state: &Arc<AdminState>, request: Request<Incoming>, peer: Opt
         AdminRoute::Sessions => exchanges::sessions(app, &query).await,
         AdminRoute::Session(name) => exchanges::session(app, &caller, name, &query).await,
         AdminRoute::Refusals => exchanges::refusals(app, &caller, &query).await,
+        AdminRoute::Failures => api::failure_history(app, &query).await,
         AdminRoute::Policy => policy::policy(app, &query).await,
         AdminRoute::WhatIf => policy::what_if(app, request).await,
         AdminRoute::Ledger => ledger::ledger(state, &query).await,

@@ -42,6 +42,8 @@ pub enum AdminRoute {
     Session(String),
     /// `GET /api/refusals`
     Refusals,
+    /// `GET /api/failures`
+    Failures,
     /// `GET /api/policy`
     Policy,
     /// `POST /api/policy/what-if`
@@ -77,6 +79,7 @@ impl AdminRoute {
             | Self::Sessions
             | Self::Session(_)
             | Self::Refusals
+            | Self::Failures
             | Self::Policy
             | Self::Ledger
             | Self::Upstreams => Role::Read,
@@ -116,6 +119,7 @@ pub fn route(method: &Method, path: &str) -> Result<AdminRoute, Failure> {
         ["api", "sessions"] => AdminRoute::Sessions,
         ["api", "sessions", name] => AdminRoute::Session(decoded(name)),
         ["api", "refusals"] => AdminRoute::Refusals,
+        ["api", "failures"] => AdminRoute::Failures,
         ["api", "policy"] => AdminRoute::Policy,
         ["api", "policy", "what-if"] => AdminRoute::WhatIf,
         ["api", "ledger"] => AdminRoute::Ledger,

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use http::HeaderMap;
+
 use super::Error;
 use crate::sys::tls;
 
@@ -46,26 +48,28 @@ pub fn client(timeout: Duration) -> Result<reqwest::Client, Error> {
         .map_err(|error| failed(&error))
 }
 
-/// Gets a URL. `key`: its bearer token.
+/// Gets a URL.
 ///
 /// # Errors
 /// A message: there is no answer.
-pub async fn get_json(client: &reqwest::Client, url: &str, key: Option<&str>) -> Result<HttpAnswer, String> {
-    answer(client.get(url), key).await
+pub async fn get_json(client: &reqwest::Client, url: &str, headers: HeaderMap) -> Result<HttpAnswer, String> {
+    answer(client.get(url).headers(headers)).await
 }
 
 /// Posts JSON.
 ///
 /// # Errors
 /// A message: there is no answer.
-pub async fn post_json(client: &reqwest::Client, url: &str, key: Option<&str>, body: &serde_json::Value) -> Result<HttpAnswer, String> {
-    answer(client.post(url).header("content-type", "application/json").body(body.to_string()), key).await
+pub async fn post_json(
+    client: &reqwest::Client,
+    url: &str,
+    headers: HeaderMap,
+    body: impl Into<reqwest::Body>,
+) -> Result<HttpAnswer, String> {
+    answer(client.post(url).headers(headers).header("content-type", "application/json").body(body)).await
 }
 
-async fn answer(mut request: reqwest::RequestBuilder, key: Option<&str>) -> Result<HttpAnswer, String> {
-    if let Some(key) = key {
-        request = request.bearer_auth(key);
-    }
+async fn answer(request: reqwest::RequestBuilder) -> Result<HttpAnswer, String> {
     let mut response = request.send().await.map_err(|error| innermost(&error))?;
     let header = |name: &str| response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let (status, server, date) = (response.status().as_u16(), header("server"), header("date"));

@@ -47,10 +47,10 @@ pub enum LedgerCommand {
     /// Write the records as JSON lines
     #[command(after_help = EXPORT_EXAMPLE)]
     Export {
-        /// Only of exchanges that ended so long ago at most, e.g. 1h
+        /// Only exchanges that ended within this time, e.g. 1h
         #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
         since: Option<Duration>,
-        /// Only of exchanges that ended so long ago at least
+        /// Only exchanges that ended before this time, e.g. 10m
         #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
         until: Option<Duration>,
     },
@@ -91,7 +91,7 @@ pub fn run(ledger: &LedgerArgs, flags: &Flags) -> Result<ExitCode, Error> {
 /// Opens the ledger named in the settings for reading.
 pub(super) fn open(offline: &OfflineSettings) -> Result<Arc<dyn ChainStore>, Error> {
     if offline.ledger.url == LedgerUrl::Memory {
-        return Err(Error::Failed("the ledger is `memory:`, which ends with its process: there is nothing to be read".into()));
+        return Err(Error::Failed("the ledger is `memory:`: it is gone when `serve` ends, so there is nothing to read here. Set `[ledger] url = \"sqlite:toolmark.db\"`".into()));
     }
     open_to_read(&offline.ledger.url).map_err(failed)
 }
@@ -102,7 +102,7 @@ pub(super) fn keys(offline: &OfflineSettings) -> Result<Vec<[u8; 32]>, Error> {
         && !path.exists()
     {
         return Err(Error::Failed(format!(
-            "there is no key file {}: it lies beside the ledger; or give the key in TOOLMARK_KEY",
+            "the key file {} isn't there. `serve` makes it beside the ledger: run this with the same settings and in the same directory, or give the key in TOOLMARK_KEY",
             path.display()
         )));
     }
@@ -157,7 +157,7 @@ fn read_anchor(path: &Path) -> Result<Vec<Position>, Error> {
     let wrong = |why: String| Error::Failed(format!("the anchor {}: {why}", path.display()));
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
     let noted: AnchorFile =
-        serde_json::from_str(&text).map_err(|error| wrong(format!("{error}: it is what `toolmark ledger anchor` prints")))?;
+        serde_json::from_str(&text).map_err(|error| wrong(format!("{error}. Expected: the output of `toolmark ledger anchor`")))?;
     Ok(noted.chains.into_iter().map(|chain| Position { writer: chain.writer, sequence: chain.sequence, mac: chain.mac.0 }).collect())
 }
 

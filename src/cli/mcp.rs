@@ -44,7 +44,7 @@ pub enum McpCommand {
     },
     /// Pin the tools of servers that aren't pinned yet
     #[command(after_help = "EXAMPLE\n  toolmark mcp pin          # all servers\n  toolmark mcp pin todo\n\n\
-                            Writes toolmark.pins.json beside the settings. What changes later is schema_drift, and blocks, until approved.")]
+                            Writes toolmark.pins.json beside the settings. A tool that changes later is blocked (`schema_drift`) until `toolmark mcp approve`.")]
     Pin {
         /// Only this server
         #[arg(value_name = "SERVER")]

@@ -1,6 +1,6 @@
 //! The command line: its grammar, and what each command's end means. docs/contract.md#commands.
 //!
-//! The outermost shell. Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.
+//! The outermost shell. Exit codes: 0 success, 1 a check failed, 2 wrong arguments or settings.
 
 pub mod check;
 pub mod demo;
@@ -85,7 +85,7 @@ pub enum Command {
     /// Judge recorded traffic again; exit 1 where a verdict differs from the recorded one
     #[command(after_help = REPLAY_EXAMPLE)]
     Replay(replay::ReplayArgs),
-    /// Make a cassette of other tools' recordings
+    /// Make a cassette (a file of recorded exchanges) from other tools' recordings
     #[command(after_help = IMPORT_EXAMPLE)]
     Import(import::ImportArgs),
     /// Write a cassette in another tool's form
@@ -229,15 +229,15 @@ pub fn prepare_in(flags: &Flags, environment: &Environment, directory: &Path) ->
     Ok(LoadedConfig { settings, rules, client_rules })
 }
 
-const ABOUT: &str = "A reverse proxy for OpenAI-compatible APIs that enforces tool-call integrity: no call leaves that its schema \
-                     forbids, no answer arrives that cites an execution which never was.";
+const ABOUT: &str = "A reverse proxy for the APIs of OpenAI and Anthropic. It refuses tool calls that break their schema, and answers \
+                     that report tool runs which never happened; the model is asked again.";
 
 const EXAMPLE: &str = "\
 EXAMPLE
   toolmark serve --upstream https://api.openai.com/v1
   OPENAI_BASE_URL=http://127.0.0.1:8787/v1 python my_agent.py
 
-Exit codes: 0 fine, 1 the answer is no, 2 bad use or settings.";
+Exit codes: 0 success, 1 a check failed, 2 wrong arguments or settings.";
 
 const INIT_EXAMPLE: &str = "\
 EXAMPLE
@@ -252,7 +252,7 @@ EXAMPLE
   toolmark doctor
   toolmark doctor --upstream http://127.0.0.1:8080/v1 --model qwen3
 
-Sends some fourteen small requests to each upstream. Exit 0 if it works, 1 if something is to be mended, 2 for wrong settings.";
+Sends some fourteen small requests to each upstream. Exit 0 if it works, 1 if something needs fixing, 2 for wrong settings.";
 
 const SERVE_EXAMPLE: &str = "\
 EXAMPLE

@@ -26,7 +26,7 @@ const NAME_CHARS_MAX: usize = 40;
 /// `toolmark stats`
 #[derive(Args, Clone, Debug)]
 pub struct StatsArgs {
-    /// Only of so long ago at most, e.g. 60s, 24h or 7d; up to 1h it is exact, beyond that it begins at a full hour
+    /// Only the last DURATION, e.g. 60s, 24h or 7d; above 1h it begins at a full hour
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub window: Option<Duration>,
     /// As JSON, like `GET /api/stats`

@@ -36,7 +36,7 @@ pub struct ExchangeRecord {
     /// Start of the exchange, in Unix milliseconds.
     #[n(1)]
     pub at_ms: u64,
-    /// OpenAI API that was called.
+    /// API that was called.
     #[n(8)]
     pub api: Api,
     /// The caller asked for a stream.

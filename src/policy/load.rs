@@ -137,8 +137,8 @@ pub enum Error {
     },
     /// A file may be incomplete.
     #[error(
-        "{path} isn't taken: {why}. A file that is replaced at once (mv) is taken as it is; so is one on SIGHUP, and one that ends with \
-         the line `{END}`", path = path.display()
+        "{path} isn't loaded: {why}. Replace the file by `mv`, send SIGHUP, or end it with the line \
+         `{END}`", path = path.display()
     )]
     HalfWritten {
         /// The file.

@@ -1,4 +1,4 @@
-//! The shell: sockets, clocks, waiting. Judging is done in [`crate::judge`] and [`crate::chat`].
+//! The shell: sockets, clocks, waiting. Judging is done in [`crate::judge`], [`crate::exchange`] and the adapters of the APIs.
 
 pub mod app;
 pub mod cassettes;

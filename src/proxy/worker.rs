@@ -42,7 +42,8 @@ impl Worker {
 }
 
 fn unserved(model: &str) -> Failure {
-    let message =
-        format!("no upstream serves the model `{model}`: GET /v1/models lists what there is, `models` of `[[upstreams]]` says it");
+    let message = format!(
+        "no upstream serves the model `{model}`: GET /v1/models lists the models that are served; `models` in `[[upstreams]]` decides which those are"
+    );
     Failure { param: Some("model".to_owned()), ..Failure::new(StatusCode::NOT_FOUND, "model_not_found", message) }
 }

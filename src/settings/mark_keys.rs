@@ -89,7 +89,7 @@ pub enum KeyError {
         mode: u32,
     },
     /// The file holds no key.
-    #[error("the key file {path} {why}: put the key back, or delete the file to get a new one (marks made before are then unknown)", path = path.display())]
+    #[error("the key file {path} {why}: put the key back, or delete the file to get a new one (call ids that were signed before are then unknown)", path = path.display())]
     Content {
         /// The file.
         path: PathBuf,

@@ -77,7 +77,7 @@ fn drops(sources: &SettingsSources<'_>, index: usize, drop: &[String], fitting: 
         let of_messages = first == "messages" && (parts.len() > 2 || matches!(parts.get(1), Some(&("role" | "content" | "tool_calls"))));
         let of_tools = path == "tools.function" || path.ends_with(".name") && first == "tools";
         if needed || of_messages || of_tools {
-            return fault(format!("`{path}` can't be left out: the request would be another one, and nobody would be told"));
+            return fault(format!("`{path}` can't be left out: that would change what is asked. Remove it from `drop`"));
         }
         if !fitting.drop.iter().any(|own| **own == **path) {
             fitting.drop.push(path.as_str().into());
@@ -95,7 +95,7 @@ fn maps(
     for (parameter, values) in map {
         let key = format!("upstreams.{index}.map.{parameter}");
         if NEEDED.contains(&parameter.as_str()) {
-            return Err(sources.fault(&key, format!("`{parameter}` can't be said otherwise; models have `fallback_models`")));
+            return Err(sources.fault(&key, format!("`{parameter}` can't be mapped. For names of models there is `fallback_models`")));
         }
         for (from, to) in values {
             fitting.map.retain(|mapping| *mapping.parameter != **parameter || *mapping.from != **from);
@@ -121,7 +121,7 @@ fn defaults(
     for (parameter, value) in defaults {
         let key = format!("upstreams.{index}.defaults.{parameter}");
         if NEEDED.contains(&parameter.as_str()) {
-            return Err(sources.fault(&key, format!("`{parameter}` is the request's own to say")));
+            return Err(sources.fault(&key, format!("`{parameter}` can't have a default: every request sets it. Remove it here")));
         }
         let json = serde_json::to_string(value).map_err(|error| sources.fault(&key, error.to_string()))?;
         fitting.defaults.retain(|own| *own.parameter != **parameter);

@@ -327,7 +327,7 @@ fn what_is_refused_of_upstreams_and_clients() {
         (upstream("drop = ['tools']"), &["`upstreams[0].drop[0]`: `tools` can't be left out"]),
         (upstream("drop = ['messages.content']"), &["can't be left out"]),
         (upstream("drop = ['a..b']"), &["is no parameter"]),
-        (upstream("map = { model.a = 'b' }"), &["`model` can't be said otherwise"]),
+        (upstream("map = { model.a = 'b' }"), &["`model` can't be mapped"]),
         (upstream("map = { tool_choice.requird = 'any' }"), &["no request says `requird`", "did you mean `required`"]),
         (upstream("defaults = { tools = [] }"), &["the request's own to say"]),
         (upstream("put_back = ['extra']"), &["put_back", "known"]),

@@ -36,8 +36,7 @@ pub(super) struct TomlUpstream {
     pub name: String,
     pub base_url: String,
     pub api_key_env: Option<String>,
-    #[serde(default)]
-    pub key_header: KeyHeader,
+    pub key_header: Option<KeyHeader>,
     pub models: Option<Vec<String>>,
     #[serde(default)]
     pub call_ids: CallIds,
@@ -106,7 +105,7 @@ pub struct UpstreamSettings {
     pub cassette: Option<std::path::PathBuf>,
     /// Credential of requests to the upstream.
     pub credential: Credential,
-    /// Header in which it takes toolmark's own key.
+    /// Header in which it takes a key: toolmark's own, or one that came as a bearer token with another API's request.
     pub key_header: KeyHeader,
     /// Globs of the models that it serves; `None`: all.
     pub models: Option<Vec<String>>,
@@ -143,12 +142,11 @@ impl UpstreamSettings {
     }
 }
 
-/// `[[upstreams]] key_header`: header of toolmark's own key for the upstream.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq)]
+/// `[[upstreams]] key_header`: header in which the upstream takes a key.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeyHeader {
     /// `Authorization: Bearer …`
-    #[default]
     Authorization,
     /// `x-api-key`, which some servers of Anthropic's API take only.
     XApiKey,
@@ -236,7 +234,7 @@ fn upstream(
         base_url: base_url.into(),
         cassette: cassette.map(|file| sources.cassette(&at("base_url"), file)),
         credential: credential(sources, &at("api_key_env"), raw.api_key_env.as_deref())?,
-        key_header: raw.key_header,
+        key_header: raw.key_header.unwrap_or(if preset == Preset::Anthropic { KeyHeader::XApiKey } else { KeyHeader::Authorization }),
         models: raw.models.clone(),
         matcher,
         preset,

@@ -91,8 +91,8 @@ pub(super) fn open_relay(
     match own {
         Some(upstream) if !local && clients.is_empty() => {
             let message = format!(
-                "{listen} is beyond loopback, and upstream `{}` has a key of its own: without [[clients]] anyone could use it; \
-                 add [[clients]], listen on 127.0.0.1, or say `allow_anonymous = true`",
+                "{listen} can be reached from other machines, and toolmark holds a key for upstream `{}`, which anyone could then \
+                 use: add [[clients]] with a key for each, listen on 127.0.0.1, or set `allow_anonymous = true`",
                 upstream.name
             );
             Err(sources.fault("listen", message))

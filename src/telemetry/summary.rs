@@ -194,6 +194,14 @@ impl ExchangeFilter {
         Ok(())
     }
 
+    /// Texts that stand word for word in the stored record of every exchange that matches.
+    pub fn texts(&self) -> Vec<&str> {
+        let names = [&self.model, &self.session, &self.tool].into_iter().filter_map(|part| part.as_deref());
+        // The endings that are verdicts are stored as such.
+        let verdict = self.verdict.as_deref().filter(|ended| !matches!(*ended, "failed" | "abandoned"));
+        names.chain(self.code.map(Code::as_str)).chain(verdict).collect()
+    }
+
     /// True if the row matches all parts but the text.
     pub fn matches_but_text(&self, row: &ExchangeSummary) -> bool {
         let is = |part: &Option<String>, own: Option<&str>| part.as_deref().is_none_or(|part| own == Some(part));

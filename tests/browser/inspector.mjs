@@ -1,47 +1,15 @@
 // The inspector in a real browser. Prints one JSON object: the scenes, each with what went wrong in it, or null.
-import { mkdirSync, readFileSync } from "node:fs";
-import net from "node:net";
-import { createRequire } from "node:module";
-import { chromium } from "playwright-core";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { axe, browser, exchange, holds, same, SHOTS, stage, TOKEN, wire } from "./common.mjs";
 
-const { ADMIN_URL, BASE_URL, TOKEN, SHOTS, CHROMIUM } = process.env;
-const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const results = {};
 mkdirSync(SHOTS, { recursive: true });
-
-const tools = [{ type: "function", function: { name: "get_weather", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } } }];
+const between = await wire();
+const page_url = between.url;
+const { context, page, alarms } = await browser(page_url);
+await context.grantPermissions(["clipboard-read", "clipboard-write"]);
+const { scene, end } = stage(page);
 /** One exchange; its id. */
-async function chat(text, { session = "", model = "m" } = {}) {
-  const headers = { "content-type": "application/json", ...(session && { "toolmark-session": session }) };
-  const response = await fetch(`${BASE_URL}/chat/completions`, { method: "POST", headers, body: JSON.stringify({ model, messages: [{ role: "user", content: text }], tools }) });
-  await response.text();
-  return response.headers.get("toolmark-exchange");
-}
-const same = (found, expected, what) => { if (JSON.stringify(found) !== JSON.stringify(expected)) throw new Error(`${what}: ${JSON.stringify(found)}, expected ${JSON.stringify(expected)}`); };
-const holds = (value, what) => { if (!value) throw new Error(what); };
-
-// A wire that can be cut, between the page and the listener.
-const target = new URL(ADMIN_URL);
-const sockets = new Set();
-let isCut = false;
-const wire = net.createServer((socket) => {
-  if (isCut) return socket.destroy();
-  const up = net.connect(Number(target.port), target.hostname);
-  for (const own of [socket, up]) { sockets.add(own); own.on("error", () => {}); own.on("close", () => sockets.delete(own)); }
-  socket.pipe(up).pipe(socket);
-});
-await new Promise((done) => wire.listen(0, "127.0.0.1", done));
-const page_url = `http://127.0.0.1:${wire.address().port}/`;
-
-const flags = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"];
-const context = await chromium.launchPersistentContext("", { executablePath: CHROMIUM, headless: true, args: flags, viewport: { width: 1280, height: 860 }, timezoneId: "Asia/Tokyo", locale: "en-GB", reducedMotion: "reduce" });
-context.setDefaultTimeout(10_000);
-await context.addInitScript(() => { window.__violations = []; addEventListener("securitypolicyviolation", (event) => window.__violations.push(event.violatedDirective + " " + event.blockedURI)); });
-const page = await context.newPage();
-const alarms = [];
-page.on("dialog", (dialog) => { alarms.push(`dialog ${dialog.message()}`); void dialog.dismiss(); });
-page.on("pageerror", (error) => alarms.push(`error ${error.message}`));
-page.on("request", (request) => { if (!request.url().startsWith(page_url) && !request.url().startsWith("data:") && !request.url().startsWith("blob:")) alarms.push(`request ${request.url()}`); });
+const chat = async (text, options) => (await exchange([{ role: "user", content: text }], options)).id;
 
 const go = async (hash) => { await page.evaluate((own) => { location.hash = own; }, hash); };
 const main = () => page.locator("main");
@@ -55,11 +23,6 @@ async function clean(what) {
   }, axe).catch((error) => [`axe can't run: ${error.message.split("\n")[0]}`]);
   same(found, [], `axe on ${what}`);
 }
-async function scene(name, play) {
-  if (process.env.ONLY && !name.includes(process.env.ONLY)) return;
-  try { await play(); results[name] = null; } catch (error) { results[name] = error.message.split("\n").slice(0, 6).join(" | "); await shot(`failed-${name}`).catch(() => {}); }
-}
-
 const repaired = await chat("Weather?", { session: "trip" });
 const wrong_type = await chat('Call with {"city":7}');
 const missing = await chat("Call with {}");
@@ -140,12 +103,12 @@ await scene("three_keys_to_the_marked_argument", async () => {
 
 await scene("exchange", async () => {
   await go(`#/exchange/${repaired}`);
-  await page.getByText("The model made a mistake, was told so, and answered again.").waitFor();
+  await page.getByText(/The model made a mistake, was told so, and answered again/).waitFor();
   const text = await main().innerText();
   for (const words of ["fetch_weather", "unknown_tool", "no tool of this name", "Tool call rejected: fetch_weather", "What left", "passed on"]) holds(text.includes(words), `${words}: ${text}`);
   await shot("exchange");
   await page.getByText("Body", { exact: true }).first().click();
-  await page.getByText("Weather?").waitFor();
+  await page.locator("pre.json", { hasText: "Weather?" }).waitFor();
   await clean("exchange");
 });
 
@@ -165,7 +128,28 @@ await scene("why_it_was_changed", async () => {
     for (const own of words) holds(text.includes(own), `${id}: ${own}: ${text}`);
     const marks = await page.locator("mark").allTextContents();
     holds(marks.some((own) => own.startsWith(mark)), `${id}: marked is ${marks}, not ${mark}`);
+    await page.setViewportSize({ width: 1280, height: 1500 });
+    await shot(`why-${mark.replace(/\W/g, "") || "missing"}`);
+    await page.setViewportSize({ width: 1280, height: 860 });
   }
+});
+
+await scene("copies", async () => {
+  await go(`#/exchange/${repaired}`);
+  const copied = async (button) => {
+    await page.getByRole("button", { name: button }).click();
+    await page.getByText("Copied.").waitFor();
+    return page.evaluate(() => navigator.clipboard.readText());
+  };
+  const curl = await copied("Copy as curl");
+  holds(curl.startsWith("curl -H 'content-type: application/json'") && curl.includes('"$OPENAI_BASE_URL"/chat/completions') && curl.includes("Weather?"), curl);
+  const judge = await copied("Copy as a judge command");
+  holds(judge.startsWith("toolmark judge --request <(printf %s '{") && judge.includes("fetch_weather"), judge);
+  writeFileSync(`${SHOTS}/judge.sh`, judge);
+  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as a cassette" }).click()]);
+  same(download.suggestedFilename(), `${repaired}.jsonl`, "the cassette's name");
+  const line = JSON.parse(readFileSync(await download.path(), "utf8"));
+  same([line.cassette, line.id], [1, repaired], "the cassette");
 });
 
 await scene("pages", async () => {
@@ -214,11 +198,10 @@ await scene("what_if", async () => {
 await scene("reconnect", async () => {
   await go("#/live");
   await page.getByText("connected", { exact: true }).waitFor();
-  isCut = true;
-  sockets.forEach((socket) => socket.destroy());
+  between.cut();
   await page.getByText("not connected, trying again").waitFor();
   const missed = await chat("Weather?", { session: "missed" });
-  isCut = false;
+  between.isCut = false;
   await page.getByText("connected", { exact: true }).waitFor();
   await page.locator(`#row-${missed}`).waitFor();
   const after = await chat("Weather?", { session: "after" });
@@ -235,6 +218,7 @@ await scene("narrow_and_dark", async () => {
     const wide = await page.evaluate(() => document.documentElement.scrollWidth);
     holds(wide <= 375, `${hash} is ${wide} wide`);
     await clean(`${hash}, dark, 375 px`);
+    await shot(`narrow-dark-${hash.split("/")[1]}`);
   }
   await go(`#/exchange/${wrong_type}`);
   await page.locator("mark").first().waitFor();
@@ -246,37 +230,6 @@ await scene("narrow_and_dark", async () => {
   await page.setViewportSize({ width: 1280, height: 860 });
 });
 
-await scene("hostile_text_is_never_markup", async () => {
-  const payloads = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "\"><svg onload=alert(1)>", "javascript:alert(1)", "</textarea><script>alert(1)</script>", "<iframe srcdoc='<script>parent.alert(1)</script>'>", "{{constructor.constructor('alert(1)')()}}", "<a href=javascript:alert(1)>x</a>", "';alert(1);//", "<details open ontoggle=alert(1)>", "<style>@import '//evil.example'</style>", "<math><mtext><table><mglyph><style><img src=x onerror=alert(1)>", "<svg><animate onbegin=alert(1) attributeName=x dur=1s>", "\u202e<b onmouseover=alert(1)>"];
-  const ids = [];
-  for (const own of payloads) {
-    const header = encodeURIComponent(own) === own ? own : own.replace(/[^\x20-\x7e]/g, "");
-    ids.push(await chat(`Say ${own}`, { session: header, model: own }));
-    ids.push(await chat(`Invent ${own}`, { session: header, model: own }));
-    ids.push(await chat(`Call with ${JSON.stringify({ [own]: own, city: own })}`, { session: header, model: own }));
-  }
-  await go("#/live");
-  await page.locator(`#row-${ids.at(-1)}`).waitFor();
-  for (const id of ids) {
-    await go(`#/exchange/${id}`);
-    await page.locator("h1", { hasText: id }).waitFor();
-    await page.locator(".timeline").waitFor();
-    await page.evaluate(() => document.querySelectorAll("details").forEach((fold) => { fold.open = true; }));
-    await page.waitForTimeout(30);
-    await page.keyboard.press("j");
-  }
-  for (const hash of ["#/sessions", ...payloads.map((own) => `#/session/${encodeURIComponent(own.replace(/[^\x20-\x7e]/g, ""))}`), "#/tools", "#/models", `#/policy/${encodeURIComponent(payloads[1])}`, `#/exchange/${encodeURIComponent(payloads[0])}`]) {
-    await go(hash);
-    await page.locator("h1").waitFor();
-    await page.waitForTimeout(60);
-  }
-  const elements = await page.evaluate(() => document.querySelectorAll("main script, main img, main iframe, main math, main style, main [onerror], main [onload], main a[href^='javascript']").length);
-  same([elements, alarms.filter((own) => !own.includes("net::"))], [0, []], "what ran");
-  same(await page.evaluate(() => window.__violations), [], "violations of the content security policy");
-});
-
 await context.close();
-wire.close();
-sockets.forEach((socket) => socket.destroy());
-results.alarms = alarms.length ? alarms.slice(0, 5).join(" | ") : null;
-console.log(JSON.stringify(results));
+between.close();
+end(alarms);

@@ -9,6 +9,7 @@ mod metrics;
 mod openapi;
 pub mod stage;
 mod statistics;
+mod terminal;
 
 use serde_json::{Value, json};
 

@@ -102,7 +102,10 @@ fn no_open_relay() {
     let finished = command(&["serve"], directory.path()).env("MAIN_KEY", "sk-very-secret").output().unwrap();
     let text = String::from_utf8_lossy(&finished.stderr).into_owned();
     assert_eq!(finished.status.code(), Some(2), "{text}");
-    assert!(text.contains("beyond loopback") && text.contains("[[clients]]") && !text.contains("sk-very-secret"), "{text}");
+    assert!(
+        text.contains("can be reached from other machines") && text.contains("[[clients]]") && !text.contains("sk-very-secret"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -65,6 +65,22 @@ fn a_fallback_gets_nothing_of_the_callers() {
     }
 }
 
+/// Anthropic takes a key in `x-api-key` only; what is sent to its own API stays in the header in which it came.
+#[test]
+fn a_bearer_token_reaches_a_messages_upstream_in_the_header_that_it_takes() {
+    let answer = r#"{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"Hello."}],"stop_reason":"end_turn","usage":{"input_tokens":1,"output_tokens":1}}"#;
+    let settings = "[[upstreams]]\nname = \"a\"\nbase_url = \"$0\"\npreset = \"anthropic\"\n";
+    let stage = Stage::new(settings, vec![Box::new(move |_| ScriptedReply::json(200, answer))]);
+    let mut connection = Connection::open(stage.proxy.address());
+    let body = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}).to_string();
+    for (path, key) in [("/v1/chat/completions", Some("sk-callers")), ("/v1/messages", None)] {
+        assert_eq!(connection.post_as(path, "Bearer sk-callers", "", body.as_bytes()).status, 200);
+        let received = stage.upstreams[0].received().pop().unwrap();
+        assert_eq!(received.headers.get("x-api-key").and_then(|value| value.to_str().ok()), key, "{path}");
+        assert_eq!(received.headers.contains_key("authorization"), key.is_none(), "{path}");
+    }
+}
+
 #[test]
 fn an_upstream_with_a_key_of_its_own_gets_no_callers_credential() {
     for settings in [

@@ -20,7 +20,12 @@ fn server(provider: &'static str) -> ScriptedUpstream {
 }
 
 fn answer(provider: &str, received: &Received) -> ScriptedReply {
-    let authorized = received.headers.get("authorization").is_some_and(|value| value == &format!("Bearer {KEY}"));
+    let authorized = match provider {
+        "anthropic" => {
+            received.headers.get("x-api-key").is_some_and(|value| value == KEY) && received.headers.contains_key("anthropic-version")
+        }
+        _ => received.headers.get("authorization").is_some_and(|value| value == &format!("Bearer {KEY}")),
+    };
     if provider != "llamacpp" && !authorized {
         return ScriptedReply::json(
             401,
@@ -37,6 +42,9 @@ fn answer(provider: &str, received: &Received) -> ScriptedReply {
             400,
             json!({"message": "parallel_tool_calls is not for this model", "code": "wrong_api_format"}).to_string(),
         );
+    }
+    if provider == "anthropic" {
+        return anthropics_answer(&request);
     }
     if request["stream"] == true {
         let chunk = |delta: Value, finish: Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "scripted", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
@@ -59,9 +67,30 @@ fn answer(provider: &str, received: &Received) -> ScriptedReply {
     )
 }
 
+/// What a server says that has the Messages API only.
+fn anthropics_answer(request: &Value) -> ScriptedReply {
+    let message = |content: Value, reason: Value| json!({"id": "msg_1", "type": "message", "role": "assistant", "model": "scripted", "content": content, "stop_reason": reason, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}});
+    if request["stream"] == true {
+        let event = |event: Value| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap());
+        return ScriptedReply::events([
+            event(json!({"type": "message_start", "message": message(json!([]), Value::Null)})),
+            event(json!({"type": "message_stop"})),
+        ]);
+    }
+    let asked = request["messages"][0]["content"].to_string();
+    let (content, reason) = match asked.split_once(" in ").and_then(|(_, rest)| rest.split_once(',')) {
+        Some((city, _)) if request["tools"].is_array() => {
+            let call = json!({"type": "tool_use", "id": "toolu_1", "name": "get_temperature", "input": {"city": city, "unit": "celsius"}});
+            (json!([call]), json!("tool_use"))
+        }
+        _ => (json!([{"type": "text", "text": "ready"}]), json!("end_turn")),
+    };
+    ScriptedReply::json(200, message(content, reason).to_string())
+}
+
 fn run(arguments: &[&str], directory: &std::path::Path, environment: &[(&str, &str)]) -> Finished {
     let mut command = command(arguments, directory);
-    for name in ["OPENAI_API_KEY", "CEREBRAS_API_KEY", "OPENAI_BASE_URL"] {
+    for name in ["OPENAI_API_KEY", "ANTHROPIC_API_KEY", "CEREBRAS_API_KEY", "OPENAI_BASE_URL"] {
         command.env_remove(name);
     }
     command.envs(environment.iter().copied()).output().unwrap().into()
@@ -112,6 +141,12 @@ fn llamacpp_is_recognised_by_what_it_answers() {
 #[test]
 fn openai_with_its_key() {
     three_commands("openai", &["--provider", "openai"], &[("OPENAI_API_KEY", KEY)], "key from OPENAI_API_KEY");
+}
+
+/// The same client of OpenAI's: its chat completions are translated.
+#[test]
+fn anthropic_with_its_key() {
+    three_commands("anthropic", &["--provider", "anthropic"], &[("ANTHROPIC_API_KEY", KEY)], "key from ANTHROPIC_API_KEY");
 }
 
 #[test]

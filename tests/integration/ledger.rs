@@ -5,6 +5,7 @@ mod crash;
 mod failures;
 mod first;
 mod replicas;
+mod search;
 mod talk;
 mod tamper;
 mod upgrades;

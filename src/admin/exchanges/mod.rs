@@ -25,7 +25,7 @@ use crate::{
     ledger::{
         bodies,
         record::{ExchangeRecord, ExecutionRecord},
-        store::{PageQuery, ResultPage, StoreError},
+        store::{PageQuery, RecordFilter, ResultPage, StoreError},
     },
     proxy::{
         app::App,
@@ -82,10 +82,11 @@ pub async fn list(app: &Arc<App>, caller: &AdminCaller, query: &str) -> Result<R
     let own = app.clone();
     let ResultPage { rows, next } = look_up(app, move |store| {
         let in_bodies = words.map(|words| with_words(&own, &words)).unwrap_or_default();
-        store.exchanges(&page, &|record| {
+        let matches = |record: &ExchangeRecord| {
             let row = ExchangeSummary::of(record);
             record.amends.is_none() && filter.matches_but_text(&row) && (filter.matches_text(&row) || in_bodies.contains(&record.id))
-        })
+        };
+        store.exchanges(&page, RecordFilter { texts: &filter.texts(), matches: &matches })
     })
     .await?;
     Ok(responses::json(&ExchangeList { data: rows.iter().map(|record| ExchangeSummary::of(record)).collect(), next }))
@@ -204,7 +205,8 @@ pub fn kept_exchanges(app: &App, limit: usize) -> Result<Vec<RecordedExchange>, 
     let Some(kept) = app.bodies.as_ref().filter(|_| found.len() < limit) else { return Ok(found) };
     let known: HashSet<String> = found.iter().map(|exchange| exchange.id.clone()).collect();
     let page = PageQuery { limit, ..PageQuery::default() };
-    let records = app.recorder.store().exchanges(&page, &|record| !known.contains(&record.id.to_string()))?;
+    let records =
+        app.recorder.store().exchanges(&page, RecordFilter { texts: &[], matches: &|record| !known.contains(&record.id.to_string()) })?;
     for record in records.rows.iter().take(limit - found.len()) {
         found.extend(kept.find(record.id)?);
     }
@@ -264,10 +266,11 @@ struct SessionExchange {
 pub async fn session(app: &Arc<App>, caller: &AdminCaller, name: String, query: &str) -> Result<Response<Body>, Failure> {
     Parameters::read(query, &[])?;
     until_written(app).await;
-    let asked = name.clone();
+    let (asked, text) = (name.clone(), name.clone());
     let page = PageQuery { limit: OF_SESSION_MAX, ..PageQuery::default() };
     let matches = move |record: &ExchangeRecord| record.amends.is_none() && record.session.as_deref() == Some(&*asked);
-    let ResultPage { mut rows, next } = look_up(app, move |store| store.exchanges(&page, &matches)).await?;
+    let ResultPage { mut rows, next } =
+        look_up(app, move |store| store.exchanges(&page, RecordFilter { texts: &[&text], matches: &matches })).await?;
     rows.reverse();
     let shown = |record: &ExchangeRecord| SessionExchange {
         summary: ExchangeSummary::of(record),

@@ -179,7 +179,7 @@ async fn port(check: &str, address: SocketAddr, client: &reqwest::Client) -> Row
     match TcpListener::bind(address) {
         Ok(_) => Row::well(check, format!("{address} is free")),
         Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let asked = http::get_json(client, &format!("http://{address}/healthz"), None).await;
+            let asked = http::get_json(client, &format!("http://{address}/healthz"), ::http::HeaderMap::new()).await;
             match asked {
                 Ok(answer) if answer.status == 200 => Row::note(check, format!("{address} is served already, it seems by toolmark"), ""),
                 Ok(_) | Err(_) => Row::fault(

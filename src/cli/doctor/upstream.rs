@@ -1,11 +1,14 @@
 //! The checks of one upstream: it is reached, its key works, the model answers, calls functions and streams. A dozen small requests.
 
+use ::http::{HeaderMap, HeaderName, HeaderValue, header};
 use serde_json::{Value, json};
 
 use super::{Diagnosis, report::Row};
 use crate::{
     cli::http::{self, HttpAnswer},
-    settings::{Credential, UpstreamSettings},
+    settings::{ApiSupport, Credential, KeyHeader, UpstreamSettings},
+    translate::{self, Translation, answer::Origin},
+    wire::json::Document,
 };
 
 /// Calls that are asked for.
@@ -28,6 +31,55 @@ enum CallQuality {
     Words,
 }
 
+/// An upstream that is asked in chat's terms, whichever API it has.
+struct ModelServer<'a> {
+    client: &'a reqwest::Client,
+    upstream: &'a UpstreamSettings,
+    key: Option<&'a str>,
+}
+
+impl ModelServer<'_> {
+    /// The list of its models.
+    async fn models(&self) -> Result<HttpAnswer, String> {
+        http::get_json(self.client, &format!("{}/models", self.upstream.base_url), self.headers()?).await
+    }
+
+    /// Its answer to a request for a chat completion. A whole answer is one of chat's; a stream's events are its own.
+    async fn ask(&self, request: &Value) -> Result<HttpAnswer, String> {
+        let base = &*self.upstream.base_url;
+        if self.upstream.chat != ApiSupport::Translate {
+            return http::post_json(self.client, &format!("{base}/chat/completions"), self.headers()?, request.to_string()).await;
+        }
+        let document = Document::parse(request.to_string().into()).map_err(|error| error.to_string())?;
+        let translation = Translation::CHAT_TO_MESSAGES;
+        let body = translate::request::request(&document, translation).map_err(|error| error.to_string())?;
+        let mut answer = http::post_json(self.client, &format!("{base}/messages"), self.headers()?, body).await?;
+        if answer.status == 200 && request["stream"] != true {
+            let origin = Origin::new(translation, &document, "doctor".into(), 0);
+            let translated = translate::answer::answer(&answer.text.clone().into(), &origin).map_err(|error| error.to_string())?;
+            answer.json = serde_json::from_slice(&translated).ok();
+        }
+        Ok(answer)
+    }
+
+    fn headers(&self) -> Result<HeaderMap, String> {
+        let mut headers = HeaderMap::new();
+        if self.upstream.chat == ApiSupport::Translate {
+            headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
+        }
+        if let Some(key) = self.key {
+            let (name, value) = match self.upstream.key_header {
+                KeyHeader::Authorization => (header::AUTHORIZATION, format!("Bearer {key}")),
+                KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), key.to_owned()),
+            };
+            let mut value = HeaderValue::try_from(value).map_err(|_| "the key has characters that no header may have")?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(headers)
+    }
+}
+
 /// Tries an upstream.
 pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<Row> {
     let name = |what: &str| format!("{}: {what}", upstream.name);
@@ -38,7 +90,8 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
     };
     let key = key.as_deref();
     let base = &*upstream.base_url;
-    let listed = match http::get_json(&context.client, &format!("{base}/models"), key).await {
+    let server = ModelServer { client: &context.client, upstream, key };
+    let listed = match server.models().await {
         Err(why) => {
             rows.push(Row::fault(name("reached"), format!("{base}: {why}"), "is base_url right, and does the server run?"));
             rows.extend(["key", "answers", "functions", "streams"].map(|what| Row::untried(name(what), "it isn't reached")));
@@ -64,9 +117,8 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
         rows.extend(["functions", "streams"].map(|what| Row::untried(name(what), "no model is known")));
         return rows;
     };
-    let url = format!("{base}/chat/completions");
     let plain = json!({"model": model, "messages": [{"role": "user", "content": "Answer with one word: ready"}]});
-    match http::post_json(&context.client, &url, key, &plain).await {
+    match server.ask(&plain).await {
         Ok(answer) if matches!(answer.status, 401 | 403) => {
             rows.push(refused_key(name("key"), upstream, key));
             rows.extend(["answers", "functions", "streams"].map(|what| Row::untried(name(what), "the key is refused")));
@@ -86,8 +138,8 @@ pub async fn rows(context: &Diagnosis<'_>, upstream: &UpstreamSettings) -> Vec<R
             return rows;
         }
     }
-    rows.push(functions(context, &name("functions"), &url, key, &model).await);
-    rows.push(streams(context, &name("streams"), &url, key, &model).await);
+    rows.push(functions(&server, &name("functions"), &model).await);
+    rows.push(streams(&server, &name("streams"), &model).await);
     rows
 }
 
@@ -130,7 +182,7 @@ fn text_of(answer: &HttpAnswer) -> Option<String> {
     ["content", "reasoning_content", "reasoning"].iter().find_map(|name| message[*name].as_str()).map(str::to_owned)
 }
 
-async fn functions(context: &Diagnosis<'_>, check: &str, url: &str, key: Option<&str>, model: &str) -> Row {
+async fn functions(server: &ModelServer<'_>, check: &str, model: &str) -> Row {
     let (mut right, mut wrong, mut words) = (0, 0, 0);
     for city in CALLS {
         let request = json!({
@@ -146,7 +198,7 @@ async fn functions(context: &Diagnosis<'_>, check: &str, url: &str, key: Option<
                 }
             }}]
         });
-        let answer = match http::post_json(&context.client, url, key, &request).await {
+        let answer = match server.ask(&request).await {
             Err(why) => return Row::fault(check, why, "the model answers without tools, not with them: does its server know functions?"),
             Ok(answer) if answer.status != 200 => {
                 let why = format!("status {}{}", answer.status, said(&answer));
@@ -182,17 +234,18 @@ fn quality(answer: &HttpAnswer, city: &str) -> CallQuality {
     if asked && function["name"] == "get_temperature" && calls.len() == 1 { CallQuality::Right } else { CallQuality::Wrong }
 }
 
-async fn streams(context: &Diagnosis<'_>, check: &str, url: &str, key: Option<&str>, model: &str) -> Row {
+async fn streams(server: &ModelServer<'_>, check: &str, model: &str) -> Row {
     let request = json!({"model": model, "stream": true, "messages": [{"role": "user", "content": "Count from one to five."}]});
-    match http::post_json(&context.client, url, key, &request).await {
+    match server.ask(&request).await {
         Err(why) => Row::fault(check, why, "clients that stream will see this, too"),
         Ok(answer) => {
             let events = answer.text.lines().filter(|line| line.starts_with("data:") && !line.contains("[DONE]")).count();
-            let ended = answer.text.lines().any(|line| line.trim_end().ends_with("[DONE]"));
+            let end = if server.upstream.chat == ApiSupport::Translate { "message_stop" } else { "[DONE]" };
+            let ended = answer.text.lines().any(|line| line.trim_end().strip_suffix(end).is_some_and(|line| line.ends_with([' ', ':'])));
             match (answer.status, events, ended) {
                 (200, 1.., true) => Row::well(check, format!("{events} events")),
                 (200, 1.., false) => {
-                    Row::fault(check, format!("{events} events, and no [DONE]"), "the server, or a proxy before it, breaks streams off")
+                    Row::fault(check, format!("{events} events, and no {end}"), "the server, or a proxy before it, breaks streams off")
                 }
                 (status, ..) => {
                     Row::fault(check, format!("status {status}, no stream{}", said(&answer)), "clients that stream can't use this model")

@@ -1,4 +1,4 @@
-//! Clients of OpenAI's API that are found beside the settings, each with the one line that points it at toolmark.
+//! Clients of OpenAI's and Anthropic's APIs that are found beside the settings, each with the one line that points it at toolmark.
 
 use std::{io::Read as _, path::Path};
 
@@ -7,8 +7,8 @@ const MANIFESTS: [&str; 4] = ["requirements.txt", "pyproject.toml", "Pipfile", "
 /// Bytes of a manifest that are read.
 const MANIFEST_BYTES_MAX: u64 = 1 << 20;
 
-/// A client, the word in a manifest by which it is found, and the line for it; `{url}` stands for toolmark's base URL.
-const CLIENTS: [(&str, &str, &str); 9] = [
+/// A client, the word in a manifest by which it is found, and the line for it; `{url}` stands for toolmark's base URL, `{root}` for it without `/v1`.
+const CLIENTS: [(&str, &str, &str); 13] = [
     ("LangChain", "langchain", "export OPENAI_BASE_URL={url}"),
     ("OpenAI Agents SDK", "openai-agents", "export OPENAI_BASE_URL={url}"),
     ("Pydantic AI", "pydantic-ai", "export OPENAI_BASE_URL={url}"),
@@ -18,10 +18,15 @@ const CLIENTS: [(&str, &str, &str); 9] = [
     ("Aider", "aider-chat", "export OPENAI_API_BASE={url}"),
     ("instructor", "instructor", "export OPENAI_BASE_URL={url}"),
     ("openai", "openai", "export OPENAI_BASE_URL={url}"),
+    ("AI SDK (Anthropic)", "@ai-sdk/anthropic", "createAnthropic({ baseURL: \"{url}\" })"),
+    ("Claude Agent SDK", "claude-agent-sdk", "export ANTHROPIC_BASE_URL={root}"),
+    ("anthropic", "anthropic", "export ANTHROPIC_BASE_URL={root}"),
+    ("@anthropic-ai/sdk", "@anthropic-ai/sdk", "export ANTHROPIC_BASE_URL={root}"),
 ];
 
 /// The lines for the clients whose names are in the manifests of a directory: client, where it was found, and what to set.
 pub fn found(directory: &Path, url: &str) -> Vec<(&'static str, &'static str, String)> {
+    let root = url.strip_suffix("/v1").unwrap_or(url);
     let mut lines: Vec<(&str, &str, String)> = Vec::new();
     for file in MANIFESTS {
         let mut text = String::new();
@@ -31,7 +36,7 @@ pub fn found(directory: &Path, url: &str) -> Vec<(&'static str, &'static str, St
         }
         for (client, word, line) in CLIENTS {
             if names(&text, word) && !lines.iter().any(|(other, ..)| *other == client) {
-                lines.push((client, file, line.replace("{url}", url)));
+                lines.push((client, file, line.replace("{url}", url).replace("{root}", root)));
             }
         }
     }

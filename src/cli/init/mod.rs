@@ -32,7 +32,7 @@ const NAMED_MAX: Duration = Duration::from_secs(5);
 /// `toolmark init`
 #[derive(Args, Clone, Debug)]
 pub struct InitArgs {
-    /// The model server: openai, cerebras, groq, mistral, gemini, deepseek, openrouter, llamacpp, vllm, ollama or lmstudio
+    /// The model server: openai, anthropic, cerebras, groq, mistral, gemini, deepseek, openrouter, llamacpp, vllm, ollama or lmstudio
     #[arg(long, value_name = "NAME")]
     pub provider: Option<String>,
     /// Its base URL, where it isn't the usual one. Where it has no path, /v1 is added
@@ -190,7 +190,7 @@ fn of_host(url: &str) -> Option<&'static Provider> {
 
 /// Asks a server for its models: the list, and who it is, if it is one of those known. `None`: nothing there speaks OpenAI's API.
 async fn ask(client: &reqwest::Client, base_url: &str) -> Option<(serde_json::Value, Option<&'static Provider>)> {
-    let answer = http::get_json(client, &format!("{base_url}/models"), None).await.ok()?;
+    let answer = http::get_json(client, &format!("{base_url}/models"), ::http::HeaderMap::new()).await.ok()?;
     let models = answer.json.filter(|models| models["data"].is_array())?;
     let provider = providers::of_answer(answer.server.as_deref(), &models);
     Some((models, provider))
@@ -212,13 +212,15 @@ fn next(path: &Path, chosen: &ChosenServer, others: &[ChosenServer], listen: &st
     let mut lines = clients::found(directory, &url);
     if lines.is_empty() {
         lines.push(("OpenAI clients", "", format!("export OPENAI_BASE_URL={url}")));
+        let root = url.strip_suffix("/v1").unwrap_or(&url);
+        lines.push(("Anthropic clients, Claude Code", "", format!("export ANTHROPIC_BASE_URL={root}")));
     }
     for (client, file, line) in lines {
         let client = if file.is_empty() { client.to_owned() } else { format!("{client} ({file})") };
         let _infallible = writeln!(out, "  {client:<32}{line}");
     }
     if chosen.key_env.is_some() {
-        out.push_str("  Clients that want a key of their own get by with any: OPENAI_API_KEY=unused\n");
+        out.push_str("  toolmark has the key. Clients that insist on one take any: OPENAI_API_KEY=unused\n");
     }
     out
 }

@@ -22,6 +22,7 @@ pub struct Provider {
 /// All known model servers: hosted ones in the order in which their keys are preferred, then local ones.
 pub const PROVIDERS: &[Provider] = &[
     hosted("openai", "OpenAI", "https://api.openai.com/v1", "OPENAI_API_KEY", Preset::OpenAi),
+    hosted("anthropic", "Anthropic", "https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", Preset::Anthropic),
     hosted("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "CEREBRAS_API_KEY", Preset::Cerebras),
     hosted("groq", "Groq", "https://api.groq.com/openai/v1", "GROQ_API_KEY", Preset::Groq),
     hosted("mistral", "Mistral", "https://api.mistral.ai/v1", "MISTRAL_API_KEY", Preset::Mistral),

@@ -34,7 +34,7 @@ fn table(base_url: String) -> &'static [Provider] {
 #[test]
 fn keys_and_servers_are_found() {
     let key = [("GROQ_API_KEY", "k"), ("CEREBRAS_API_KEY", "k"), ("OPENAI_API_KEY", " ")];
-    let (first, others) = chosen(&arguments(), &key, &PROVIDERS[..7]).unwrap();
+    let (first, others) = chosen(&arguments(), &key, &PROVIDERS[..8]).unwrap();
     assert_eq!((first.name.as_str(), first.key_env.as_deref()), ("cerebras", Some("CEREBRAS_API_KEY")));
     assert_eq!(others.iter().map(|server| server.name.as_str()).collect::<Vec<_>>(), ["groq"]);
 

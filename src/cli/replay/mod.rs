@@ -36,7 +36,7 @@ pub struct ReplayArgs {
     /// The policy to judge by: a file, or one of `default`, `strict`, `observe`
     #[arg(long, value_name = "FILE")]
     pub policy: Option<String>,
-    /// A second policy: what would differ under it, instead of from what was recorded
+    /// Compare with this second policy instead of with the recorded verdicts
     #[arg(long, value_name = "FILE")]
     pub against: Option<String>,
     /// Print JSON

@@ -14,7 +14,7 @@ use crate::ledger::{
     record::{ExchangeRecord, ExecutionRecord},
     store::{
         Batch, Chain, ChainStore, ExecutionFilter, FirstResult, FoundExecution, FoundViolation, HourlyRow, PAGE_MAX, PageQuery, Position,
-        ResultPage, SealedRecord, Store, StoreError, StoredRecord, ViolationFilter,
+        RecordFilter, ResultPage, SealedRecord, Store, StoreError, StoredRecord, ViolationFilter,
     },
 };
 
@@ -149,13 +149,9 @@ impl Store for MemoryStore {
         Ok(kept.records.iter().rev().filter(|record| record.ended_ms() >= since_ms).take(limit).cloned().collect())
     }
 
-    fn exchanges(
-        &self,
-        page: &PageQuery,
-        matches: &dyn Fn(&ExchangeRecord) -> bool,
-    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(&self, page: &PageQuery, filter: RecordFilter<'_>) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         let records: Vec<_> = self.kept().records.iter().rev().cloned().collect();
-        let rows = records.into_iter().filter(|record| matches(record));
+        let rows = records.into_iter().filter(|record| (filter.matches)(record));
         self::page(rows, page, |record| (record.ended_ms(), record.id.simple().to_string()))
     }
 

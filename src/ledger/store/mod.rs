@@ -25,8 +25,10 @@ use crate::ledger::{
 
 /// Rows that one page may have.
 pub const PAGE_MAX: usize = 1000;
-/// Records that are looked at for one page of exchanges.
-pub const SCAN_MAX: usize = 20_000;
+/// Work that is done for one page of exchanges: looking at a record's bytes is 1, decoding it [`DECODE_WORK`].
+pub const SCAN_WORK_MAX: u64 = 120_000;
+/// Work of decoding a record.
+pub const DECODE_WORK: u64 = 40;
 
 /// Reasons why the store can't answer.
 #[derive(Debug, thiserror::Error)]
@@ -164,6 +166,15 @@ pub struct ViolationFilter {
     pub page: PageQuery,
 }
 
+/// Condition on records for [`Store::exchanges`].
+#[derive(Clone, Copy)]
+pub struct RecordFilter<'f> {
+    /// Texts that stand word for word in every record that matches: a record that lacks one isn't decoded.
+    pub texts: &'f [&'f str],
+    /// True for a record that matches.
+    pub matches: &'f dyn Fn(&ExchangeRecord) -> bool,
+}
+
 /// An execution, and the exchange that first showed it.
 #[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct FoundExecution {
@@ -260,13 +271,12 @@ pub trait Store: Send + Sync {
     /// [`StoreError`]
     fn recent(&self, since_ms: u64, limit: usize) -> Result<Vec<Arc<ExchangeRecord>>, StoreError>;
 
-    /// Lists the records that match, the newest first. At most [`SCAN_MAX`] records are looked at: a page that ends there may be
-    /// shorter than asked for, and names the next one all the same.
+    /// Lists the records that match, the newest first. At most [`SCAN_WORK_MAX`] is done for a page: one that ends there may be shorter
+    /// than asked for, and names the next one all the same.
     ///
     /// # Errors
     /// [`StoreError`]
-    fn exchanges(&self, page: &PageQuery, matches: &dyn Fn(&ExchangeRecord) -> bool)
-    -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError>;
+    fn exchanges(&self, page: &PageQuery, filter: RecordFilter<'_>) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError>;
 
     /// Returns the hourly sums of all writers with `since <= hour < until`, in hours since 1970.
     ///

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use memchr::memmem::Finder;
+
 use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{FoundExecution, FoundViolation, PAGE_MAX, PageQuery, ResultPage, SCAN_MAX, StoreError},
+    store::{DECODE_WORK, FoundExecution, FoundViolation, PAGE_MAX, PageQuery, RecordFilter, ResultPage, SCAN_WORK_MAX, StoreError},
 };
 
 /// Requested part of a list. Rows are ordered from the newest; each has a position of `N` numbers, the first of which is its time.
@@ -56,37 +58,64 @@ impl<const N: usize> PageWindow<N> {
     }
 }
 
+/// First byte of a record that an earlier version stored as JSON, in which texts may be escaped.
+pub const JSON: u8 = b'{';
+/// Bytes that are looked at for one unit of work.
+const BYTES_PER_WORK: usize = 4096;
+
 /// Collects a page of records that match, in the order in which they are read. `N` is that of their positions.
-pub struct RecordScan<const N: usize> {
+pub struct RecordScan<'f, const N: usize> {
     window: PageWindow<N>,
+    filter: RecordFilter<'f>,
+    texts: Vec<Finder<'f>>,
     found: Vec<Arc<ExchangeRecord>>,
-    scanned: usize,
+    work: u64,
+    decoded: usize,
     last: Option<[i64; N]>,
     is_full: bool,
 }
 
-impl<const N: usize> RecordScan<N> {
+impl<'f, const N: usize> RecordScan<'f, N> {
     /// A scan for this page.
-    pub fn new(window: PageWindow<N>) -> Self {
-        Self { window, found: Vec::new(), scanned: 0, last: None, is_full: false }
+    pub fn new(window: PageWindow<N>, filter: RecordFilter<'f>) -> Self {
+        let texts = filter.texts.iter().map(|text| Finder::new(text.as_bytes())).collect();
+        Self { window, filter, texts, found: Vec::new(), work: 0, decoded: 0, last: None, is_full: false }
     }
 
     /// Looks at the next record. False once the page is complete, or enough was looked at: this record isn't part of it then.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`]: the record can't be read.
-    pub fn look(&mut self, place: [i64; N], body: &[u8], matches: &dyn Fn(&ExchangeRecord) -> bool) -> Result<bool, StoreError> {
-        if self.found.len() >= self.window.limit || self.scanned >= SCAN_MAX {
-            self.is_full = true;
+    pub fn look(&mut self, place: [i64; N], body: &[u8]) -> Result<bool, StoreError> {
+        if !self.pass(place, 1 + (body.len() / BYTES_PER_WORK) as u64) {
             return Ok(false);
         }
-        self.scanned += 1;
-        self.last = Some(place);
-        let record = codec::read(body)?;
-        if matches(&record) {
-            self.found.push(Arc::new(record));
+        if body.first() == Some(&JSON) || self.texts.iter().all(|text| text.find(body).is_some()) {
+            self.work = self.work.saturating_add(DECODE_WORK);
+            self.decoded += 1;
+            let record = codec::read(body)?;
+            if (self.filter.matches)(&record) {
+                self.found.push(Arc::new(record));
+            }
         }
         Ok(true)
+    }
+
+    /// Passes over records that can't match, up to this position. False once the page is complete, or enough was looked at.
+    pub fn pass(&mut self, place: [i64; N], work: u64) -> bool {
+        if self.found.len() >= self.window.limit || self.work >= SCAN_WORK_MAX {
+            self.is_full = true;
+            return false;
+        }
+        self.work = self.work.saturating_add(work);
+        self.last = Some(place);
+        true
+    }
+
+    /// Work that was done, and the number of records that were decoded for it.
+    #[cfg(test)]
+    pub fn done(&self) -> (u64, usize) {
+        (self.work, self.decoded)
     }
 
     /// The page.

@@ -1,6 +1,6 @@
 //! State of one exchange over all its attempts, as parts that each own what they know.
 //!
-//! The path that drives them is in [`super`]; it is bounded by [`Attempts`].
+//! The steps of an exchange are in [`super`]; their number is bounded by [`Attempts`].
 
 use std::sync::{Arc, atomic::Ordering};
 

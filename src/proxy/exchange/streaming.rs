@@ -242,7 +242,7 @@ async fn settle<A: Adapter>(
     Ok(Settled::Ended)
 }
 
-/// Runs the calls that are toolmark's to driver, while the client's connection is kept alive.
+/// Runs the calls that are toolmark's to run, while the client's connection is kept alive.
 async fn own_calls<A: Adapter>(
     driver: &mut ExchangeDriver,
     judge: &mut A::Stream,

@@ -1,7 +1,7 @@
 //! The listener and its workers: one single-threaded runtime per core, all accepting from one socket.
 //!
 //! A connection stays with its worker, and so does all that is done for it: nothing on the path of an exchange is handed
-//! between threads. On SIGTERM no new connections are accepted, and running exchanges may finish within [`GRACE`].
+//! between threads, but for rare long judging (`helper_threads`). On SIGTERM no new connections are accepted, and running exchanges may finish within [`GRACE`].
 
 pub(super) mod abreast;
 pub mod admission;

@@ -2,7 +2,7 @@
 //!
 //! An upstream is one origin and a worker one thread, so a pool is a list: without keys, waiting, or a task that hands
 //! connections back. hyper speaks the protocol; this file only selects the connection for a request. HTTP/1.1 connections
-//! are polled in `driven`.
+//! are polled by `inline_connection.rs`.
 
 use std::{
     pin::Pin,

@@ -33,7 +33,7 @@ use crate::{
         http::{credentials, failure::Failure, headers},
         worker::Worker,
     },
-    settings::{ApiSupport, UpstreamSettings},
+    settings::{ApiSupport, KeyHeader, UpstreamSettings},
     translate::{self, Translation},
     upstreams::breaker::RequestRole,
     upstreams::{
@@ -147,8 +147,8 @@ fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
 
 /// Headers of a request of one API for an upstream that is asked in another: the key in the header where that expects it, and none of what
 /// belongs to the first API.
-fn headers_of(from: Api, to: Api, mut headers: HeaderMap) -> HeaderMap {
-    match (from, to) {
+fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: HeaderMap) -> HeaderMap {
+    match (from, api_of(from, upstream)) {
         (Api::Messages, Api::Chat) => {
             let key = headers.remove(headers::API_KEY);
             if let Some(bearer) = key.filter(|_| !headers.contains_key(header::AUTHORIZATION)).and_then(bearer) {
@@ -159,6 +159,11 @@ fn headers_of(from: Api, to: Api, mut headers: HeaderMap) -> HeaderMap {
         }
         (Api::Chat | Api::Responses, Api::Messages) => {
             headers.insert(headers::ANTHROPIC_VERSION, HeaderValue::from_static(TRANSLATED_VERSION));
+            let token = headers.get(header::AUTHORIZATION).filter(|_| upstream.key_header == KeyHeader::XApiKey).and_then(token);
+            if let Some(key) = token {
+                headers.remove(header::AUTHORIZATION);
+                headers.insert(headers::API_KEY, key);
+            }
             let own: Vec<_> = headers.keys().filter(|name| name.as_str().starts_with("openai-")).cloned().collect();
             own.iter().for_each(|name| drop(headers.remove(name)));
         }
@@ -172,6 +177,14 @@ fn bearer(key: HeaderValue) -> Option<HeaderValue> {
     let mut bearer = HeaderValue::from_bytes(&[b"Bearer ", key.as_bytes()].concat()).ok()?;
     bearer.set_sensitive(true);
     Some(bearer)
+}
+
+/// The key of a bearer token. The scheme's case doesn't matter (RFC 9110, section 11.1).
+fn token(authorization: &HeaderValue) -> Option<HeaderValue> {
+    let (scheme, key) = authorization.as_bytes().split_at_checked(7)?;
+    let mut key = HeaderValue::from_bytes(key).ok().filter(|_| scheme.eq_ignore_ascii_case(b"bearer "))?;
+    key.set_sensitive(true);
+    Some(key)
 }
 
 /// Version of Anthropic's API that translated requests are written for: the last one with `temperature`.
@@ -188,7 +201,7 @@ impl UpstreamSelection {
         let credential = worker.app.caller_credential();
         let endpoint = worker.endpoints.get(first);
         let asked = |endpoint: &Endpoint| api_of(api, &endpoint.settings);
-        let headers = endpoint.map(|endpoint| headers_of(api, asked(endpoint), endpoint.headers(&came, credential))).unwrap_or_default();
+        let headers = endpoint.map(|endpoint| headers_of(api, &endpoint.settings, endpoint.headers(&came, credential))).unwrap_or_default();
         let plain_query = query.as_deref().and_then(credentials::plain_query);
         let query = match endpoint.filter(|endpoint| asked(endpoint) == api) {
             Some(endpoint) => endpoint.query(query, credential),
@@ -230,7 +243,7 @@ impl UpstreamSelection {
             && let (Some(came), Some(candidate)) = (&self.came, self.candidates.get(at))
             && let Some(endpoint) = worker.endpoints.get(candidate.upstream)
         {
-            self.headers = headers_of(self.api, api_of(self.api, &endpoint.settings), endpoint.headers_elsewhere(came));
+            self.headers = headers_of(self.api, &endpoint.settings, endpoint.headers_elsewhere(came));
         }
         (self.at, self.tries, self.is_chosen) = (at, 0, false);
     }

@@ -8,6 +8,8 @@
 //! | `t:TOOL` | calls and executions of this tool |
 //! | `c:CODE` | violations with this code |
 //! | `i:NAME` | calls of a tool that doesn't exist |
+//! | `tc:CODE TOOL` | violations with this code in what this tool has to do with |
+//! | `mc:CODE MODEL` | violations with this code in exchanges with this model |
 
 use std::collections::BTreeMap;
 
@@ -35,11 +37,15 @@ pub enum AggregateKey {
     Code,
     /// The name of a tool that doesn't exist.
     Invented,
+    /// A code and a tool.
+    ToolCode,
+    /// A code and a model.
+    ModelCode,
 }
 
 impl AggregateKey {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Model, Self::Tool, Self::Code, Self::Invented];
+    pub const ALL: [Self; 6] = [Self::Model, Self::Tool, Self::Code, Self::Invented, Self::ToolCode, Self::ModelCode];
 
     /// Prefix of the rows' names.
     pub fn prefix(self) -> &'static str {
@@ -48,6 +54,8 @@ impl AggregateKey {
             Self::Tool => "t:",
             Self::Code => "c:",
             Self::Invented => "i:",
+            Self::ToolCode => "tc:",
+            Self::ModelCode => "mc:",
         }
     }
 }
@@ -105,7 +113,12 @@ impl Aggregates {
             row.add_duration(execution.duration_ms());
         }
         for violation in &record.violations {
-            self.of(Some(AggregateKey::Code), violation.code.as_str()).add(severity(violation.severity), 1);
+            let (code, field) = (violation.code.as_str(), severity(violation.severity));
+            self.of(Some(AggregateKey::Code), code).add(field, 1);
+            self.of(Some(AggregateKey::ModelCode), &format!("{code} {}", record.model)).add(field, 1);
+            if let Some(tool) = &violation.tool {
+                self.of(Some(AggregateKey::ToolCode), &format!("{code} {tool}")).add(field, 1);
+            }
         }
     }
 
@@ -200,6 +213,7 @@ fn of_exchange(record: &ExchangeRecord) -> CounterSet {
     sums.add(CounterField::Attempts, record.attempts.len() as u64);
     sums.add(CounterField::OverheadUs, record.overhead_us());
     sums.add(CounterField::UpstreamUs, record.upstream_us);
+    sums.add_duration(record.total_us / 1000);
     // An upstream without a response cost no tokens, and the request to the next upstream isn't a repair.
     for (number, tokens) in record.attempts.iter().filter_map(|attempt| attempt.tokens).enumerate() {
         let (input, output) = if number == 0 {

@@ -57,11 +57,11 @@ pub enum CounterField {
     Invented = 24,
     /// Tokens of the attempts that called a tool; an attempt's tokens are divided equally among its calls.
     Tokens = 25,
-    /// Sum of the executions' durations, in milliseconds.
+    /// Sum of the durations, in milliseconds: of executions in a tool's row, of exchanges in others.
     DurationMs = 26,
 }
 
-/// Fields from this number on count executions by duration, one for each bucket of [`bucket_of`].
+/// Fields from this number on count executions (in a tool's row) or exchanges (in others) by duration, one for each bucket of [`bucket_of`].
 const DURATIONS: u16 = 1000;
 /// Buckets per doubling: a bucket is at most an eighth wide.
 const BUCKETS_PER_DOUBLING: u32 = 8;
@@ -75,7 +75,7 @@ pub struct CounterSet(Vec<(u16, u64)>);
 impl CounterSet {
     /// Empty sums, with capacity for one exchange.
     pub fn with_room() -> Self {
-        Self(Vec::with_capacity(16))
+        Self(Vec::with_capacity(18))
     }
 
     /// Adds to one field.
@@ -83,7 +83,7 @@ impl CounterSet {
         self.add_number(field as u16, amount);
     }
 
-    /// Counts an execution with this duration.
+    /// Counts an execution or an exchange with this duration.
     pub fn add_duration(&mut self, duration_ms: u64) {
         self.add(CounterField::DurationMs, duration_ms);
         self.add_number(DURATIONS + bucket_of(duration_ms), 1);
@@ -123,11 +123,16 @@ impl CounterSet {
         self.0.binary_search_by_key(&(field as u16), |(own, _)| *own).ok().and_then(|at| self.0.get(at)).map_or(0, |(_, sum)| *sum)
     }
 
-    /// The duration within which this share of the executions ended, in milliseconds: exact up to 16 ms, above that at most a
+    /// Number of durations that were counted.
+    pub fn durations(&self) -> u64 {
+        self.0.iter().filter(|(number, _)| *number >= DURATIONS).map(|(_, sum)| sum).sum()
+    }
+
+    /// The duration within which this share of the executions or exchanges ended, in milliseconds: exact up to 16 ms, above that at most a
     /// sixteenth off. `None` if there are none.
     pub fn percentile_ms(&self, share: f64) -> Option<u64> {
         let durations = || self.0.iter().filter(|(number, _)| *number >= DURATIONS);
-        let count: u64 = durations().map(|(_, sum)| sum).sum();
+        let count = self.durations();
         let rank = ((count as f64 * share).ceil() as u64).clamp(1, count.max(1));
         let mut before = 0;
         durations().find_map(|(number, sum)| {

@@ -4,6 +4,7 @@
 
 pub mod aggregate;
 pub mod counters;
+pub mod failures;
 pub mod query;
 pub mod rollup;
 
@@ -133,6 +134,8 @@ pub struct Totals {
     pub overhead_us_mean: f64,
     /// The upstreams' time, in milliseconds per exchange.
     pub upstream_ms_mean: f64,
+    /// Time from the request to the end of its answer; `None` if nothing was counted, as in what versions before this figure stored.
+    pub duration_ms: Option<Durations>,
 }
 
 /// Exchanges by the way they ended.
@@ -191,7 +194,7 @@ pub struct ToolStats {
     pub tokens: u64,
 }
 
-/// Durations of executions, in milliseconds.
+/// Durations of executions or exchanges, in milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Durations {
     /// The mean.
@@ -340,6 +343,7 @@ fn totals(sums: &CounterSet) -> Totals {
         repair_tokens: TokenCounts { input: of(CounterField::InputRepair), output: of(CounterField::OutputRepair) },
         overhead_us_mean: ratio(of(CounterField::OverheadUs), exchanges),
         upstream_ms_mean: ratio(of(CounterField::UpstreamUs) / 1000, exchanges),
+        duration_ms: durations(sums),
     }
 }
 
@@ -357,18 +361,21 @@ fn success_rate(sums: &CounterSet) -> Option<f64> {
 }
 
 fn tool(name: &str, sums: &CounterSet) -> ToolStats {
-    let percentile = |share| sums.percentile_ms(share);
-    let mean = ratio(sums.of(CounterField::DurationMs), sums.of(CounterField::Executions));
-    let durations = || Some(Durations { mean, p50: percentile(0.5)?, p90: percentile(0.9)?, p99: percentile(0.99)? });
     ToolStats {
         tool: name.into(),
         calls: calls(sums),
         executions: sums.of(CounterField::Executions),
         failed: sums.of(CounterField::FailedExecutions),
         success_rate: success_rate(sums),
-        duration_ms: durations(),
+        duration_ms: durations(sums),
         tokens: sums.of(CounterField::Tokens),
     }
+}
+
+fn durations(sums: &CounterSet) -> Option<Durations> {
+    let percentile = |share| sums.percentile_ms(share);
+    let mean = ratio(sums.of(CounterField::DurationMs), sums.durations());
+    Some(Durations { mean, p50: percentile(0.5)?, p90: percentile(0.9)?, p99: percentile(0.99)? })
 }
 
 fn code_count(code: &str, sums: &CounterSet) -> CodeCount {

@@ -1,7 +1,7 @@
-//! The inspector in Chromium, with real traffic of the scripted upstream: `tests/browser/inspector.mjs` plays, this judges what it prints. And
-//! the committed page against its source.
+//! The inspector in Chromium, with real traffic of the scripted upstream: the scripts of `tests/browser` play, this judges what they print.
+//! And the committed page against its source.
 
-use std::{fs, path::Path, process::Command, time::Duration};
+use std::{fs, io::Write as _, path::Path, process::Command, time::Duration};
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use crate::{
 const TIME_MAX: Duration = Duration::from_secs(400);
 
 /// Scenes that must be played.
-const SCENES: [&str; 13] = [
+const INSPECTOR: [&str; 13] = [
     "token",
     "live",
     "time",
@@ -23,13 +23,34 @@ const SCENES: [&str; 13] = [
     "three_keys_to_the_marked_argument",
     "exchange",
     "why_it_was_changed",
+    "copies",
     "pages",
     "ledger",
     "what_if",
     "reconnect",
     "narrow_and_dark",
-    "hostile_text_is_never_markup",
 ];
+const HOSTILE: [&str; 6] = [
+    "every_payload_is_sent",
+    "every_exchange_is_shown_as_text",
+    "lists_filters_and_addresses",
+    "policies_and_ids",
+    "every_text_of_every_answer",
+    "a_markup_error_would_be_seen",
+];
+const PICTURES: [&str; 2] = ["traffic", "pictures"];
+
+/// Two callers: `key-support` and `key-hostile`, by the SHA-256 of their keys.
+const SUPPORT: &str = "[[clients]]
+name = \"support-bot\"
+key_sha256 = \"58790b87a183f1acbd3c9f92321ec1eccb8a3c14140bf529d11ab2130e1835c0\"
+";
+const HOSTILE_CLIENT: &str = "[[clients]]
+name = \"<img src=x onerror=alert(1)>\"
+key_sha256 = \"691aef66e7de9896893433f111497ae7981dfc7fe6f7ec59feb64fef8019560f\"
+";
+/// A policy like the default one, whose text is hostile, too.
+const POLICY: &str = "mode = \"enforce\"\n# </textarea><script>alert(1)</script><img src=x onerror=alert(1)>\n";
 
 fn chromium() -> &'static str {
     let found =
@@ -37,42 +58,71 @@ fn chromium() -> &'static str {
     found.expect("chromium is missing: apt install chromium; or set TOOLMARK_SKIP_CLIENTS=1 to leave the browser out")
 }
 
-/// Runs Node beside the modules of tests/browser.
+/// Runs a script of tests/browser in Node.
 fn play(script: &str, environment: &[(&str, &str)]) -> Value {
     let (directory, modules) = (tempfile::tempdir().unwrap(), modules("browser", "tests/browser"));
     std::os::unix::fs::symlink(&modules, directory.path().join("node_modules")).unwrap();
-    let copy = directory.path().join(script);
-    fs::copy(repository("tests/browser").join(script), &copy).unwrap();
+    for entry in fs::read_dir(repository("tests/browser")).unwrap() {
+        let path = entry.unwrap().path();
+        fs::copy(&path, directory.path().join(path.file_name().unwrap())).unwrap();
+    }
     let mut command = tokio::process::Command::new("node");
-    command.arg(&copy).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", directory.path());
+    command.arg(script).env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("HOME", directory.path());
     command.env("CHROMIUM", chromium()).envs(environment.iter().copied()).current_dir(directory.path()).kill_on_drop(true);
+    // For work on the scripts and the page: tests/browser/README.md.
+    command.envs(std::env::vars().filter(|(name, _)| name.starts_with("INSPECTOR_")));
     let output =
         harness::run(async { tokio::time::timeout(TIME_MAX, command.output()).await }).expect("the browser takes too long").unwrap();
     let (out, error) = (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned());
+    std::io::stderr().write_all(error.as_bytes()).unwrap();
     serde_json::from_str(&out).unwrap_or_else(|_| panic!("{}: {out}\n{error}", output.status))
+}
+
+/// Plays all scenes of a script on this stage, and checks that each went well.
+fn plays(script: &str, scenes: &[&str], stage: &Stage) {
+    let (admin, base) = (stage.url("/"), stage.proxy.base_url());
+    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inspector");
+    let images = repository("docs/images");
+    let environment = [
+        ("ADMIN_URL", &*admin),
+        ("BASE_URL", &base),
+        ("TOKEN", "s3cret"),
+        ("SHOTS", shots.to_str().unwrap()),
+        ("IMAGES", images.to_str().unwrap()),
+    ];
+    let results = play(script, &environment);
+    let results = results.as_object().unwrap();
+    let faults: Vec<String> =
+        results.iter().filter(|(_, fault)| !fault.is_null()).map(|(scene, fault)| format!("{scene}: {fault}")).collect();
+    assert!(faults.is_empty(), "{faults:#?}; pictures are in {}", shots.display());
+    for scene in scenes.iter().filter(|_| std::env::var_os("INSPECTOR_ONLY").is_none()) {
+        assert!(results.contains_key(*scene), "{scene} wasn't played");
+    }
+}
+
+fn stage(policy: &str, recent: usize, clients: &str) -> Stage {
+    let settings = format!("recent = {recent}\n[ledger]\nurl = \"sqlite:browser.db\"\n{clients}");
+    Stage::with_environment(policy, &settings, &[("TOOLMARK_ADMIN_TOKEN", "s3cret")])
 }
 
 #[test]
 fn the_inspector_in_a_browser() {
-    if skipped("admin::browser::the_inspector_in_a_browser") {
-        return;
+    if !skipped("admin::browser::the_inspector_in_a_browser") {
+        plays("inspector.mjs", &INSPECTOR, &stage("default", 1000, SUPPORT));
     }
-    let settings = "recent = 1000\n[ledger]\nurl = \"sqlite:browser.db\"\n";
-    let stage = Stage::with_environment("default", settings, &[("TOOLMARK_ADMIN_TOKEN", "s3cret")]);
-    let (admin, base) = (stage.url("/"), stage.proxy.base_url());
-    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inspector");
-    let environment = [("ADMIN_URL", &*admin), ("BASE_URL", &base), ("TOKEN", "s3cret"), ("SHOTS", shots.to_str().unwrap())];
-    let results = play("inspector.mjs", &environment);
-    let faults: Vec<String> = results
-        .as_object()
-        .unwrap()
-        .iter()
-        .filter(|(_, fault)| !fault.is_null())
-        .map(|(scene, fault)| format!("{scene}: {fault}"))
-        .collect();
-    assert!(faults.is_empty(), "{faults:#?}; pictures are in {}", shots.display());
-    for scene in SCENES {
-        assert!(results.as_object().unwrap().contains_key(scene), "{scene} wasn't played");
+}
+
+#[test]
+fn hostile_text_is_never_markup() {
+    if !skipped("admin::browser::hostile_text_is_never_markup") {
+        plays("hostile.mjs", &HOSTILE, &stage(POLICY, 2000, &format!("{SUPPORT}{HOSTILE_CLIENT}")));
+    }
+}
+
+#[test]
+fn the_pages_look_as_the_docs_show_them() {
+    if !skipped("admin::browser::the_pages_look_as_the_docs_show_them") {
+        plays("pictures.mjs", &PICTURES, &stage("default", 200, SUPPORT));
     }
 }
 

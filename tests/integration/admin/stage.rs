@@ -173,6 +173,15 @@ fn script(received: &Received) -> Scripted {
     if let Some(name) = starting("Invent ") {
         return completion(&call(name));
     }
+    if let Some(words) = starting("Everything ") {
+        let own = |id: &str, name: &str, arguments: &Value| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments.to_string()}});
+        let calls =
+            [own("call_0", words, &json!({ "city": words })), own("call_1", "get_weather", &json!({(words): words, "city": [words]}))];
+        return completion(&json!({"role": "assistant", "content": words, "tool_calls": calls}));
+    }
+    if let Some(words) = starting("Fail with ") {
+        return Scripted::json(400, json!({"error": {"message": words, "type": words, "code": words}}).to_string());
+    }
     if said("Stream!") {
         let chunk = |delta: Value, finish: Value| {
             json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -180,6 +189,19 @@ fn script(received: &Received) -> Scripted {
         };
         let words = ["It is ", "sunny."].map(|words| chunk(json!({"content": words}), Value::Null));
         return Scripted::chunks(words.into_iter().chain([chunk(json!({}), json!("stop"))]));
+    }
+    if said("What will the weather be in Paris for three days?") {
+        let told = messages.iter().rev().find(|message| message["role"] == "tool").and_then(|message| message["content"].as_str());
+        let with = |days: Value| {
+            let arguments = json!({"city": "Paris", "days": days}).to_string();
+            json!({"role": "assistant", "content": null, "tool_calls": [
+                {"id": "call_0", "type": "function", "function": {"name": "get_weather", "arguments": arguments}}]})
+        };
+        return match told {
+            None => completion(&with(json!("three"))),
+            Some(result) if result.contains("rejected") => completion(&with(json!(3))),
+            Some(_) => completion(&json!({"role": "assistant", "content": "It will be clear in Paris."})),
+        };
     }
     if said("Fail!") {
         return Scripted::json(500, "{\"error\":{\"message\":\"down\"}}");

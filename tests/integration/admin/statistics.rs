@@ -33,7 +33,33 @@ fn what_happened_adds_up() {
         let unknown = stats["codes"].as_array().unwrap().iter().find(|row| row["code"] == "unknown_execution");
         assert!(unknown.is_some_and(|row| row["block"].as_u64() > Some(0)), "{stats}");
         assert_eq!(stats["models"][0]["model"], "m");
+        let [model, tool] = ["models", "tools"].map(|list| &stats[list][0]["duration_ms"]);
+        assert!(model["p50"].as_u64() <= model["p99"].as_u64() && model["p99"].is_u64() && tool["p99"].is_u64(), "{stats}");
     }
+}
+
+#[test]
+fn what_went_wrong_is_told_over_time() {
+    let stage = Stage::new("default", "");
+    for answer in [&stage.repaired("s"), &stage.repaired("s"), &stage.calling("{}"), &stage.claiming()] {
+        stage.exchange(answer);
+    }
+    for (query, step_ms) in [("", 3_600_000), ("?window=72h", 3_600_000), ("?window=7d", 24 * 3_600_000_u64)] {
+        let history = get(&stage.url(&format!("/api/failures{query}"))).json();
+        assert_eq!(history["step_ms"], json!(step_ms));
+        let find = |list: &str, name: &str, code: &str| {
+            let all = history[list].as_array().unwrap();
+            all.iter().find(|one| one["name"] == name && one["code"] == code).unwrap_or_else(|| panic!("{name} {code}: {history}")).clone()
+        };
+        let invented = find("tools", "fetch_weather", "unknown_tool");
+        let blocked: u64 = invented["points"].as_array().unwrap().iter().map(|point| point["block"].as_u64().unwrap()).sum();
+        assert_eq!((&invented["count"], blocked), (&json!(2), 2), "{history}");
+        assert!(find("tools", "get_weather", "missing_required")["count"].as_u64() > Some(0));
+        assert_eq!(find("models", "m", "unknown_tool")["count"], json!(2));
+        // A claim is nobody's tool, but the model's.
+        assert_eq!(find("models", "m", "unsupported_action")["points"][0]["warn"], json!(1));
+    }
+    assert_eq!(get(&stage.url("/api/failures?window=soon")).status, 400);
 }
 
 #[test]

@@ -21,6 +21,8 @@ export interface Timeline {
   answer: { status: number | null; headers: [string, string][]; body: string | null; cut: boolean; text: string | null; calls: { tool: string; arguments: string; id: string | null }[] } | null;
   executions: Execution[]; ran: { call: string; tool: string; arguments: string; result: string; failed?: boolean }[];
 }
+export interface Failures { since_ms: number; until_ms: number; step_ms: number; tools: FailureSeries[]; models: FailureSeries[] }
+export interface FailureSeries { name: string; code: string; count: number; points: { at_ms: number; info: number; warn: number; block: number }[] }
 export interface WhoAmI { role: "nobody" | "read" | "admin"; bodies: boolean; needs_token: boolean; version: string }
 
 export class ApiError extends Error {

@@ -74,8 +74,8 @@ export function pretty(body: string): string {
   try { return JSON.stringify(JSON.parse(body), null, 2); } catch { return body; }
 }
 /** A long text behind a fold: made only when it is opened. */
-export function Fold({ title, of }: { title: string; of: string | null | undefined }) {
-  const [open, set] = useState(false);
+export function Fold({ title, of, opened }: { title: string; of: string | null | undefined; opened?: boolean }) {
+  const [open, set] = useState(opened ?? false);
   if (!of) return null;
   return <details open={open} onToggle={(event) => set(event.currentTarget.open)}><summary>{title}</summary>{open && <pre class="json" tabIndex={0}>{pretty(of)}</pre>}</details>;
 }
@@ -84,12 +84,28 @@ export function Findings({ of }: { of: Finding[] }) {
   if (!of.length) return null;
   return <ul class="findings">{of.map((one) => (
     <li class={one.severity} tabIndex={-1} data-finding>
-      <p><Code code={one.code} severity={one.severity} /> <span class="muted">{one.severity}{one.certainty ? `, ${one.certainty}` : ""}</span>: <Sentence of={one.means} />
-        {one.pointer ? <> · {text.exchange.at} <code>{one.pointer}</code></> : null}</p>
-      {one.message && <p class="message">{one.message}</p>}
+      <p class="message">{one.message ? <Sentence of={one.message} /> : <Sentence of={one.means} />}{one.pointer ? <> · {text.exchange.at} <code>{one.pointer}</code></> : null}</p>
       {one.found && <p>{text.exchange.found}: <q>{one.found}</q>{one.expected && <> · {text.exchange.expected}: <q>{one.expected}</q></>}{one.execution && <> · <code>{one.execution}</code></>}</p>}
-      {one.advice && <p class="advice">{text.exchange.advice}: {one.advice}</p>}
+      {one.advice && <p class="advice">{text.exchange.advice}: <Sentence of={one.advice} /></p>}
+      <p class="muted"><Code code={one.code} severity={one.severity} /> {text.exchange.means} “<Sentence of={one.means} />”, {text.severity[one.severity]}{one.certainty ? `, ${text.certainty[one.certainty] ?? one.certainty}` : ""}</p>
     </li>))}</ul>;
+}
+
+/** Counts over time: a slot for each step, all of them at the back, those at fault in front. */
+export function Bars({ label, since, step, slots, of, tall }: { label: string; since: number; step: number; slots: number; of: { at_ms: number; all: number; bad: number }[]; tall?: boolean }) {
+  const height = tall ? 60 : 22;
+  const most = Math.max(1, ...of.map((own) => own.all));
+  const size = (count: number) => (count ? Math.max(2, (count / most) * height) : 0);
+  const said = of.filter((own) => own.all).map((own) => `${new Date(own.at_ms).toISOString().slice(0, 16)}Z ${own.all}${own.bad === own.all ? "" : ` (${own.bad})`}`).join("; ");
+  return (
+    <svg class={tall ? "bars tall" : "bars"} viewBox={`0 0 ${slots * 10} ${height}`} role="img" aria-label={`${label}: ${said || text.tools.none}`} preserveAspectRatio="none">
+      <rect class="ground" width={slots * 10} y={height - 0.5} height={0.5} />
+      {of.map((own) => {
+        const x = Math.round((own.at_ms - since) / step) * 10 + 1;
+        return x < 0 || x > slots * 10 ? null : <g><title>{`${new Date(own.at_ms).toLocaleString()}: ${own.all}`}</title><rect class="all" x={x} width={8} y={height - size(own.all)} height={size(own.all)} /><rect class="bad" x={x} width={8} y={height - size(own.bad)} height={size(own.bad)} /></g>;
+      })}
+    </svg>
+  );
 }
 
 /** A list of which only what is seen is made. */
@@ -107,7 +123,7 @@ export function VirtualList<T>({ items, height, render, label, onEnd, anchored }
   }, []);
   const first = Math.max(0, Math.floor(view.top / height) - 5);
   const last = Math.min(items.length, Math.ceil((view.top + view.height) / height) + 5);
-  useEffect(() => { if (onEnd && last >= items.length) onEnd(); }, [last, items.length]);
+  useEffect(() => { if (onEnd && last >= items.length) onEnd(); }, [last, items.length, onEnd]);
   return (
     <div class="list" ref={box} tabIndex={0} role="region" aria-label={label}>
       <ol style={{ height: `${items.length * height}px` }}>
@@ -120,5 +136,5 @@ export function VirtualList<T>({ items, height, render, label, onEnd, anchored }
 /** A table of names and figures. */
 export function Table({ head, rows, label }: { head: string[]; rows: ComponentChildren[][]; label: string }) {
   if (!rows.length) return <p class="muted">{text.empty}</p>;
-  return <div class="scroll" tabIndex={0} role="region" aria-label={label}><table><thead><tr>{head.map((cell) => <th scope="col">{cell}</th>)}</tr></thead><tbody>{rows.map((row) => <tr>{row.map((cell) => <td>{cell}</td>)}</tr>)}</tbody></table></div>;
+  return <div class="scroll" tabIndex={0} role="region" aria-label={label}><table><thead><tr>{head.map((cell) => <th scope="col">{cell}</th>)}</tr></thead><tbody>{rows.map((row) => <tr>{row.map((cell, at) => <td data-label={head[at]}>{cell}</td>)}</tr>)}</tbody></table></div>;
 }

@@ -8,6 +8,8 @@ mod kv;
 mod query;
 mod write;
 
+pub use query::SCAN;
+
 use std::{
     sync::{Mutex, PoisonError},
     time::Duration,

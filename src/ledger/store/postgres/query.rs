@@ -10,11 +10,24 @@ use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, PageQuery, ResultPage, Store, StoreError, ViolationFilter, page},
+    store::{
+        ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, PageQuery, RecordFilter, ResultPage, Store, StoreError,
+        ViolationFilter, page,
+    },
 };
 
 /// Records that are read at a time for a page of exchanges.
 const SCAN_STEP: i64 = 500;
+/// Records that the server searches at a time for a text.
+const SEARCH_STEP: i64 = 5_000;
+/// Reads records backwards from a place, numbered from 1: those that hold the text (`$6`, if any), those in JSON, and the last one, whose
+/// body is null if it doesn't hold the text.
+pub const SCAN: &str = "WITH part AS MATERIALIZED (SELECT ended_ms, writer::bigint AS writer, sequence, \
+    CASE WHEN $6::bytea IS NULL OR get_byte(body, 0) = 123 OR position($6 in body) > 0 THEN body END AS body FROM toolmark_records \
+    WHERE (ended_ms, writer::bigint, sequence) < ($1, $2, $3) AND ended_ms >= $4 \
+    ORDER BY ended_ms DESC, writer DESC, sequence DESC LIMIT $5), \
+    numbered AS (SELECT part.*, row_number() OVER (ORDER BY ended_ms DESC, writer DESC, sequence DESC) AS number, count(*) OVER () AS rows FROM part) \
+    SELECT ended_ms, writer, sequence, body, number FROM numbered WHERE body IS NOT NULL OR number = rows ORDER BY number";
 
 type Value<'v> = &'v (dyn ToSql + Sync);
 
@@ -95,29 +108,32 @@ impl Store for PostgresStore {
         Ok(window.page(rows))
     }
 
-    fn exchanges(
-        &self,
-        page: &PageQuery,
-        matches: &dyn Fn(&ExchangeRecord) -> bool,
-    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(&self, page: &PageQuery, filter: RecordFilter<'_>) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         let window = page::PageWindow::<3>::of(page)?;
         let ([mut ended_ms, mut writer, mut sequence], since_ms) = (window.before, window.since_ms);
-        let sql = "SELECT ended_ms, writer::bigint, sequence, body FROM toolmark_records \
-                   WHERE (ended_ms, writer::bigint, sequence) < ($1, $2, $3) AND ended_ms >= $4 \
-                   ORDER BY ended_ms DESC, writer DESC, sequence DESC LIMIT $5";
-        let step = i64::try_from(window.limit()).unwrap_or(i64::MAX).max(SCAN_STEP);
-        let mut scan = page::RecordScan::new(window);
+        // One text is searched for by the server, so that bodies without it aren't sent here.
+        let text = filter.texts.iter().max_by_key(|text| text.len()).map(|text| text.as_bytes());
+        let step = if text.is_some() { SEARCH_STEP } else { i64::try_from(window.limit()).unwrap_or(i64::MAX).max(SCAN_STEP) };
+        let mut scan = page::RecordScan::new(window, filter);
         self.reading(|client| {
             loop {
-                let values: [Value<'_>; 5] = [&ended_ms, &writer, &sequence, &since_ms, &step];
-                let rows = client.query(sql, &values).map_err(|error| unavailable(&error))?;
+                let values: [Value<'_>; 6] = [&ended_ms, &writer, &sequence, &since_ms, &step, &text];
+                let rows = client.query(SCAN, &values).map_err(|error| unavailable(&error))?;
+                let mut before = 0;
                 for row in &rows {
                     (ended_ms, writer, sequence) = (get(row, 0)?, get(row, 1)?, get(row, 2)?);
-                    if !scan.look([ended_ms, writer, sequence], &get::<Vec<u8>>(row, 3)?, matches)? {
+                    let (place, number) = ([ended_ms, writer, sequence], get::<i64>(row, 4)?);
+                    let passed = u64::try_from(number - before).unwrap_or(1);
+                    before = number;
+                    let goes_on = match get::<Option<Vec<u8>>>(row, 3)? {
+                        Some(body) => scan.pass(place, passed.saturating_sub(1)) && scan.look(place, &body)?,
+                        None => scan.pass(place, passed),
+                    };
+                    if !goes_on {
                         return Ok(());
                     }
                 }
-                if (rows.len() as i64) < step {
+                if before < step {
                     return Ok(());
                 }
             }

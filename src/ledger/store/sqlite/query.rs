@@ -10,11 +10,17 @@ use crate::ledger::{
     codec,
     index::ExecutionKey,
     record::ExchangeRecord,
-    store::{ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, PageQuery, ResultPage, Store, StoreError, ViolationFilter, page},
+    store::{
+        ExecutionFilter, FoundExecution, FoundViolation, HourlyRow, PageQuery, RecordFilter, ResultPage, Store, StoreError,
+        ViolationFilter, page,
+    },
 };
 
 /// Longest time by which an exchange may have ended before one whose record precedes its own, in milliseconds.
 const DISORDER_MS: u64 = 60_000;
+
+/// Reads records backwards from a place in the chain.
+pub(super) const SCAN: &str = "SELECT sequence, ended_ms, body FROM records WHERE sequence < ?1 ORDER BY sequence DESC";
 
 /// Returns the execution that an index row points to.
 fn found(body: &[u8], place: i64, key: ExecutionKey) -> Result<FoundExecution, StoreError> {
@@ -120,30 +126,28 @@ impl Store for SqliteStore {
         })
     }
 
-    fn exchanges(
-        &self,
-        page: &PageQuery,
-        matches: &dyn Fn(&ExchangeRecord) -> bool,
-    ) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
+    fn exchanges(&self, page: &PageQuery, filter: RecordFilter<'_>) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         // Ordered by the chain, which is nearly the order of the exchanges' ends.
         let window = page::PageWindow::<1>::of(&PageQuery { until_ms: None, ..page.clone() })?;
         let (since_ms, until_ms) = (page.since_ms.unwrap_or(0), page.until_ms.unwrap_or(u64::MAX));
         let [before] = window.before;
-        let mut scan = page::RecordScan::new(window);
+        let mut scan = page::RecordScan::new(window, filter);
         self.reading(|connection| {
-            let sql = "SELECT sequence, ended_ms, body FROM records WHERE sequence < ?1 ORDER BY sequence DESC";
-            let mut select = connection.prepare_cached(sql).map_err(unavailable)?;
+            let mut select = connection.prepare_cached(SCAN).map_err(unavailable)?;
             let mut rows = select.query([before]).map_err(unavailable)?;
             while let Some(row) = rows.next().map_err(unavailable)? {
                 let ended_ms = unsigned(row.get(1).map_err(unavailable)?, "a time")?;
                 if ended_ms.saturating_add(DISORDER_MS) < since_ms {
                     break;
                 }
-                if ended_ms < since_ms || ended_ms >= until_ms {
-                    continue;
-                }
-                let body = row.get_ref(2).map_err(unavailable)?.as_blob().map_err(|error| StoreError::Unavailable(error.to_string()))?;
-                if !scan.look([row.get(0).map_err(unavailable)?], body, matches)? {
+                let place = [row.get(0).map_err(unavailable)?];
+                let goes_on = if ended_ms < since_ms || ended_ms >= until_ms {
+                    scan.pass(place, 1)
+                } else {
+                    let body = row.get_ref(2).map_err(unavailable)?.as_blob();
+                    scan.look(place, body.map_err(|error| StoreError::Unavailable(error.to_string()))?)?
+                };
+                if !goes_on {
                     break;
                 }
             }

@@ -6,7 +6,7 @@ use crate::{
         chain::ChainKeys,
         fixtures::{RecordGenerator, seal},
         sealed_kv::cipher::SealedRow,
-        store::{Batch, ChainStore as _, ExecutionFilter, HourlyRow, PageQuery, Position, Store as _, ViolationFilter},
+        store::{Batch, ChainStore as _, ExecutionFilter, HourlyRow, PageQuery, Position, RecordFilter, Store as _, ViolationFilter, page},
     },
     settings::Durability,
 };
@@ -325,4 +325,37 @@ fn more_rows_than_go_together_come_out_one_by_one() {
         let report = crate::ledger::verify::verify(&store, &keys(), &[]).unwrap();
         assert_eq!((report.fault, report.records), (None, count));
     }
+}
+
+#[test]
+fn exchanges_are_read_backwards_from_a_place_without_sorting() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = filled(directory.path(), 20);
+    let plan = |sql: &str| {
+        store.reading(|connection| {
+            let mut explain = connection.prepare(&format!("EXPLAIN QUERY PLAN {sql}")).map_err(unavailable)?;
+            let rows = explain.query_map([5], |row| row.get::<_, String>(3)).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+            rows.map_err(unavailable)
+        })
+    };
+    assert_eq!(plan(query::SCAN).unwrap(), ["SEARCH records USING INTEGER PRIMARY KEY (rowid<?)"]);
+}
+
+#[test]
+fn a_text_that_no_record_holds_costs_no_decoding() {
+    let record = |number| {
+        let mut body = Vec::new();
+        crate::ledger::codec::write(&RecordGenerator::record(number), &mut body);
+        body
+    };
+    let scanned = |texts: &[&str]| {
+        let window = page::PageWindow::<1>::of(&PageQuery { limit: 10, ..PageQuery::default() }).unwrap();
+        let mut scan = page::RecordScan::new(window, RecordFilter { texts, matches: &|_| false });
+        (0..200).for_each(|number| assert!(scan.look([200 - number], &record(number as u64)).unwrap()));
+        scan.done()
+    };
+    assert_eq!(scanned(&["gpt-4o", "nowhere"]), (200, 0));
+    assert_eq!(scanned(&["gpt-4o"]), (200 * 41, 200));
+    // Every second one is `repaired`.
+    assert_eq!(scanned(&["repaired"]), (200 + 100 * 40, 100));
 }

@@ -7,6 +7,8 @@ import { milliseconds, number, Time, Verdict, VirtualList } from "../ui";
 const ROWS_MAX = 5000;
 /** Pause between changes of the list, however fast exchanges come. */
 const PACE_MS = 250;
+/** Pages without a match that are asked for by themselves. */
+const EMPTY_PAGES_MAX = 50;
 const ENDED = ["pass", "warn", "repaired", "blocked", "failed", "abandoned"];
 
 /** Survives a look at an exchange. */
@@ -22,6 +24,8 @@ export function Live() {
   const [selected, setSelected] = useState(kept.selected);
   const fresh = useRef<Row[]>([]);
   const [waiting, setWaiting] = useState(0);
+  const [searching, setSearching] = useState(true);
+  const pages = useRef(0);
   const filter = useMemo(() => parseFilter(written), [written]);
   const now = useRef({ filter, paused, rows, selected });
   now.current = { filter, paused, rows, selected };
@@ -30,7 +34,7 @@ export function Live() {
 
   const query = (more: Record<string, string>) => `/api/exchanges?${new URLSearchParams({ ...now.current.filter, limit: "200", ...more })}`;
   const read = () => {
-    get<{ data: Row[]; next: string | null }>(query({})).then((page) => { fresh.current = []; setWaiting(0); setRows(page.data); setNext(page.next); setError(""); }, (failure) => setError(failure.message));
+    get<{ data: Row[]; next: string | null }>(query({})).then((page) => { fresh.current = []; setWaiting(0); setRows(page.data); setNext(page.next); setError(""); pages.current = 0; setSearching(false); }, (failure) => { setError(failure.message); setSearching(false); });
   };
   useEffect(() => { const timer = setTimeout(read, 150); return () => clearTimeout(timer); }, [written]);
   useEffect(() => {
@@ -71,11 +75,17 @@ export function Live() {
   }, []);
 
   const setVerdict = (verdict: string) => setWritten([verdict && `verdict=${verdict}`, ...written.split(/\s+/).filter((part) => part && !part.startsWith("verdict="))].filter(Boolean).join(" "));
-  const older = () => {
-    if (!next) return;
+  const older = useMemo(() => next === null ? undefined : () => {
     setNext(null);
-    get<{ data: Row[]; next: string | null }>(query({ after: next })).then((page) => { setRows((old) => [...old, ...page.data.filter((row) => !old.some((own) => own.id === row.id))]); setNext(page.next); }, (failure) => setError(failure.message));
-  };
+    setSearching(true);
+    get<{ data: Row[]; next: string | null }>(query({ after: next })).then((page) => { setRows((old) => [...old, ...page.data.filter((row) => !old.some((own) => own.id === row.id))]); setNext(page.next); setSearching(false); }, (failure) => { setError(failure.message); setSearching(false); });
+  }, [next]);
+  // A page in which nothing matches isn't the end: the next one is asked for, a bounded number of times.
+  useEffect(() => {
+    if (rows.length || !older || pages.current >= EMPTY_PAGES_MAX) return;
+    pages.current += 1;
+    older();
+  }, [rows.length, older]);
   return (
     <>
       <h1>{text.live.title}</h1>
@@ -86,6 +96,7 @@ export function Live() {
         <span class={open ? "state open" : "state"} role="status">{open ? text.live.open : text.live.closed}</span>
       </div>
       {error && <p class="error" role="alert">{text.error}: {error}</p>}
+      {rows.length > 0 && <div class="heads" aria-hidden="true"><span>{text.row.verdict}</span><span>{text.row.model}</span><span>{text.row.calls}</span><span>{text.row.wrong}</span><span class="figures">{text.row.cost}</span><span class="when">{text.row.ended}</span></div>}
       {rows.length ? <VirtualList items={rows} height={52} label={text.live.title} anchored={(row) => row.id} onEnd={older} render={(row) => (
         <a class="row" id={`row-${row.id}`} href={`#/exchange/${row.id}`} aria-current={row.id === selected} onFocus={() => setSelected(row.id)}>
           <Verdict ended={row.ended} />
@@ -94,7 +105,7 @@ export function Live() {
           <span class="codes">{row.codes.map((own) => <span class={`code ${own.severity}`}>{own.code}</span>)}</span>
           <span class="figures">{row.tokens ? `${number(row.tokens.input + row.tokens.output)} ${text.row.tokens} · ` : ""}{milliseconds(row.total_us)}</span>
           <Time ms={row.at_ms} />
-        </a>)} /> : <p class="muted">{text.live.none}</p>}
+        </a>)} /> : searching ? <p class="muted" role="status">{text.live.searching}</p> : older ? <p class="bar"><button type="button" onClick={() => { pages.current = 0; older(); }}>{text.live.more}</button></p> : <p class="muted">{text.live.none}</p>}
     </>
   );
 }
