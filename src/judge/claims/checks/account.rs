@@ -52,7 +52,6 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     found.extend(told_of_nothing(scene));
     if found.is_empty() {
-        found.extend(another_result(scene));
         found.extend(denied(scene));
         found.extend(counted(scene));
         found.extend(bound(scene));
@@ -252,103 +251,16 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
     scene.plain.words.iter().filter(move |word| capital(word) && !known(word))
 }
 
-/// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
-fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    // What an act was done to stands in the result that was read for it.
-    let deed = || {
-        scene.sources.iter().any(|source| !source.reads())
-            && super::acts::told(scene.plain, scene.kind).iter().any(|said| !said.is_harmless())
-    };
-    if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) || deed() {
-        return None;
-    }
-    let others: Vec<&ToolResult> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
-    if others.is_empty() {
-        return None;
-    }
-    let (mut here, mut there, mut nowhere) = (0, 0, 0);
-    for value in specifics(scene) {
-        let stands = |source: &ToolResult| value.stands_in(source);
-        if value.was_said(scene.grounds) {
-            continue;
-        }
-        if scene.sources.iter().any(|source| stands(source)) {
-            here += 1;
-        } else if others.iter().any(|other| stands(other)) {
-            there += 1;
-        } else {
-            nowhere += 1;
-        }
-    }
-    // One number alone may be chance where others follow in a way that isn't known here.
-    let of_another_tool = || others.iter().all(|other| scene.sources.iter().all(|source| source.tool != other.tool));
-    (here == 0 && (there > 1 || there == 1 && nowhere == 0 && of_another_tool())).then(|| {
-        whole(
-            scene,
-            "another_result",
-            Code::ClaimMismatch,
-            "what it says stands in another result than the one that is cited",
-            Certainty::Likely,
-        )
-    })
-}
-
 fn is_cited(scene: &CheckContext<'_>, other: &ToolResult) -> bool {
     scene.sources.iter().any(|source| std::ptr::eq(*source, other))
-}
-
-/// A number or date of a passage.
-enum Specific<'s> {
-    Number(&'s number::Number),
-    Count(u64),
-    Date(&'s date::Date),
-}
-
-impl Specific<'_> {
-    fn stands_in(&self, source: &ToolResult) -> bool {
-        let facts = source.facts();
-        match self {
-            Self::Number(number) => {
-                let small = number.whole().is_some_and(|whole| whole <= 20 && facts.counts().contains(&whole));
-                evidence::fits(number, number::Precision::Exact, &facts.numbers)
-                    || small
-                    || number.whole().is_none_or(|whole| whole > 20) && evidence::follows(number, number::Precision::Exact, facts)
-            }
-            Self::Count(count) => facts.counts().contains(count) || facts.numbers.contains(&(*count as f64)),
-            Self::Date(date) => facts.dates.dates.iter().any(|other| date.agrees(other)),
-        }
-    }
-
-    fn was_said(&self, grounds: &EvidenceIndex) -> bool {
-        match self {
-            Self::Number(number) => number.readings().any(|reading| reading.value == 1.0 || grounds.said_numbers_have(reading.value)),
-            Self::Count(count) => *count == 1 || grounds.said_numbers_have(*count as f64),
-            Self::Date(date) => grounds.said_has_date(date),
-        }
-    }
-}
-
-fn specifics<'s>(scene: &'s CheckContext<'_>) -> Vec<Specific<'s>> {
-    let plain = scene.plain;
-    let mut found: Vec<Specific<'_>> = plain.dates.dates.iter().map(Specific::Date).collect();
-    let free = |number: &&number::Number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end));
-    found.extend(plain.numbers.iter().filter(free).map(Specific::Number));
-    found.extend(
-        plain
-            .words
-            .iter()
-            .filter_map(|word| scene.lexicon.numbers.get(&word.lower))
-            .filter(|count| **count > 1)
-            .map(|count| Specific::Count(*count)),
-    );
-    found
 }
 
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
-    // A cell of a table says what its column does.
-    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') || excludes(scene) {
+    // A cell of a table says what its column does; a sentence that another one's citation covers may count anything.
+    let covered = scene.bond != CitationScope::Cited && scene.kind == Kind::Sentence;
+    if covered || sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') || excludes(scene) {
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
@@ -395,7 +307,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // `39 seats left` of 120 and 81: more than small numbers are seldom counts of records where a record makes them.
         let made = || {
             let amounts = |source: &&ToolResult| source.facts().derived().amounts.contains(&(value as f64));
-            value > REMAINDER_FROM && sources.iter().any(|source| amounts(source))
+            value > REMAINDER_FROM && sources.iter().any(amounts)
         };
         if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
             return None;
@@ -710,6 +622,7 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     if !facts.json {
         let lines = facts.lines as u64;
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
+        found.extend(of_text(source));
     }
     let texts = [scene.text(), &scene.grounds.asked];
     let most = most(source);
@@ -766,6 +679,19 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     found.extend(parts.iter().copied());
     // What is left when a part is taken away.
     found.extend(parts.iter().filter(|part| **part > 1 && **part <= most).map(|part| most - part));
+    found
+}
+
+/// Numbers of things that a listing has: its records, those of each kind, its figures.
+fn of_text(source: &ToolResult) -> Vec<u64> {
+    let rows = &source.rows().rows;
+    let mut cells: Vec<(&str, &str)> =
+        rows.iter().flat_map(|row| &row.cells).map(|cell| (cell.column.as_str(), cell.folded.as_str())).take(LEAVES_OF).collect();
+    cells.sort_unstable();
+    let mut found: Vec<u64> = cells.chunk_by(|one, other| one == other).map(|same| same.len() as u64).collect();
+    let text = source.text.get(..source.text.floor_char_boundary(8192)).unwrap_or_default();
+    let figures = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    found.extend([rows.len() as u64, text.split([' ', '\n', '\t', ',']).filter(figures).count() as u64]);
     found
 }
 

@@ -532,6 +532,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let idle = abilities.recent.is_empty();
     let looked = abilities.looked();
     let question = request::is_question(&abilities.asked);
+    // Nothing but orders: no sentence of it asks to be told something.
+    let ordered = || wanted && !request::asks_to_know(&abilities.asked);
     let already = words.iter().any(|word| ALREADY.contains(&word.lower.as_str()));
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
@@ -560,18 +562,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up.
             let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()));
-            // In languages whose verbs no tool is named by, any that isn't one of thought, where an order was given.
-            let ordered = speech.code != "en"
-                && wanted
-                && !request::asks_to_know(&abilities.asked)
-                && !already
-                && !told_of
-                && !denies(words)
-                && !super::account::text_tells_failure(text);
-            let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of || ordered;
+            let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             meant && !(looked && case.is_reported(&said.verb))
         }
-        ActForm::State => wanted && (idle || apart || !question && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
+        ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
     if !counts {
         return None;

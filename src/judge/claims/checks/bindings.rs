@@ -317,9 +317,13 @@ impl<'s> Table<'s> {
         if compares {
             return None;
         }
-        // A number is bound where its own clause names the record, and the result says where a record ends.
-        let of_numbers = if inherited || !self.columns { &[][..] } else { plain.numbers.as_slice() };
-        for number in of_numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+        // A value is bound where its own clause names the record.
+        if inherited {
+            return None;
+        }
+        // A number where the result says what it is of.
+        let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
+        for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
             if plain.is_taken(&span) || !is_telling(scene, number) {
                 continue;
@@ -504,7 +508,10 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 .plain
                 .numbers
                 .iter()
-                .find(|number| number.span.start == word.start && number.span.end == word.end && number.unit.is_none())
+                .find(|number| {
+                    let span = number.span.start..number.end;
+                    number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
+                })
         };
         let value = scene.lexicon.numbers.get(&word.lower).copied();
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)

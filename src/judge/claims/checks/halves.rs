@@ -8,7 +8,7 @@ use crate::judge::claims::checks::acts::{ActForm, ReportedAct};
 use crate::judge::claims::checks::states;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::facts::ResultFacts;
-use crate::judge::claims::evidence::tool_capabilities::{ToolCapabilities, ToolCapability};
+use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
 use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
@@ -171,7 +171,7 @@ pub(in crate::judge::claims) fn beyond(
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
+    let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads).collect();
     let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;
@@ -191,6 +191,12 @@ pub(in crate::judge::claims) fn beyond(
 
 /// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
 const NOT_SO: &[&str] = &[
+    "neither",
+    "nor",
+    "none",
+    "nothing",
+    "nobody",
+    "without",
     "can",
     "could",
     "would",
@@ -459,7 +465,9 @@ fn names(text: &str, first: bool) -> Vec<String> {
         let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
         let count = word.chars().count();
         let digits = word.chars().any(|c| c.is_ascii_digit());
-        let id = digits && count >= 2;
+        // A short number is an amount, unless it is a number of something.
+        let bare = word.bytes().all(|byte| byte.is_ascii_digit());
+        let id = digits && count >= 2 && (!bare || count >= 4 || text.get(..start).is_some_and(|before| before.ends_with('#')));
         let capital =
             word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
         let plain = TITLES.contains(&lower.as_str()) || lexicon::month(&lower).is_some() || is_year(word);

@@ -62,7 +62,9 @@ pub(in crate::judge::claims) fn order(scene: &CheckContext<'_>) -> Option<ClaimF
     let all: Vec<&Number> = figures(scene).collect();
     let unit = all.first()?.unit.map(|unit| unit.factor.to_bits());
     let alike = all.len() >= 3
-        && all.iter().all(|number| number.unit.map(|unit| unit.factor.to_bits()) == unit && number.percent == all[0].percent);
+        && all.iter().all(|number| {
+            number.unit.map(|unit| unit.factor.to_bits()) == unit && Some(number.percent) == all.first().map(|first| first.percent)
+        });
     // The figures of one column, and nothing else.
     let column = || {
         scene.sources.iter().any(|source| {

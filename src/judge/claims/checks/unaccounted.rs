@@ -109,7 +109,7 @@ impl KnownTimes {
             return true;
         }
         let zone = scene.sources.iter().any(|source| has_zone(source)) || says_zone(&scene.plain.words);
-        let away = |other: &u32| zone && (other.abs_diff(own) % 60 == 0 || other.abs_diff(own) % 30 == 0);
+        let away = |other: &u32| zone && other.abs_diff(own).is_multiple_of(30);
         if self.times.iter().any(away) {
             return true;
         }
@@ -170,19 +170,22 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
         let id = text.get(span.clone()).unwrap_or_default();
         let folded = bare(id);
-        let known = scene
-            .grounds
-            .results
-            .iter()
-            .any(|source| bare_contains(source.folded(), &folded) || bare_contains(source.folded_arguments(), &folded))
-            || bare_contains(scene.grounds.said_folded(), &folded)
-            || bare_contains(&fold(&scene.grounds.definitions), &folded);
+        // `Q1-Q3` of what has both.
+        let known = stands_anywhere(scene, &folded) || id.split(['-', '_']).all(|part| stands_anywhere(scene, &bare(part)));
         if !known {
             found.push(finding(scene, "ids", span));
             break;
         }
     }
     found
+}
+
+/// Does anything in the conversation have these letters and digits, blanks left out?
+fn stands_anywhere(scene: &CheckContext<'_>, bare: &str) -> bool {
+    let grounds = scene.grounds;
+    grounds.results.iter().any(|source| bare_contains(source.folded(), bare) || bare_contains(source.folded_arguments(), bare))
+        || bare_contains(grounds.said_folded(), bare)
+        || bare_contains(&fold(&grounds.definitions), bare)
 }
 
 /// Does a folded text have these letters and digits, blanks left out?
@@ -222,6 +225,8 @@ fn is_id(word: &str) -> bool {
     let hour = lower
         .split_once(['h', 'x'])
         .is_some_and(|(one, other)| [one, other].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit())));
+    // An execution ID, whole or in parts: it is judged where ids are.
+    let of_execution = digits >= 12 || word.len() >= 14 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     // `250ml`, `05JAN`, `3-4 m`
     let measure = word.trim_start_matches(|c: char| c.is_ascii_digit()).bytes().all(|byte| byte.is_ascii_alphabetic());
     // `30-minute`, `A-to-B`
@@ -231,6 +236,7 @@ fn is_id(word: &str) -> bool {
         && digits >= 2
         && letters >= 1
         && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !of_execution
         && !measure
         && !hour
         && !compound

@@ -96,7 +96,8 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
-        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
+        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start)
+            || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
         if !(taken || is_common(number) || stands_alone(scene, number, precision)) {
             open.push((number, precision));
@@ -119,6 +120,21 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         open = rest;
     }
     (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// `11.15` of 11:15, as some languages write times of day.
+fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let text = scene.text().get(number.span.clone()).unwrap_or_default();
+    let Some((hour, minute)) = text.split_once('.').filter(|(hour, minute)| hour.len() <= 2 && minute.len() == 2) else { return false };
+    let (Ok(hour), Ok(minute)) = (hour.parse::<u32>(), minute.parse::<u32>()) else { return false };
+    let told = scene.sources.iter().flat_map(|source| &source.facts().dates.times).chain(&scene.grounds.said_dates().times);
+    hour < 24 && minute < 60 && told.into_iter().any(|time| time.minutes == hour * 60 + minute)
+}
+
+/// Is it a part of a name: the 8859 of `ISO-8859-1`?
+fn is_of_name(text: &str, place: usize) -> bool {
+    let mut before = text.get(..place).unwrap_or_default().chars().rev();
+    before.next() == Some('-') && before.next().is_some_and(char::is_alphabetic)
 }
 
 /// May it reckon with the numbers of its results: does it show that it does, or is it only covered by another one's citation?
@@ -154,6 +170,8 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
         || consistency::follows_from_rows(scene, number, precision)
+        || consistency::follows_from_record(scene, number)
+        || is_dotted_time(scene, number)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

@@ -246,21 +246,7 @@ impl ToolCapability {
         if !verb && name.last().is_some_and(|last| READ_NOUNS.contains(&last.as_str())) {
             return Effect::Reads;
         }
-        let about = || told(self.about.get(..self.about.len().min(3)).unwrap_or_default());
-        // A thing, described without any word of an act: `launches`, "Launches of a station".
-        let thing = || {
-            let acts = |word: &String| {
-                let bare = word.strip_suffix("es").or_else(|| word.strip_suffix('s')).unwrap_or(word);
-                [word.as_str(), bare, word.strip_suffix('s').unwrap_or(word)]
-                    .iter()
-                    .any(|word| ACTS.contains(word) || ANYTHING.contains(word) || matches!(*word, "on" | "off" | "operate" | "adjust"))
-            };
-            // `Issue a voucher`: a verb that isn't known.
-            let article = |word: &String| matches!(word.as_str(), "a" | "an" | "the" | "one" | "all" | "your" | "this" | "some" | "new");
-            let verb = self.about.get(1).is_some_and(article) || name.first() == self.about.first() && name.len() > 1;
-            (name.len() <= 3 && !verb && !self.about.is_empty() && !self.about.iter().chain(&name).any(acts)).then_some(Effect::Reads)
-        };
-        told(&name).or_else(about).or_else(thing).unwrap_or(Effect::Unknown)
+        told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
     }
 
     /// May it do anything, as its name says: run a command, a query, a program?
