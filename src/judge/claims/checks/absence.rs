@@ -125,8 +125,7 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], c
 
 /// Does the result name the thing, and say that there is none: `assignee: none`, `"assignee": null`?
 fn is_blank(word: &str, source: &ToolResult) -> bool {
-    const BLANK: &[&str] =
-        &["none", "null", "nil", "nobody", "n/a", "unassigned", "-", "keine", "keiner", "aucun", "ninguno"];
+    const BLANK: &[&str] = &["none", "null", "nil", "nobody", "n/a", "unassigned", "-", "keine", "keiner", "aucun", "ninguno"];
     let lower = source.text.to_lowercase();
     lower.match_indices(word).any(|(at, _)| {
         let rest =

@@ -9,7 +9,7 @@ use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
-            self, EvidenceIndex, ToolResult, derive,
+            self, ToolResult, derive,
             facts::{NamedValue, ResultFacts, Scalar},
             failure,
         },

@@ -944,7 +944,9 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if abilities.any_ran() || of_user || brought || vague || empty || case.is_repeated(&said.verb) {
         return None;
     }
-    let certainty = if store { Certainty::Certain } else { Certainty::Likely };
+    // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
+    let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
+    let certainty = if store || first { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",

@@ -504,14 +504,10 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let count_of = |word: &Word| {
         let digits = || {
-            scene
-                .plain
-                .numbers
-                .iter()
-                .find(|number| {
-                    let span = number.span.start..number.end;
-                    number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
-                })
+            scene.plain.numbers.iter().find(|number| {
+                let span = number.span.start..number.end;
+                number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
+            })
         };
         let value = scene.lexicon.numbers.get(&word.lower).copied();
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)

@@ -168,8 +168,8 @@ fn column_of<'r>(rows: &'r [Row], parts: &[String]) -> Option<&'r str> {
 /// Does a text name this row by a value that no other row has?
 fn names(row: &Row, rows: &[Row], folded: &str, text: &str) -> bool {
     row.cells.iter().filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3).any(|cell| {
-        let alone = rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1;
-        alone && (stands_in(folded, &cell.folded) || !cell.raw.is_ascii() && text.contains(&cell.raw))
+        let told = stands_in(folded, &cell.folded) || !cell.raw.is_ascii() && text.contains(&cell.raw);
+        told && rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1
     })
 }
 

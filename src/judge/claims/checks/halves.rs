@@ -171,7 +171,11 @@ pub(in crate::judge::claims) fn beyond(
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads).collect();
+    let done: Vec<&ToolResult> = grounds
+        .results
+        .iter()
+        .filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads)
+        .collect();
     let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;

@@ -18,6 +18,14 @@ use crate::{
 /// Times of day and spans of time that are put together.
 const TIMES_MAX: usize = 64;
 const SPANS_MAX: usize = 48;
+/// Results, cited results, bytes and numbers of each that are looked through for them.
+const RESULTS_MAX: usize = 20;
+const SOURCES_MAX: usize = 4;
+const BARE_BYTES_MAX: usize = 2048;
+const NUMBERS_MAX: usize = 400;
+/// Ids of a passage that are looked for, and bytes of a text in which they are looked for with the blanks left out.
+const IDS_MAX: usize = 16;
+const SQUASHED_BYTES_MAX: usize = 8192;
 /// Minutes by which a time that is told about may be off.
 const ABOUT_MINUTES: u32 = 20;
 /// Letters of an id.
@@ -62,8 +70,15 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if own.is_empty() || epoch || !has_times || cues::reckons(scene.plain) {
         return Vec::new();
     }
+    let stands = |time: &Time| {
+        let is = |other: &Time| other.minutes == time.minutes;
+        scene.sources.iter().any(|source| source.facts().dates.times.iter().any(is)) || scene.grounds.said_dates().times.iter().any(is)
+    };
+    if own.iter().all(stands) {
+        return Vec::new();
+    }
     let known = KnownTimes::of(scene);
-    let wrong = |time: &&Time| !known.accounts_for(scene, time);
+    let wrong = |time: &&Time| !stands(time) && !known.accounts_for(scene, time);
     own.iter().filter(wrong).map(|time| finding(scene, "times", time.span.clone())).take(1).collect()
 }
 
@@ -76,22 +91,25 @@ struct KnownTimes {
 impl KnownTimes {
     fn of(scene: &CheckContext<'_>) -> Self {
         let grounds = scene.grounds;
-        let results = grounds.results.iter().flat_map(|source| &source.facts().dates.times);
-        let mut times: Vec<u32> = results.chain(&grounds.said_dates().times).map(|time| time.minutes).collect();
+        let results = grounds.results.iter().rev().take(RESULTS_MAX).flat_map(|source| source.facts().dates.times.iter().take(TIMES_MAX));
+        let mut times: Vec<u32> = results.chain(grounds.said_dates().times.iter().take(TIMES_MAX)).map(|time| time.minutes).collect();
         // `0930`, `9.30`, `9`: as a timetable or the user writes them.
-        let texts = grounds.results.iter().map(|source| &*source.text).chain(grounds.said.iter().map(|said| &**said));
+        let texts = scene.sources.iter().map(|source| &*source.text).take(SOURCES_MAX).chain([&*grounds.asked]);
         for text in texts {
-            times.extend(bare_times(text.get(..text.floor_char_boundary(8192)).unwrap_or_default()));
+            times.extend(bare_times(text.get(..text.floor_char_boundary(BARE_BYTES_MAX)).unwrap_or_default()));
         }
         times.sort_unstable();
         times.dedup();
-        let numbers = scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).chain(grounds.said_numbers());
+        let numbers = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().numbers.iter().take(NUMBERS_MAX));
+        let said = grounds.said_numbers().iter().take(NUMBERS_MAX);
         let mut spans: Vec<u32> = numbers
+            .chain(said)
             .filter(|number| **number >= 1.0 && **number <= 1440.0 && number.fract() == 0.0)
             .flat_map(|number| {
                 let minutes = *number as u32;
-                if minutes <= 24 { vec![minutes, minutes * 60] } else { vec![minutes] }
+                [Some(minutes), (minutes <= 24).then_some(minutes * 60)]
             })
+            .flatten()
             .collect();
         spans.sort_unstable();
         spans.dedup();
@@ -160,18 +178,16 @@ fn bare_times(text: &str) -> Vec<u32> {
 
 fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let text = scene.text();
-    let bare = |text: &str| fold(text).replace(' ', "");
     let mut found = Vec::new();
-    for span in id_spans(text) {
+    for span in id_spans(text).into_iter().take(IDS_MAX) {
         if scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end)
             || scene.plain.dates.dates.iter().any(|date| date.span.start < span.end && span.start < date.span.end)
         {
             continue;
         }
         let id = text.get(span.clone()).unwrap_or_default();
-        let folded = bare(id);
         // `Q1-Q3` of what has both.
-        let known = stands_anywhere(scene, &folded) || id.split(['-', '_']).all(|part| stands_anywhere(scene, &bare(part)));
+        let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
         if !known {
             found.push(finding(scene, "ids", span));
             break;
@@ -180,17 +196,19 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found
 }
 
-/// Does anything in the conversation have these letters and digits, blanks left out?
-fn stands_anywhere(scene: &CheckContext<'_>, bare: &str) -> bool {
+/// Does anything in the conversation have these letters and digits; in what is cited and was said, the blanks left out, too?
+fn stands_anywhere(scene: &CheckContext<'_>, id: &str) -> bool {
     let grounds = scene.grounds;
-    grounds.results.iter().any(|source| bare_contains(source.folded(), bare) || bare_contains(source.folded_arguments(), bare))
-        || bare_contains(grounds.said_folded(), bare)
-        || bare_contains(&fold(&grounds.definitions), bare)
-}
-
-/// Does a folded text have these letters and digits, blanks left out?
-fn bare_contains(text: &str, bare: &str) -> bool {
-    text.contains(bare) || text.replace(' ', "").contains(bare)
+    let bare = fold(id).replace(' ', "");
+    let squashed = |text: &str| {
+        let text = text.get(..text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
+        text.contains(&bare) || text.replace(' ', "").contains(&bare)
+    };
+    let cited = || scene.sources.iter().take(SOURCES_MAX).any(|source| squashed(source.folded()) || squashed(source.folded_arguments()));
+    scene.sources.first().is_some_and(|source| grounds.has_words(id, source))
+        || cited()
+        || squashed(grounds.said_folded())
+        || grounds.definitions.contains(id)
 }
 
 /// The places of words that are ids: letters and at least two digits.

@@ -96,7 +96,8 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
-        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start)
+        let taken = scene.plain.is_taken(&(number.span.start..number.end))
+            || in_code(scene.text(), number.span.start)
             || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
         if !(taken || is_common(number) || stands_alone(scene, number, precision)) {
