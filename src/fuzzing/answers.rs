@@ -1,5 +1,4 @@
-//! Answers of upstreams as arbitrary bytes: buffered and streamed answers of both APIs, and chat completions that are translated for the
-//! Responses API.
+//! Answers of upstreams as arbitrary bytes: buffered and streamed answers of all APIs, and those that are translated for another one.
 //!
 //! Checked: nothing panics; no step takes long; a stream gives the same events, verdict and text however it is cut; everything sent is
 //! JSON; each call that is sent was accepted; a forged id is never sent.
@@ -14,6 +13,7 @@ use super::{
 use crate::{
     chat::adapter::Chat,
     exchange::adapter::Adapter,
+    messages::adapter::Messages,
     openai::Api,
     responses::adapter::Responses,
     translate::{Translation, answer::Origin},
@@ -40,9 +40,9 @@ impl<'d> FuzzAnswers<'d> {
     }
 }
 
-fn stream<A: Adapter>(data: &[u8], api: Api, origin: impl FnOnce(&Document) -> Option<Origin>) {
+fn stream<A: Adapter>(data: &[u8], api: Api, translation: Option<Translation>) {
     let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, api) else { return };
-    let origin = origin(&request);
+    let origin = translation.map(|translation| Origin::new(translation, &request, "0".repeat(32), 1_700_000_000));
     let long = repeated_event(&input);
     let attempts: Vec<&[u8]> = match &long {
         Some(long) => vec![long],
@@ -70,19 +70,27 @@ fn repeated_event(input: &FuzzInput<'_>) -> Option<Vec<u8>> {
 
 /// Streams of chat completions.
 pub(super) fn chat_stream(data: &[u8]) {
-    stream::<Chat>(data, Api::Chat, |_| None);
+    stream::<Chat>(data, Api::Chat, None);
 }
 
 /// Streams of the Responses API.
 pub(super) fn responses_stream(data: &[u8]) {
-    stream::<Responses>(data, Api::Responses, |_| None);
+    stream::<Responses>(data, Api::Responses, None);
 }
 
-/// Streams of chat completions to requests of the Responses API.
+/// Streams of the Messages API.
+pub(super) fn messages_stream(data: &[u8]) {
+    stream::<Messages>(data, Api::Messages, None);
+}
+
+/// Translated streams; flags 5 and 6 are the translation.
 pub(super) fn translated_stream(data: &[u8]) {
-    stream::<Responses>(data, Api::Responses, |request| {
-        Some(Origin::new(Translation::RESPONSES_TO_CHAT, request, "0".repeat(32), 1_700_000_000))
-    });
+    match data.first().map_or(0, |flags| flags >> 5 & 3) {
+        0 => stream::<Responses>(data, Api::Responses, Some(Translation::RESPONSES_TO_CHAT)),
+        1 => stream::<Messages>(data, Api::Messages, Some(Translation::MESSAGES_TO_CHAT)),
+        2 => stream::<Chat>(data, Api::Chat, Some(Translation::CHAT_TO_MESSAGES)),
+        _ => stream::<Responses>(data, Api::Responses, Some(Translation::RESPONSES_TO_MESSAGES)),
+    }
 }
 
 /// Buffered chat completions, also as answers to requests of the Responses API.
@@ -101,7 +109,16 @@ pub(super) fn chat_whole(data: &[u8]) {
 
 /// Buffered responses.
 pub(super) fn responses_whole(data: &[u8]) {
-    let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, Api::Responses) else { return };
-    let Some(begun) = begin(by, Api::Responses, &request) else { return };
-    whole::<Responses>(&begun, input.parts_from(1), None);
+    answers::<Responses>(data, Api::Responses);
+}
+
+/// Buffered messages.
+pub(super) fn messages_whole(data: &[u8]) {
+    answers::<Messages>(data, Api::Messages);
+}
+
+fn answers<A: Adapter>(data: &[u8], api: Api) {
+    let Some(FuzzAnswers { input, request, by }) = FuzzAnswers::of(data, api) else { return };
+    let Some(begun) = begin(by, api, &request) else { return };
+    whole::<A>(&begun, input.parts_from(1), None);
 }

@@ -110,7 +110,7 @@ fn ask_again<A: Adapter>(begun: &Begun, turn: &EchoedTurn, repairs: u32) {
     assert!(parsed.as_ref().is_ok_and(|request| request.root().is_object()), "the next attempt's request is none: {parsed:?}");
 }
 
-/// Judges streamed attempts. `origin`: set if they are chat completions for a request of the Responses API.
+/// Judges streamed attempts. `origin`: set if they are translated.
 pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: Option<Cuts>, origin: Option<&Origin>) -> DriveOutcome {
     let context = &begun.context;
     let (mut outcome, mut out) = (DriveOutcome::new(), BytesMut::new());
@@ -158,7 +158,7 @@ pub(super) fn streamed<A: Adapter>(begun: &Begun, attempts: &[&[u8]], mut cuts: 
         });
         break;
     }
-    outcome.events = events(&out);
+    outcome.events = events(&out, begun);
     outcome.read = delivered(&outcome.events);
     hold(begun, &outcome);
     outcome
@@ -225,11 +225,13 @@ pub(super) fn whole<A: Adapter>(begun: &Begun, attempts: &[&[u8]], origin: Optio
 }
 
 /// The data of the events that were sent.
-fn events(out: &[u8]) -> Vec<Vec<u8>> {
+fn events(out: &[u8], begun: &Begun) -> Vec<Vec<u8>> {
     let (mut parser, mut events) = (SseParser::default(), Vec::new());
     let fed = parser.handle(Bytes::copy_from_slice(out), |event| events.push(event));
     assert!(fed.is_ok(), "an event that left is too long");
-    assert!(parser.finish().is_none(), "the last event has no end: {}", String::from_utf8_lossy(out));
+    // What is only observed leaves as it came.
+    let ended = parser.finish().is_none() || begun.context.observes();
+    assert!(ended, "the last event has no end: {}", String::from_utf8_lossy(out));
     events.into_iter().filter_map(|event| event.data).map(|data| data.to_vec()).collect()
 }
 
@@ -260,7 +262,7 @@ fn has_word(text: &str, word: &str) -> bool {
     text.match_indices(word).any(|(at, _)| !part(before(at)) && !part(after(at + word.len())))
 }
 
-/// Reads the output as an application does: chat completions or responses, streamed or buffered.
+/// Reads the output as an application does, streamed or buffered.
 pub(super) fn delivered(events: &[Vec<u8>]) -> Delivered {
     let mut read = Delivered::default();
     let mut chat: BTreeMap<(u64, String), (String, String)> = BTreeMap::new();
@@ -290,8 +292,52 @@ pub(super) fn delivered(events: &[Vec<u8>]) -> Delivered {
         }
         items(&event, &mut read, &mut of_responses);
     }
-    read.calls = chat.into_values().chain(of_responses.into_values()).collect();
+    let of_messages = blocks(events, &mut read);
+    read.calls = chat.into_values().chain(of_responses.into_values()).chain(of_messages).collect();
     read
+}
+
+/// Reads the blocks of the Messages API, whole or streamed: returns the calls.
+fn blocks(events: &[Vec<u8>], read: &mut Delivered) -> Vec<(String, String)> {
+    let (mut calls, mut open): (Vec<(String, String)>, BTreeMap<u64, usize>) = (Vec::new(), BTreeMap::new());
+    for event in events {
+        let Ok(document) = Document::parse(event.clone().into()) else { continue };
+        let Ok(said) = serde_json::from_slice::<Value>(event) else { continue };
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let mut texts = vec![text(&said["delta"]["stop_details"]["explanation"]), text(&said["stop_details"]["explanation"])];
+        let index = said["index"].as_u64().unwrap_or(0);
+        match said["type"].as_str() {
+            Some("message") => {
+                // The input as it is written.
+                for block in document.root().get("content").into_iter().flat_map(|content| content.items()) {
+                    let member = |name: &str| block.get(name).and_then(|value| value.text()).unwrap_or_default().into_owned();
+                    match &*member("type") {
+                        "tool_use" => {
+                            calls.push((member("name"), block.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default()))
+                        }
+                        _ => texts.insert(texts.len() - 2, member("text")),
+                    }
+                }
+            }
+            Some("content_block_start") if said["content_block"]["type"] == "tool_use" => {
+                open.insert(index, calls.len());
+                calls.push((text(&said["content_block"]["name"]), String::new()));
+            }
+            Some("content_block_start") => texts.push(text(&said["content_block"]["text"])),
+            Some("content_block_delta") => {
+                texts.push(text(&said["delta"]["text"]));
+                if let Some(call) = open.get(&index).and_then(|at| calls.get_mut(*at)) {
+                    call.1.push_str(&text(&said["delta"]["partial_json"]));
+                }
+            }
+            _ => {}
+        }
+        texts.retain(|text| !text.is_empty());
+        if !texts.is_empty() {
+            read.texts.entry(0).or_default().push_str(&texts.concat());
+        }
+    }
+    calls
 }
 
 /// Reads the items of the Responses API in an event: of a call the last form counts, of a text all parts.

@@ -13,6 +13,8 @@ mod judging;
 mod requests;
 mod script;
 #[cfg(test)]
+mod stream_properties;
+#[cfg(test)]
 mod tests;
 mod wire;
 use crate::judge::claims;
@@ -21,17 +23,20 @@ use crate::judge::claims;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets, in the order in which `fuzz/run` takes them.
-pub const TARGETS: [Target; 18] = [
+pub const TARGETS: [Target; 21] = [
     ("sse", wire::sse),
     ("json", wire::json),
     ("request", requests::request),
     ("chat_stream", answers::chat_stream),
     ("responses_stream", answers::responses_stream),
+    ("messages_stream", answers::messages_stream),
     ("translated_stream", answers::translated_stream),
     ("chat_whole", answers::chat_whole),
     ("responses_whole", answers::responses_whole),
+    ("messages_whole", answers::messages_whole),
     ("chat_forms", script::chat_forms),
     ("responses_forms", script::responses_forms),
+    ("messages_forms", script::messages_forms),
     ("apis", script::apis),
     ("corrections", script::corrections),
     ("text", judging::text),

@@ -1,4 +1,4 @@
-//! Requests of both APIs: prepared or refused, never in between.
+//! Requests of all APIs: prepared or refused, never in between.
 
 use super::{
     bench::{By, begin},
@@ -16,7 +16,7 @@ pub(super) fn request(data: &[u8]) {
     let Some(input) = FuzzInput::of(data) else { return };
     let Ok(document) = bounded("the JSON scanner", || Document::parse(data.get(3..).unwrap_or_default().to_vec().into())) else { return };
     let by = By::of(input.flags);
-    for api in [Api::Chat, Api::Responses] {
+    for api in Api::ALL {
         let Some(begun) = bounded("the preparation of a request", || begin(by, api, &document)) else { continue };
         let body = begun.body.joined();
         let sent = Document::parse(body.clone());

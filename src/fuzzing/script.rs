@@ -13,7 +13,8 @@ use super::{
 };
 use crate::{
     chat::adapter::Chat,
-    exchange::context::Begun,
+    exchange::{adapter::Adapter, context::Begun},
+    messages::adapter::Messages,
     openai::Api,
     responses::adapter::Responses,
     translate::{Translation, answer::Origin},
@@ -29,7 +30,7 @@ enum Say {
 }
 
 /// The model's answer, and the conversation before it.
-struct FuzzScript {
+pub(super) struct FuzzScript {
     user: String,
     result: String,
     says: Vec<Say>,
@@ -40,7 +41,7 @@ struct FuzzScript {
 }
 
 impl FuzzScript {
-    fn of(data: &[u8]) -> Option<Self> {
+    pub(super) fn of(data: &[u8]) -> Option<Self> {
         let input = FuzzInput::of(data)?;
         let (mut user, mut result) = ("How fast is it?".to_owned(), r#"{"mbit": 90, "ms": 12}"#.to_owned());
         let (mut says, mut finish, mut long) = (Vec::new(), None, input.flag(7));
@@ -108,7 +109,7 @@ impl FuzzScript {
             .into_bytes()
     }
 
-    fn chat_stream(&self) -> Vec<u8> {
+    pub(super) fn chat_stream(&self) -> Vec<u8> {
         let (mut cuts, mut out, mut index) = (self.cuts.clone(), String::new(), 0);
         let mut event = |delta: Value, finish: Value| {
             let data = json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
@@ -134,7 +135,7 @@ impl FuzzScript {
         format!("{out}data: [DONE]\n\n").into_bytes()
     }
 
-    fn responses_both(&self) -> (Vec<u8>, Vec<u8>) {
+    pub(super) fn responses_both(&self) -> (Vec<u8>, Vec<u8>) {
         let mut written = FuzzAnswer { cuts: self.cuts.clone(), events: String::new(), number: 0, items: Vec::new() };
         let status = match self.finish {
             Some("length" | "content_filter") => "incomplete",
@@ -166,6 +167,74 @@ impl FuzzScript {
         written.event(&format!("response.{status}"), json!({"response": whole}));
         (whole.to_string().into_bytes(), written.events.into_bytes())
     }
+}
+
+impl FuzzScript {
+    pub(super) fn messages_both(&self) -> (Vec<u8>, Vec<u8>) {
+        let stop = match self.finish {
+            Some("length") => "max_tokens",
+            Some("content_filter") => "refusal",
+            Some(_) => "end_turn",
+            None if self.calls().is_empty() => "end_turn",
+            None => "tool_use",
+        };
+        let message = |content: &str, stop: Value| {
+            format!(
+                r#"{{"id":"msg_1","type":"message","role":"assistant","model":"m","content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{{"input_tokens":1,"output_tokens":1}}}}"#
+            )
+        };
+        let (mut cuts, mut blocks, mut out) = (self.cuts.clone(), Vec::new(), String::new());
+        let mut event = |kind: &str, members: String| out.push_str(&format!("event: {kind}\ndata: {{\"type\":\"{kind}\"{members}}}\n\n"));
+        event("message_start", format!(",\"message\":{}", message("", Value::Null)));
+        for say in &self.says {
+            let (index, start, whole, deltas): (_, _, _, Vec<Value>) = match say {
+                Say::Message => continue,
+                Say::Text(text) => {
+                    let deltas = cuts.texts(text).into_iter().map(|text| json!({"type": "text_delta", "text": text}));
+                    let block = |text: &str| json!({"type": "text", "text": text}).to_string();
+                    (blocks.len(), block(""), block(text), deltas.collect())
+                }
+                Say::Reason(text) => {
+                    let deltas = cuts.texts(text).into_iter().map(|text| json!({"type": "thinking_delta", "thinking": text}));
+                    let block =
+                        |text: &str, signature: &str| json!({"type": "thinking", "thinking": text, "signature": signature}).to_string();
+                    let signed = [json!({"type": "signature_delta", "signature": "c2ln"})];
+                    (blocks.len(), block("", ""), block(text, "c2ln"), deltas.chain(signed).collect())
+                }
+                Say::Call(name, arguments) => {
+                    let deltas = cuts.texts(arguments).into_iter().map(|piece| json!({"type": "input_json_delta", "partial_json": piece}));
+                    let block =
+                        |input: &str| format!(r#"{{"type":"tool_use","id":"toolu_{}","name":{}{input}}}"#, blocks.len(), json!(name));
+                    (blocks.len(), block(",\"input\":{}"), block(&whole_input(arguments)), deltas.collect())
+                }
+            };
+            event("content_block_start", format!(",\"index\":{index},\"content_block\":{start}"));
+            for delta in deltas {
+                event("content_block_delta", format!(",\"index\":{index},\"delta\":{delta}"));
+            }
+            event("content_block_stop", format!(",\"index\":{index}"));
+            blocks.push(whole);
+        }
+        let delta = json!({"stop_reason": stop, "stop_sequence": null});
+        event("message_delta", format!(",\"delta\":{delta},\"usage\":{{\"output_tokens\":1}}"));
+        event("message_stop", String::new());
+        (message(&blocks.join(","), json!(stop)).into_bytes(), out.into_bytes())
+    }
+}
+
+/// `input` of a whole block with a comma in front: an object where the arguments are one, else a string; none where there is nothing. An
+/// empty object stands as a string, since at the end of an answer that was cut off it means that nothing is known of the input.
+fn whole_input(arguments: &str) -> String {
+    if arguments.is_empty() {
+        return String::new();
+    }
+    let document = Document::parse(arguments.as_bytes().to_vec().into());
+    let is_object = document.is_ok_and(|document| {
+        let root = document.root();
+        root.is_object() && root.raw_str() == arguments && root.members().next().is_some()
+    });
+    let input = if is_object { arguments.to_owned() } else { json!(arguments).to_string() };
+    format!(",\"input\":{input}")
 }
 
 /// Writer of a Responses API stream.
@@ -260,58 +329,65 @@ fn lossless(script: &FuzzScript, outcome: &DriveOutcome) {
     }
 }
 
-/// A chat completion: buffered, streamed in one piece, and streamed in any pieces.
+/// An answer in its two forms: buffered, and streamed in one piece or in any pieces.
+fn forms<A: Adapter>(data: &[u8], api: Api, write: impl Fn(&FuzzScript) -> (Vec<u8>, Vec<u8>)) {
+    let Some(script) = FuzzScript::of(data) else { return };
+    let Some(begun) = script.begin(script.by, api) else { return };
+    let (body, stream) = write(&script);
+    let of_whole = whole::<A>(&begun, &[&body], None);
+    let run = |cuts| script.begin(script.by, api).map(|begun| streamed::<A>(&begun, &[&stream], cuts, None));
+    let (Some(once), Some(again)) = (run(None), run(Some(script.stream_cuts.clone()))) else { return };
+    assert_eq!(once, again, "a cut changes what leaves");
+    if !begun.context.observes() {
+        same(&of_whole, &once, "whole and streamed");
+        lossless(&script, &of_whole);
+    }
+}
+
+/// A chat completion.
 pub(super) fn chat_forms(data: &[u8]) {
-    let Some(script) = FuzzScript::of(data) else { return };
-    let Some(begun) = script.begin(script.by, Api::Chat) else { return };
-    let of_whole = whole::<Chat>(&begun, &[&script.chat_whole()], None);
-    let stream = script.chat_stream();
-    let run = |cuts| script.begin(script.by, Api::Chat).map(|begun| streamed::<Chat>(&begun, &[&stream], cuts, None));
-    let (Some(once), Some(again)) = (run(None), run(Some(script.stream_cuts.clone()))) else { return };
-    assert_eq!(once, again, "a cut changes what leaves");
-    if !begun.context.observes() {
-        same(&of_whole, &once, "whole and streamed");
-        lossless(&script, &of_whole);
-    }
+    forms::<Chat>(data, Api::Chat, |script| (script.chat_whole(), script.chat_stream()));
 }
 
-/// A response: buffered, streamed in one piece, and streamed in any pieces.
+/// A response.
 pub(super) fn responses_forms(data: &[u8]) {
-    let Some(script) = FuzzScript::of(data) else { return };
-    let Some(begun) = script.begin(script.by, Api::Responses) else { return };
-    let (body, stream) = script.responses_both();
-    let of_whole = whole::<Responses>(&begun, &[&body], None);
-    let run = |cuts| script.begin(script.by, Api::Responses).map(|begun| streamed::<Responses>(&begun, &[&stream], cuts, None));
-    let (Some(once), Some(again)) = (run(None), run(Some(script.stream_cuts.clone()))) else { return };
-    assert_eq!(once, again, "a cut changes what leaves");
-    if !begun.context.observes() {
-        same(&of_whole, &once, "whole and streamed");
-        lossless(&script, &of_whole);
-    }
+    forms::<Responses>(data, Api::Responses, FuzzScript::responses_both);
 }
 
-/// A chat completion, and the same translated for the Responses API, buffered and streamed.
+/// A message of the Messages API.
+pub(super) fn messages_forms(data: &[u8]) {
+    forms::<Messages>(data, Api::Messages, FuzzScript::messages_both);
+}
+
+/// A chat completion, and the same translated for the other APIs, buffered and streamed.
 pub(super) fn apis(data: &[u8]) {
     let Some(mut script) = FuzzScript::of(data) else { return };
     // In chat completions text comes before calls, and there is one message.
     script.says.retain(|say| matches!(say, Say::Text(_) | Say::Call(..)));
     script.says.sort_by_key(|say| matches!(say, Say::Call(..)));
-    let (Some(chat), Some(responses)) = (script.begin(script.by, Api::Chat), script.begin(script.by, Api::Responses)) else { return };
+    let Some(chat) = script.begin(script.by, Api::Chat) else { return };
     if chat.context.observes() {
         return;
     }
-    let origin = Origin::new(Translation::RESPONSES_TO_CHAT, &script.request(Api::Responses), "0".repeat(32), 1_700_000_000);
     let of_chat = whole::<Chat>(&chat, &[&script.chat_whole()], None);
-    let of_responses = whole::<Responses>(&responses, &[&script.chat_whole()], Some(&origin));
-    let Some(responses) = script.begin(script.by, Api::Responses) else { return };
-    let stream = streamed::<Responses>(&responses, &[&script.chat_stream()], Some(script.stream_cuts.clone()), Some(&origin));
-    same(&of_responses, &stream, "translated, whole and streamed");
-    assert_eq!(of_chat.codes, of_responses.codes, "the two APIs judge differently");
-    assert_eq!(of_chat.citations, of_responses.citations, "the two APIs cite differently");
-    assert_eq!(of_chat.ending, of_responses.ending, "the two APIs end differently");
-    assert_eq!(of_chat.read.calls, of_responses.read.calls, "the two APIs let other calls leave");
+    judged_alike::<Responses>(&script, Translation::RESPONSES_TO_CHAT, &of_chat);
+    judged_alike::<Messages>(&script, Translation::MESSAGES_TO_CHAT, &of_chat);
+}
+
+/// Checks that the script's chat completion is judged the same once it is translated.
+fn judged_alike<A: Adapter>(script: &FuzzScript, translation: Translation, of_chat: &DriveOutcome) {
+    let api = translation.downstream;
+    let (Some(begun), Some(again)) = (script.begin(script.by, api), script.begin(script.by, api)) else { return };
+    let origin = Origin::new(translation, &script.request(api), "0".repeat(32), 1_700_000_000);
+    let translated = whole::<A>(&begun, &[&script.chat_whole()], Some(&origin));
+    let stream = streamed::<A>(&again, &[&script.chat_stream()], Some(script.stream_cuts.clone()), Some(&origin));
+    same(&translated, &stream, "translated, whole and streamed");
+    assert_eq!(of_chat.codes, translated.codes, "the two APIs judge differently");
+    assert_eq!(of_chat.citations, translated.citations, "the two APIs cite differently");
+    assert_eq!(of_chat.ending, translated.ending, "the two APIs end differently");
+    assert_eq!(of_chat.read.calls, translated.read.calls, "the two APIs let other calls leave");
     if of_chat.ending == DriveEnding::Accepted {
-        assert_eq!(of_chat.text(), of_responses.text(), "the two APIs let another text leave");
+        assert_eq!(of_chat.text(), translated.text(), "the two APIs let another text leave");
     }
 }
 

@@ -93,7 +93,8 @@ macro_rules! targets {
 }
 
 targets! {
-    sse json request chat_stream responses_stream translated_stream chat_whole responses_whole chat_forms responses_forms apis
+    sse json request chat_stream responses_stream messages_stream translated_stream chat_whole responses_whole messages_whole chat_forms responses_forms
+    messages_forms apis
     corrections text schema import cassette settings policy
 }
 

@@ -54,8 +54,9 @@ pub(super) fn end(
     if assembler.slots().iter().any(|slot| slot.too_long()) {
         return Err(TranslateFault::Unknown("a call longer than `limits.held_bytes`"));
     }
-    let calls = assembler.slots().iter().map(|slot| origin.restored(slot.call())).collect();
-    Ok(AnswerEnd { calls, ending: ending(finish_reason)?, usage, model })
+    let ending = ending(finish_reason)?;
+    let calls = assembler.slots().iter().map(|slot| origin.restored(slot.call(), ending)).collect();
+    Ok(AnswerEnd { calls, ending, usage, model })
 }
 
 pub(super) const SEVERAL: &str = "several choices";

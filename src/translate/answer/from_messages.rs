@@ -53,11 +53,12 @@ impl PartialUse {
         })
     }
 
-    fn call(self) -> Call {
+    fn call(self, ending: AnswerEnding) -> Call {
         let Self { id, name, input, text, absent } = self;
         let arguments = match input {
             Some(input) => Arguments::Text(input),
-            None if text.is_empty() && absent => Arguments::Absent,
+            // Of an answer that was cut off nobody knows whether there was more to come.
+            None if text.is_empty() && (absent || ending != AnswerEnding::Complete) => Arguments::Absent,
             // A call without arguments has one empty delta, or none.
             None if text.is_empty() => Arguments::Text("{}".to_owned()),
             None => Arguments::Text(text),
@@ -132,15 +133,25 @@ fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
 pub(super) fn whole(root: Value<'_>, origin: &Origin, writer: &mut AnswerWriter) -> Result<AnswerEnd, TranslateFault> {
     check_root(root)?;
     let content = root.get("content").filter(|content| content.is_array()).ok_or(TranslateFault::Unknown("no `content`"))?;
-    let mut calls = Vec::new();
-    for block in content.items() {
+    let reason = root.get("stop_reason").and_then(Value::text);
+    let ending = ending(reason.as_deref())?;
+    let count = content.items().count();
+    let mut calls: Vec<PartialUse> = Vec::new();
+    for (at, block) in content.items().enumerate() {
         match block_of(block)? {
             OpenBlock::Text(kind, text) => {
                 if let Some(text) = text.filter(|text| !text.is_empty()) {
                     writer.piece(kind, &text, &mut |_| {})?;
                 }
             }
-            OpenBlock::Call(call) if calls.len() < CALLS_MAX => calls.push(origin.restored(call.call())),
+            OpenBlock::Call(mut call) if calls.len() < CALLS_MAX => {
+                // The input of a call that was cut off is empty.
+                let cut = ending != AnswerEnding::Complete && at + 1 == count;
+                if !call.absent && !cut {
+                    call.input.get_or_insert_with(|| "{}".to_owned());
+                }
+                calls.push(call);
+            }
             OpenBlock::Call(_) => return Err(ShapeError::TooMany.into()),
             OpenBlock::Nothing => {}
         }
@@ -150,8 +161,8 @@ pub(super) fn whole(root: Value<'_>, origin: &Origin, writer: &mut AnswerWriter)
     }
     let mut counted = CountedTokens::default();
     counted.read(root.get("usage"));
-    let reason = root.get("stop_reason").and_then(Value::text);
-    Ok(AnswerEnd { calls, ending: ending(reason.as_deref())?, usage: counted.usage(), model: model_of(root) })
+    let calls = calls.into_iter().map(|call| origin.restored(call.call(ending), ending)).collect();
+    Ok(AnswerEnd { calls, ending, usage: counted.usage(), model: model_of(root) })
 }
 
 /// Start of a block.
@@ -349,8 +360,8 @@ impl MessageStreamReader {
         if !self.begun {
             return Err(TranslateFault::Cut);
         }
-        let calls = std::mem::take(&mut self.calls).into_iter().map(|call| origin.restored(call.call())).collect();
         let ending = ending(self.stop_reason.as_deref())?;
+        let calls = std::mem::take(&mut self.calls).into_iter().map(|call| origin.restored(call.call(ending), ending)).collect();
         Ok(AnswerEnd { calls, ending, usage: self.counted.usage(), model: self.model.take() })
     }
 }

@@ -245,7 +245,7 @@ fn endings_and_odd_answers() {
         (json!({"content": ""}), "stop", "end_turn", 0),
         (json!({"content": "a"}), "length", "max_tokens", 1),
         (json!({"content": "a"}), "content_filter", "refusal", 1),
-        (json!({"content": null, "refusal": "no"}), "stop", "end_turn", 1),
+        (json!({"content": null, "refusal": "no"}), "stop", "refusal", 0),
         // By some upstreams' reckoning a call ends the turn as text does.
         (json!({"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": "{}"}}]}), "stop", "tool_use", 1),
     ] {

@@ -22,12 +22,16 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::{Translation, UpstreamForm, request::names::chat_name};
+use super::{
+    Translation, UpstreamForm,
+    request::{kind_is, names::chat_name, to_messages::CUSTOM_INPUT},
+};
 use crate::{
     chat::places,
     exchange::context::Context,
-    judge::call::Call,
+    judge::call::{Arguments, Call, CallKind},
     openai::Api,
+    schema::suggest::nearly_same,
     wire::json::{Document, Kind, Value},
 };
 use chat_message::MessageKind;
@@ -96,13 +100,20 @@ pub struct Origin {
     /// Model asked for.
     pub(super) model: String,
     /// Tools of the request, by the names under which the upstream knows them.
-    tools: HashMap<String, String>,
+    tools: HashMap<String, RequestedTool>,
     /// Members of a response object that are the same in every answer to the request.
     pub(super) echo: ResponseEcho,
     /// The request asks for thinking, or for usage at the end of a stream.
     pub(super) extras: RequestedExtras,
     /// Estimate of the request's tokens.
     pub(super) input_tokens: usize,
+}
+
+/// A tool as the application knows it.
+#[derive(Clone, Debug)]
+struct RequestedTool {
+    name: String,
+    kind: CallKind,
 }
 
 /// Parts of an answer that leave only if the request asks for them.
@@ -152,25 +163,51 @@ impl Origin {
         self.tools.contains_key(tool)
     }
 
-    /// The call under the name that the application knows.
-    pub(super) fn restored(&self, call: Call) -> Call {
-        match self.tools.get(&call.name) {
-            Some(name) => Call { name: name.clone(), ..call },
+    /// The call as the application knows its tool: by its name and kind. A call of a custom tool without its text stays as it came, so that
+    /// the judge sees it.
+    pub(super) fn restored(&self, call: Call, ending: AnswerEnding) -> Call {
+        let tool = self.tools.get(&call.name);
+        let call = tool.map_or(call.clone(), |tool| Call { name: tool.name.clone(), ..call });
+        if self.translation.upstream == UpstreamForm::Chat || !self.is_custom(tool, &call.name) {
+            return call;
+        }
+        match custom_text(&call.arguments) {
+            Some(text) => Call { kind: CallKind::Custom, arguments: Arguments::Text(text), ..call },
+            // It was cut off: no text is whole.
+            None if ending != AnswerEnding::Complete => Call { kind: CallKind::Custom, ..call },
             None => call,
+        }
+    }
+
+    /// Whether a call is one of a custom tool: of this one, or of one that the judge may take it for.
+    fn is_custom(&self, tool: Option<&RequestedTool>, name: &str) -> bool {
+        match tool {
+            Some(tool) => tool.kind == CallKind::Custom,
+            None => self.tools.values().any(|tool| tool.kind == CallKind::Custom && nearly_same(name, &tool.name)),
         }
     }
 }
 
-/// Tools of a request: the name by which the upstream knows each, and its own.
-fn tools_of(root: Value<'_>, upstream: UpstreamForm) -> impl Iterator<Item = (String, String)> {
+/// Text of a call of a custom tool at an upstream that has only arguments.
+fn custom_text(arguments: &Arguments) -> Option<String> {
+    let (Arguments::Text(text) | Arguments::Object(text)) = arguments else { return None };
+    let document = Document::parse(Bytes::copy_from_slice(text.as_bytes())).ok()?;
+    let root = document.root();
+    let text = root.get(CUSTOM_INPUT).filter(|_| root.members().count() == 1)?.text()?;
+    Some(text.into_owned())
+}
+
+/// Tools of a request by the name by which the upstream knows each.
+fn tools_of(root: Value<'_>, upstream: UpstreamForm) -> impl Iterator<Item = (String, RequestedTool)> {
     root.get("tools").into_iter().flat_map(Value::items).filter_map(move |tool| {
         let named = [Some(tool), tool.get("function"), tool.get("custom")];
         let name = named.into_iter().flatten().find_map(|own| own.get("name")?.text())?.into_owned();
-        let upstream = match upstream {
+        let upstream_name = match upstream {
             UpstreamForm::Chat => chat_name(&name).into_owned(),
             UpstreamForm::Messages => name.clone(),
         };
-        Some((upstream, name))
+        let kind = if kind_is(tool, "custom") { CallKind::Custom } else { CallKind::Function };
+        Some((upstream_name, RequestedTool { name, kind }))
     })
 }
 

@@ -3,7 +3,8 @@
 //! ```text
 //!  message_start ─▶ block open ─piece of another kind▶ closed, the next one opens ─end▶ closed, each call as a block, message_delta, message_stop
 //! ```
-//! Blocks stand strictly one after another, with indexes from 0; none is empty. Refusals are text. Reasoning becomes thinking with an
+//! Blocks stand strictly one after another, with indexes from 0; none is empty. A refusal is in
+//! `stop_details`, as Anthropic's own. Reasoning becomes thinking with an
 //! empty signature, as none can be given, and only where the request asks for thinking. Input that is no JSON object stands as a string,
 //! so that the judge sees it as it came. Source: docs/wire-facts.md#messages-streams. Sans-IO.
 
@@ -58,13 +59,22 @@ pub(super) struct MessageWriter {
     /// The finished blocks, JSON.
     blocks: Vec<String>,
     open: Option<(TextBlock, String)>,
+    refusal: String,
     bytes: usize,
 }
 
 impl MessageWriter {
     /// Events are written for deltas only.
     pub(super) fn new(origin: &Origin, form: MessageKind) -> Self {
-        Self { id: origin.id.clone(), form, thinks: origin.extras.thinking, blocks: Vec::new(), open: None, bytes: 0 }
+        Self {
+            id: origin.id.clone(),
+            form,
+            thinks: origin.extras.thinking,
+            blocks: Vec::new(),
+            open: None,
+            refusal: String::new(),
+            bytes: 0,
+        }
     }
 
     /// Writes an event. `members`: JSON, without braces.
@@ -90,15 +100,19 @@ impl MessageWriter {
     /// # Errors
     /// [`TranslateFault::Unknown`] if the answer is too long.
     pub(super) fn piece(&mut self, kind: PartKind, text: &str, each: &mut dyn FnMut(SseEvent)) -> Result<(), TranslateFault> {
-        let kind = match kind {
-            PartKind::Text | PartKind::Refusal => TextBlock::Text,
-            PartKind::Reasoning(_) if self.thinks => TextBlock::Thinking,
-            PartKind::Reasoning(_) => return Ok(()),
-        };
         self.bytes += text.len();
         if self.bytes > TEXT_BYTES_MAX {
             return Err(TranslateFault::Unknown("more text than an answer may have"));
         }
+        let kind = match kind {
+            PartKind::Text => TextBlock::Text,
+            PartKind::Refusal => {
+                self.refusal.push_str(text);
+                return Ok(());
+            }
+            PartKind::Reasoning(_) if self.thinks => TextBlock::Thinking,
+            PartKind::Reasoning(_) => return Ok(()),
+        };
         if self.open.as_ref().is_none_or(|(own, _)| *own != kind) {
             self.close(each);
             if self.blocks.len() >= BLOCKS_MAX {
@@ -130,7 +144,8 @@ impl MessageWriter {
             self.call(call, each);
         }
         let usage = end.usage.as_ref().map_or_else(|| TokenUsage::default().to_messages(), TokenUsage::to_messages);
-        let delta = format!(r#""delta":{{"stop_reason":"{}","stop_sequence":null}},"usage":{usage}"#, stop_reason(end));
+        let delta =
+            format!(r#""delta":{{"stop_reason":"{}","stop_sequence":null{}}},"usage":{usage}"#, self.stop_reason(end), self.details());
         self.emit("message_delta", &delta, each);
         self.emit("message_stop", "", each);
         Ok(())
@@ -155,26 +170,35 @@ impl MessageWriter {
     pub(super) fn whole(&self, end: &AnswerEnd, origin: &Origin) -> String {
         let usage = end.usage.as_ref().map_or_else(|| TokenUsage::default().to_messages(), TokenUsage::to_messages);
         let content = format!("[{}]", self.blocks.join(","));
-        message(&self.id, end.model.as_deref().unwrap_or(&origin.model), &content, Some(stop_reason(end)), &usage)
+        message(&self.id, end.model.as_deref().unwrap_or(&origin.model), &content, Some((self.stop_reason(end), &self.details())), &usage)
+    }
+
+    fn stop_reason(&self, end: &AnswerEnd) -> &'static str {
+        match end.ending {
+            AnswerEnding::Length => "max_tokens",
+            AnswerEnding::Filter => "refusal",
+            AnswerEnding::Complete if !end.calls.is_empty() => "tool_use",
+            AnswerEnding::Complete if !self.refusal.is_empty() => "refusal",
+            AnswerEnding::Complete => "end_turn",
+        }
+    }
+
+    /// `stop_details` with a comma in front; nothing without a refusal.
+    fn details(&self) -> String {
+        if self.refusal.is_empty() {
+            return String::new();
+        }
+        format!(r#","stop_details":{{"type":"refusal","category":null,"explanation":{}}}"#, quote(&self.refusal))
     }
 }
 
-/// A message, JSON. `content`, `usage`: JSON; `stop_reason`: `None` before the end.
-fn message(id: &str, model: &str, content: &str, stop_reason: Option<&str>, usage: &str) -> String {
-    let reason = stop_reason.map_or_else(|| "null".to_owned(), quote);
+/// A message, JSON. `content`, `usage`: JSON; `stop`: `stop_reason`, and `stop_details` with a comma in front; `None` before the end.
+fn message(id: &str, model: &str, content: &str, stop: Option<(&str, &str)>, usage: &str) -> String {
+    let (reason, details) = stop.map_or_else(|| ("null".to_owned(), ""), |(reason, details)| (quote(reason), details));
     format!(
-        r#"{{"id":"msg_{id}","type":"message","role":"assistant","model":{},"content":{content},"stop_reason":{reason},"stop_sequence":null,"usage":{usage}}}"#,
+        r#"{{"id":"msg_{id}","type":"message","role":"assistant","model":{},"content":{content},"stop_reason":{reason},"stop_sequence":null{details},"usage":{usage}}}"#,
         quote(model)
     )
-}
-
-fn stop_reason(end: &AnswerEnd) -> &'static str {
-    match end.ending {
-        AnswerEnding::Length => "max_tokens",
-        AnswerEnding::Filter => "refusal",
-        AnswerEnding::Complete if end.calls.is_empty() => "end_turn",
-        AnswerEnding::Complete => "tool_use",
-    }
 }
 
 /// Input of a whole call, a member with a comma in front: an object as it is, anything else as a string; none where nothing came.

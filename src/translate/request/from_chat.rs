@@ -109,10 +109,12 @@ fn turns(messages: Value<'_>) -> Result<Vec<HistoryTurn<'_>>, Untranslatable> {
         let param = format!("messages[{at}]");
         let role = string(checked(message, &param)?, "role", &param)?.text().unwrap_or_default();
         if role == "tool" {
-            answer(turns.last_mut(), message, &param)?;
+            answer(turns.iter_mut().rfind(|turn| matches!(turn, HistoryTurn::Assistant(_))), message, &param)?;
             continue;
         }
-        answered(&turns)?;
+        if role == "assistant" {
+            answered(&turns)?;
+        }
         turns.push(match &*role {
             "system" | "developer" => HistoryTurn::System(content(message, ContentAuthor::Other, &param)?),
             "user" => HistoryTurn::User(content(message, ContentAuthor::User, &param)?),
@@ -124,9 +126,10 @@ fn turns(messages: Value<'_>) -> Result<Vec<HistoryTurn<'_>>, Untranslatable> {
     Ok(turns)
 }
 
-/// Checks that the calls of the last turn all have results.
+/// Checks that the calls of the model's last turn all have results. Others may speak before them: the results go to their calls.
 fn answered(turns: &[HistoryTurn<'_>]) -> Result<(), Untranslatable> {
-    let Some(HistoryTurn::Assistant(said)) = turns.last() else { return Ok(()) };
+    let said = turns.iter().rev().find_map(|turn| if let HistoryTurn::Assistant(said) = turn { Some(said) } else { None });
+    let Some(said) = said else { return Ok(()) };
     let missing =
         |call: &CalledTool<'_>| Untranslatable::new("messages", format!("the call `{}` has no tool message with its result", call.id));
     said.calls.iter().find(|call| call.output.is_none()).map_or(Ok(()), |call| Err(missing(call)))

@@ -397,7 +397,7 @@ fn chat_that_messages_cannot_say_is_refused_by_name() {
         (with(json!({"some_new_member": 1})), "some_new_member"),
         (with(json!({"response_format": {"type": "json_object"}})), "response_format"),
         (with(json!({"max_tokens": 1, "max_completion_tokens": 2})), "max_tokens"),
-        (with(json!({"tools": [{"type": "custom", "custom": {"name": "c"}}]})), "tools[0]"),
+        (with(json!({"tools": [{"type": "custom", "custom": {"name": "c", "format": {"type": "grammar"}}}]})), "tools[0].format"),
         (
             with(json!({"tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": {"type": "allowed_tools"}})),
             "tool_choice",
@@ -407,7 +407,7 @@ fn chat_that_messages_cannot_say_is_refused_by_name() {
         (part(json!({"type": "video_url"})), "messages[0].content[0]"),
         (history(json!([said("function", json!("x"))])), "messages[0].role"),
         (history(json!([{"role": "assistant", "tool_calls": [call("1")]}])), "messages"),
-        (history(json!([{"role": "assistant", "tool_calls": [call("1")]}, said("user", json!("x")), tool("1", "r")])), "messages"),
+        (history(json!([{"role": "assistant", "tool_calls": [call("1")]}, said("assistant", json!("x")), tool("1", "r")])), "messages"),
         (history(json!([tool("1", "r")])), "messages[0].tool_call_id"),
         (
             history(
@@ -420,6 +420,23 @@ fn chat_that_messages_cannot_say_is_refused_by_name() {
         let refused = translated(&asked, Translation::CHAT_TO_MESSAGES).expect_err(&asked.to_string());
         assert_eq!(refused.param, param, "{asked}: {}", refused.message);
     }
+}
+
+#[test]
+fn custom_tools_become_tools_with_one_text() {
+    let call = json!({"id": "1", "type": "custom", "custom": {"name": "sh", "input": "ls \"x\""}});
+    let asked = json!({"model": "m", "max_tokens": 9, "tools": [{"type": "custom", "custom": {"name": "sh", "format": {"type": "text"}}}],
+        "tool_choice": {"type": "custom", "custom": {"name": "sh"}},
+        "messages": [said("user", json!("q")), {"role": "assistant", "tool_calls": [call]}, said("user", json!("and?")), tool("1", "r")]});
+    let schema =
+        json!({"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false});
+    let result = json!({"type": "tool_result", "tool_use_id": "1", "content": "r"});
+    let expected = json!({"model": "m", "max_tokens": 9, "tools": [{"name": "sh", "input_schema": schema}], "tool_choice": {"type": "tool", "name": "sh"},
+        "messages": [said("user", json!([{"type": "text", "text": "q"}])),
+            said("assistant", json!([{"type": "tool_use", "id": "1", "name": "sh", "input": {"input": "ls \"x\""}}])),
+            // Results stand first, as the API demands.
+            said("user", json!([result, {"type": "text", "text": "and?"}]))]});
+    assert_eq!(to_messages(&asked), expected);
 }
 
 #[test]

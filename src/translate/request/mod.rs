@@ -10,7 +10,7 @@ mod from_messages;
 mod from_responses;
 pub(super) mod names;
 mod to_chat;
-mod to_messages;
+pub(super) mod to_messages;
 
 use std::borrow::Cow;
 

@@ -3,17 +3,21 @@
 //! Roles are merged; the results of a turn stand first in the user message after it, as the API demands. Leading system messages become
 //! `system`, later ones a text of the user ([`NOTE`]), so that what was sent before keeps its place. `max_tokens` is obligatory: a request
 //! without it gets [`MAX_TOKENS`]. Hints that change nothing in what an answer may contain are left out ([`IGNORED`]); everything else
-//! that the API has no member for is refused by name. Reasoning isn't sent back: it has no signature. Source: Anthropic API reference,
+//! that the API has no member for is refused by name. A custom tool becomes one that takes its text as the argument [`CUSTOM_INPUT`].
+//! Reasoning isn't sent back: it has no signature. Source: Anthropic API reference,
 //! "Messages"; docs/wire-facts.md#messages-requests. Pure.
+
+use std::borrow::Cow;
 
 use bytes::Bytes;
 
 use super::{
     NOTE, Untranslatable,
     form::{
-        AssistantHistory, CalledInput, ChosenTool, ContentPart, HistoryTurn, Json, OfferedChoice, OfferedTool, RequestPart, ToolEnding,
-        ToolInputForm, TurnContent, text_of,
+        AssistantHistory, CalledInput, ContentPart, HistoryTurn, Json, OfferedChoice, OfferedTool, RequestPart, ToolEnding, ToolInputForm,
+        TurnContent, text_of,
     },
+    kind_is,
     names::messages_id,
     push_member,
 };
@@ -23,6 +27,8 @@ use crate::wire::json::{Document, string::quote};
 const MAX_TOKENS: &str = "32000";
 /// The same for Claude 3, whose maximum is lower.
 const MAX_TOKENS_CLAUDE_3: &str = "4096";
+/// The one argument of a custom tool, its text.
+pub(in crate::translate) const CUSTOM_INPUT: &str = "input";
 /// Members that both APIs share.
 const SHARED: [&str; 5] = ["model", "temperature", "top_p", "top_k", "thinking"];
 /// Members that only tune, label or store: an answer without them says the same. The streaming options concern only the writer of the
@@ -122,18 +128,37 @@ fn all(items: impl Iterator<Item = Result<String, Untranslatable>>) -> Result<St
 }
 
 fn tool(tool: &OfferedTool<'_>, param: &str) -> Result<String, Untranslatable> {
-    let ToolInputForm::Arguments { schema, strict } = &tool.takes else { return Err(Untranslatable::unsaid(param, "custom")) };
+    let (schema, strict) = match &tool.takes {
+        ToolInputForm::Arguments { schema, strict } => {
+            (schema.as_deref().unwrap_or(r#"{"type":"object","properties":{}}"#).into(), *strict)
+        }
+        ToolInputForm::Custom(format) if format.as_deref().is_none_or(is_plain_text) => (custom_schema(), false),
+        ToolInputForm::Custom(_) => return Err(Untranslatable::unsaid(format!("{param}.format"), "grammar")),
+    };
     let mut out = String::from("{");
     push_member(&mut out, "name", &quote(&tool.name));
     if let Some(description) = &tool.description {
         push_member(&mut out, "description", description);
     }
-    push_member(&mut out, "input_schema", schema.as_deref().unwrap_or(r#"{"type":"object","properties":{}}"#));
-    if *strict {
+    push_member(&mut out, "input_schema", &schema);
+    if strict {
         push_member(&mut out, "strict", "true");
     }
     out.push('}');
     Ok(out)
+}
+
+/// Schema of a custom tool.
+fn custom_schema() -> Cow<'static, str> {
+    let input = CUSTOM_INPUT;
+    format!(r#"{{"type":"object","properties":{{"{input}":{{"type":"string"}}}},"required":["{input}"],"additionalProperties":false}}"#)
+        .into()
+}
+
+/// True if the format of a custom tool allows any text.
+fn is_plain_text(format: &str) -> bool {
+    let document = Document::parse(Bytes::copy_from_slice(format.as_bytes()));
+    document.is_ok_and(|document| kind_is(document.root(), "text"))
 }
 
 /// `tool_choice`; `None` if it says nothing but the default. `parallel`: raw value of `parallel_tool_calls`.
@@ -149,8 +174,7 @@ fn tool_choice(choice: Option<&OfferedChoice<'_>>, parallel: Option<&str>) -> Re
             "required" | "any" => r#""type":"any""#.to_owned(),
             mode => return Err(Untranslatable::unsaid("tool_choice", mode)),
         },
-        Some(OfferedChoice::Tool(ChosenTool::Function(name))) => format!(r#""type":"tool","name":{}"#, quote(name)),
-        Some(OfferedChoice::Tool(ChosenTool::Custom(_))) => return Err(Untranslatable::unsaid("tool_choice", "custom")),
+        Some(OfferedChoice::Tool(tool)) => format!(r#""type":"tool","name":{}"#, quote(tool.name())),
         Some(OfferedChoice::Allowed { .. }) => return Err(Untranslatable::unsaid("tool_choice", "allowed_tools")),
     };
     let serial = if one_at_a_time { r#","disable_parallel_tool_use":true"# } else { "" };
@@ -298,9 +322,12 @@ impl MessagesWriter {
         let mut blocks: Vec<String> = texts.map(|text| format!(r#"{{"type":"text","text":{}}}"#, quote(&text))).collect();
         let mut results = Vec::new();
         for call in &said.calls {
-            let CalledInput::Arguments(arguments) = &call.input else { return Err(Untranslatable::unsaid("messages", "custom")) };
+            let input = match &call.input {
+                CalledInput::Arguments(arguments) => input(&text_of(arguments), &call.id)?,
+                CalledInput::Custom(text) => format!(r#"{{"{CUSTOM_INPUT}":{text}}}"#),
+            };
             let (id, name) = (quote(&messages_id(&call.id)), quote(&call.name));
-            blocks.push(format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{}}}"#, input(&text_of(arguments), &call.id)?));
+            blocks.push(format!(r#"{{"type":"tool_use","id":{id},"name":{name},"input":{input}}}"#));
             let Some(output) = &call.output else { continue };
             let content = match &output.content {
                 TurnContent::Plain(text) => text.clone().into_owned(),

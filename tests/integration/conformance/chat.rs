@@ -39,7 +39,7 @@ impl Api for Chat {
             body["parallel_tool_calls"] = json!(parallel);
         }
         if request.json {
-            body["response_format"] = json!({"type": "json_object"});
+            body["response_format"] = json!({"type": "json_schema", "json_schema": {"name": "answer", "schema": {"type": "object"}}});
         }
         body
     }

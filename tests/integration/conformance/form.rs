@@ -8,7 +8,7 @@ use toolmark::{policy::PolicyMode, testing::ScriptedReply};
 use super::{
     chat::Chat,
     exchange::{Case, Got, Request, Turn, Which},
-    messages::Messages,
+    messages::{Messages, without_custom},
     responses::Responses,
 };
 use crate::harness::Answer;
@@ -84,19 +84,24 @@ pub struct Form {
     pub downstream: &'static dyn Api,
     pub upstream: &'static dyn Api,
     pub streamed: bool,
-    pub translated: bool,
 }
 
 /// Every form there is. Each case runs in each in which it can be said; there is no way to leave one out.
-pub static FORMS: [Form; 8] = [
-    Form { name: "chat whole", downstream: &Chat, upstream: &Chat, streamed: false, translated: false },
-    Form { name: "chat streamed", downstream: &Chat, upstream: &Chat, streamed: true, translated: false },
-    Form { name: "responses whole", downstream: &Responses, upstream: &Responses, streamed: false, translated: false },
-    Form { name: "responses streamed", downstream: &Responses, upstream: &Responses, streamed: true, translated: false },
-    Form { name: "messages whole", downstream: &Messages, upstream: &Messages, streamed: false, translated: false },
-    Form { name: "messages streamed", downstream: &Messages, upstream: &Messages, streamed: true, translated: false },
-    Form { name: "translated whole", downstream: &Responses, upstream: &Chat, streamed: false, translated: true },
-    Form { name: "translated streamed", downstream: &Responses, upstream: &Chat, streamed: true, translated: true },
+pub static FORMS: [Form; 14] = [
+    Form { name: "chat whole", downstream: &Chat, upstream: &Chat, streamed: false },
+    Form { name: "chat streamed", downstream: &Chat, upstream: &Chat, streamed: true },
+    Form { name: "responses whole", downstream: &Responses, upstream: &Responses, streamed: false },
+    Form { name: "responses streamed", downstream: &Responses, upstream: &Responses, streamed: true },
+    Form { name: "messages whole", downstream: &Messages, upstream: &Messages, streamed: false },
+    Form { name: "messages streamed", downstream: &Messages, upstream: &Messages, streamed: true },
+    Form { name: "responses from chat whole", downstream: &Responses, upstream: &Chat, streamed: false },
+    Form { name: "responses from chat streamed", downstream: &Responses, upstream: &Chat, streamed: true },
+    Form { name: "messages from chat whole", downstream: &Messages, upstream: &Chat, streamed: false },
+    Form { name: "messages from chat streamed", downstream: &Messages, upstream: &Chat, streamed: true },
+    Form { name: "chat from messages whole", downstream: &Chat, upstream: &Messages, streamed: false },
+    Form { name: "chat from messages streamed", downstream: &Chat, upstream: &Messages, streamed: true },
+    Form { name: "responses from messages whole", downstream: &Responses, upstream: &Messages, streamed: false },
+    Form { name: "responses from messages streamed", downstream: &Responses, upstream: &Messages, streamed: true },
 ];
 
 /// What the application saw, in neutral terms.
@@ -117,8 +122,21 @@ impl Form {
         match which {
             Which::Streams => self.streamed,
             Which::ResponsesApi => self.downstream.path() == Responses.path(),
-            Which::Translated => self.translated,
+            Which::Translated => self.is_translated(),
             Which::MessagesApi => self.downstream.path() == Messages.path(),
+        }
+    }
+
+    fn is_translated(&self) -> bool {
+        self.downstream.path() != self.upstream.path()
+    }
+
+    /// Name of the upstream of the stage that has this form.
+    pub fn upstream_name(&self) -> &'static str {
+        match self.upstream.path() {
+            _ if !self.is_translated() => "native",
+            "/messages" => "messages-only",
+            _ => "chat-only",
         }
     }
 
@@ -129,6 +147,7 @@ impl Form {
 
     /// An attempt's answer of the upstream. `cut`: how the pieces of a stream are made.
     pub fn reply(&self, turn: &Turn, cut: impl Fn(String) -> ScriptedReply) -> ScriptedReply {
+        let turn = if self.is(Which::MessagesApi) { &without_custom(turn) } else { turn };
         match turn {
             Turn::CallRefused => ScriptedReply::json(400, CALL_REFUSED),
             Turn::Says(..) if self.streamed => cut(self.upstream.streamed(turn)),

@@ -214,26 +214,38 @@ impl Content {
     }
 }
 
+/// The turn as a model says it that knows no custom tools.
+pub fn without_custom(turn: &Turn) -> Turn {
+    let Turn::Says(said, ending) = turn else { return turn.clone() };
+    let last = said.len().saturating_sub(1);
+    let plain = |(at, said): (usize, &Said)| match said {
+        Said::Call { id, tool, arguments: Arguments::Text(text), custom: true } => {
+            let mut input = input(tool, text);
+            if *ending != Ending::Itself && at == last {
+                input.truncate(input.len() - 2);
+            }
+            Said::Call { id, tool: tool.clone(), arguments: Arguments::Text(input), custom: false }
+        }
+        said => said.clone(),
+    };
+    Turn::Says(said.iter().enumerate().map(plain).collect(), *ending)
+}
+
 /// Blocks with what they say, `stop_reason` and `stop_details` of a turn.
 fn parts(turn: &Turn) -> (Vec<(Value, Content)>, &'static str, Value) {
     let (mut blocks, mut details, mut called) = (Vec::new(), Value::Null, false);
-    let Turn::Says(said, ending) = turn else { return (blocks, "end_turn", details) };
-    let last = said.len().saturating_sub(1);
-    for (at, said) in said.iter().enumerate() {
+    let Turn::Says(said, ending) = without_custom(turn) else { return (blocks, "end_turn", details) };
+    for said in said {
         match said {
-            Said::Text(text) => blocks.push((json!({"type": "text", "text": ""}), Content::Text(text.clone()))),
+            Said::Text(text) => blocks.push((json!({"type": "text", "text": ""}), Content::Text(text))),
             Said::Refusal(text) => details = json!({"type": "refusal", "category": null, "explanation": text}),
-            Said::Call { id, tool, arguments, custom } => {
+            Said::Call { id, tool, arguments, .. } => {
                 called = true;
-                let mut text = match arguments {
-                    Arguments::Text(text) if *custom => Some(input(tool, text)),
-                    Arguments::Text(text) => Some(text.clone()),
+                let text = match arguments {
+                    Arguments::Text(text) => Some(text),
                     Arguments::Null => None,
                     Arguments::Bare(value) => Some(value.to_string()),
                 };
-                if *custom && *ending != Ending::Itself && at == last {
-                    text = text.map(|text| text[..text.len() - 2].to_owned());
-                }
                 blocks.push((json!({"type": "tool_use", "id": id, "name": tool, "input": {}}), Content::Input(text)));
             }
         }

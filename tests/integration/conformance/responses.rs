@@ -39,7 +39,7 @@ impl Api for Responses {
             body["parallel_tool_calls"] = json!(parallel);
         }
         if request.json {
-            body["text"] = json!({"format": {"type": "json_object"}});
+            body["text"] = json!({"format": {"type": "json_schema", "name": "answer", "schema": {"type": "object"}}});
         }
         body
     }

@@ -126,7 +126,8 @@ impl Stage {
         let url = upstream.base_url();
         let settings = format!(
             "policy = \"{policy}\"\n[marks]\nscope = \"shared\"\n[[upstreams]]\nname = \"native\"\nbase_url = \"{url}\"\nmodels = [\"native*\"]\n\
-             [[upstreams]]\nname = \"translated\"\nbase_url = \"{url}\"\nmodels = [\"translated*\"]\nresponses = \"translate\"\n"
+             [[upstreams]]\nname = \"chat-only\"\nbase_url = \"{url}\"\nmodels = [\"chat-only*\"]\nresponses = \"translate\"\nmessages = \"translate\"\n\
+             [[upstreams]]\nname = \"messages-only\"\nbase_url = \"{url}\"\nmodels = [\"messages-only*\"]\nresponses = \"translate\"\nchat = \"translate\"\n"
         );
         let key = format!("{KEY:02x}").repeat(32);
         let proxy = Proxy::start(&settings, &[("TOOLMARK_KEY", &key)], directory.path()).unwrap();
@@ -141,7 +142,7 @@ impl Stage {
 
     /// The same under another name, of which there is one at a time.
     pub fn play_as(&self, name: &str, case: &Case, form: &Form, seed: Option<u64>) -> (Answer, Vec<Value>) {
-        let model = format!("{}-{name}-{}-{seed:?}", if form.translated { "translated" } else { "native" }, form.name);
+        let model = format!("{}-{name}-{}-{seed:?}", form.upstream_name(), form.name);
         let pieces = |events: String| match seed {
             Some(seed) => ScriptedReply::events(traffic::pieces(&Bytes::from(events), seed)),
             None => ScriptedReply::events([events]),
