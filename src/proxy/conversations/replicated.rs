@@ -234,8 +234,9 @@ async fn read(
 ) -> Result<impl Iterator<Item = (RowKind, String, Option<Vec<u8>>)>, LookupUnavailable> {
     let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
     let found = app.recorder.shelf().find(keys.clone(), app.now_ms()).await?;
-    let mut found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
-    Ok(wanted.into_iter().zip(keys).map(move |((kind, id), key)| (kind, id, found.remove(&key))))
+    let found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
+    // Two of them may name the same row.
+    Ok(wanted.into_iter().zip(keys).map(move |((kind, id), key)| (kind, id, found.get(&key).cloned())))
 }
 
 /// Reads a stored response or conversation that this process doesn't know into its caches, with the answers that belong to it.
