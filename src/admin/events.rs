@@ -5,22 +5,29 @@ use std::{sync::Arc, time::Duration};
 use bytes::BytesMut;
 use http::{HeaderValue, Response, StatusCode, header};
 
-use super::{AdminState, query::Parameters};
+use super::{AdminState, query::Parameters, responses::invalid};
 use crate::{
     proxy::http::{
         body::{Body, Outlet},
         failure::Failure,
     },
-    telemetry::events::{LiveEvent, READERS_MAX, Subscription},
+    telemetry::events::{EventKinds, LiveEvent, READERS_MAX, Subscription},
 };
 
+/// Pause after a write: what happens meanwhile is written together, since each write costs more than the events in it.
+const PACE: Duration = Duration::from_millis(250);
 /// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
 /// Starts a feed.
 pub fn events(state: &Arc<AdminState>, query: &str) -> Result<Response<Body>, Failure> {
-    Parameters::read(query, &[])?;
-    let reader = state.app.observed.events.read().ok_or_else(|| {
+    let parameters = Parameters::read(query, &["kinds"])?;
+    let kinds = match parameters.text("kinds").as_deref() {
+        None | Some("all") => EventKinds::All,
+        Some("exchange") => EventKinds::Exchanges,
+        Some(other) => return Err(invalid("kinds", format!("`{other}` is no choice of events: `all` or `exchange`"))),
+    };
+    let reader = state.app.observed.events.read(kinds).ok_or_else(|| {
         let message = format!("{READERS_MAX} readers follow the events already: close one");
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
     })?;
@@ -38,7 +45,12 @@ async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<AdminState>
     loop {
         tokio::select! {
             event = reader.next() => match event {
-                Some(event) => write(&mut out, &event),
+                Some(event) => {
+                    write(&mut out, &event);
+                    while let Some(event) = reader.next_now() {
+                        write(&mut out, &event);
+                    }
+                }
                 None => return,
             },
             () = tokio::time::sleep(KEEP_ALIVE) => out.extend_from_slice(b": keep-alive\n\n"),
@@ -46,6 +58,10 @@ async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<AdminState>
         }
         outlet.write(&mut out);
         outlet.room().await;
+        tokio::select! {
+            () = tokio::time::sleep(PACE) => {}
+            () = state.stop.cancelled() => return,
+        }
     }
 }
 

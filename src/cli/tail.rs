@@ -23,6 +23,8 @@ const CONNECT: Duration = Duration::from_secs(5);
 const ANSWER: Duration = Duration::from_secs(60);
 /// Pause before connecting again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// The feed of exchanges.
+const EVENTS: &str = "/api/events?kinds=exchange";
 /// Longest line of the live feed, in bytes.
 const LINE_BYTES_MAX: u64 = 4 << 20;
 
@@ -139,7 +141,7 @@ fn json_of(answer: reqwest::blocking::Response) -> Result<Value, Error> {
 pub fn tail(arguments: &TailArgs) -> Result<ExitCode, Error> {
     let filter = ExchangeFilter::parse(&arguments.filter).map_err(Error::Failed)?;
     let colours = Colours::of_terminal();
-    let mut feed = Some(ask(&arguments.admin, "/api/events", None)?);
+    let mut feed = Some(ask(&arguments.admin, EVENTS, None)?);
     loop {
         if let Some(feed) = feed.take() {
             let mut lines = BufReader::new(feed);
@@ -162,7 +164,7 @@ pub fn tail(arguments: &TailArgs) -> Result<ExitCode, Error> {
             }
         }
         std::thread::sleep(AGAIN);
-        feed = ask(&arguments.admin, "/api/events", None).ok();
+        feed = ask(&arguments.admin, EVENTS, None).ok();
     }
 }
 

@@ -192,7 +192,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let mut notices = Vec::new();
     let upstreams = upstreams::validate(&sources, &raw.upstreams, raw.replay.mode)?;
     let clients = validate::clients(&sources, &raw.clients)?;
-    let ledger = validate::ledger(&sources, &raw.ledger)?;
+    let mut ledger = validate::ledger(&sources, &raw.ledger)?;
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
     let listen = validate::listen_address(&sources, "listen", &raw.listen)?;
     let admin = validate::admin(&sources, &raw.admin, listen)?;
@@ -200,6 +200,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         validate::open_relay(&sources, listen, &upstreams, &clients)?;
     }
     let cassettes = cassettes::validate(&sources, &raw.record, &raw.replay, &raw.faults, &upstreams)?;
+    ledger.redactor = cassettes.redactor.clone();
     let verifier = verifier::validate(&sources, raw.verifier.as_ref(), &raw.replay, &upstreams)?;
     let policy = sources.policy("policy", raw.policy.as_deref());
     notices.extend(sources.notices.take());

@@ -7,7 +7,7 @@ use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 use serde::Deserialize;
 
 use super::{Durability, Secret, StoredContent};
-use crate::policy::load::PolicySource;
+use crate::{cassette::redact::Redactor, policy::load::PolicySource};
 
 /// One of `[[clients]]`.
 #[derive(Clone, Debug)]
@@ -46,6 +46,8 @@ pub struct LedgerSettings {
     pub body_bytes: usize,
     /// Tools whose arguments and results are stored.
     pub body_tools: BodyTools,
+    /// Removal of secrets from what is stored: the rules of `[record]`.
+    pub redactor: Redactor,
     /// Durability of records: whether an answer waits for them.
     pub durability: Durability,
     /// Longest time that an exchange waits for capacity in the ledger's queue, or for its record to be on disk.

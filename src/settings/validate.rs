@@ -13,6 +13,7 @@ use super::{
     raw::{TomlAdmin, TomlClient, TomlLedger, TomlLimits},
 };
 use crate::{
+    cassette::redact::Redactor,
     config::host::canonical_host,
     openai::path::normalised,
     settings::mark_keys,
@@ -150,6 +151,7 @@ pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<
         store: raw.store,
         body_bytes: usize::try_from(raw.body_bytes).unwrap_or(usize::MAX),
         body_tools,
+        redactor: Redactor::default(),
         durability: raw.durability,
         wait: raw.wait,
         lookup: raw.lookup,

@@ -1,6 +1,6 @@
 //! Live feed of events for up to [`READERS_MAX`] readers.
 //!
-//! Publishing never waits. A slow reader loses events and gets their number. Without readers no event is built.
+//! Publishing never waits. A slow reader loses events and gets their number. An event that nobody reads isn't built.
 
 use std::sync::{
     Arc,
@@ -8,14 +8,17 @@ use std::sync::{
 };
 
 use serde_json::json;
-use tokio::sync::broadcast::{self, error::RecvError};
+use tokio::sync::broadcast::{
+    self,
+    error::{RecvError, TryRecvError},
+};
 
 use crate::{ledger::record::ExchangeRecord, telemetry::summary::ExchangeSummary, violation::Severity};
 
 /// Readers at the same time, at most.
 pub const READERS_MAX: usize = 32;
 /// Events that a reader may fall behind by.
-const BEHIND_MAX: usize = 1024;
+const BEHIND_MAX: usize = 4096;
 
 /// One event: its kind and its data as JSON.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -26,17 +29,29 @@ pub struct LiveEvent {
     pub data: Arc<str>,
 }
 
+/// Events that a reader wants.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum EventKinds {
+    /// All.
+    #[default]
+    All,
+    /// Only `exchange`, and `lost`.
+    Exchanges,
+}
+
 /// The live feed: publishes events to its readers.
 #[derive(Debug)]
 pub struct Events {
     feed: broadcast::Sender<LiveEvent>,
     readers: Arc<AtomicUsize>,
+    /// Readers of all kinds.
+    of_all_kinds: Arc<AtomicUsize>,
     lost: Arc<AtomicU64>,
 }
 
 impl Default for Events {
     fn default() -> Self {
-        Self { feed: broadcast::Sender::new(BEHIND_MAX), readers: Arc::default(), lost: Arc::default() }
+        Self { feed: broadcast::Sender::new(BEHIND_MAX), readers: Arc::default(), of_all_kinds: Arc::default(), lost: Arc::default() }
     }
 }
 
@@ -61,6 +76,16 @@ impl Events {
         if !self.are_read() {
             return;
         }
+        if self.of_all_kinds.load(Ordering::Relaxed) > 0 {
+            self.parts(record);
+        }
+        if let Ok(data) = serde_json::to_string(&ExchangeSummary::of(record)) {
+            self.send("exchange", data);
+        }
+    }
+
+    /// Publishes the violations and executions of an exchange.
+    fn parts(&self, record: &ExchangeRecord) {
         for violation in record.violations.iter().filter(|violation| violation.severity >= Severity::Info) {
             let (code, severity, tool) = (violation.code, violation.severity, &violation.tool);
             self.publish(
@@ -75,23 +100,28 @@ impl Events {
                 &json!({"exchange": record.id, "id": id, "tool": tool, "failed": failed, "duration_ms": execution.duration_ms()}),
             );
         }
-        let ended = serde_json::to_value(ExchangeSummary::of(record)).unwrap_or_default();
-        self.publish("exchange", &ended);
     }
 
     /// Publishes an event, if there are readers.
     pub fn publish(&self, kind: &'static str, data: &serde_json::Value) {
         if self.are_read() {
-            // If the last reader has just left, no one misses the event.
-            let _nobody = self.feed.send(LiveEvent { kind, data: data.to_string().into() });
+            self.send(kind, data.to_string());
         }
     }
 
+    fn send(&self, kind: &'static str, data: String) {
+        // If the last reader has just left, no one misses the event.
+        let _nobody = self.feed.send(LiveEvent { kind, data: data.into() });
+    }
+
     /// Subscribes a reader; `None` if there are [`READERS_MAX`] already.
-    pub fn read(&self) -> Option<Subscription> {
-        let before = self.readers.fetch_add(1, Ordering::Relaxed);
-        let counted = ReaderPermit(self.readers.clone());
-        (before < READERS_MAX).then(|| Subscription { feed: self.feed.subscribe(), lost: self.lost.clone(), _counted: counted })
+    pub fn read(&self, kinds: EventKinds) -> Option<Subscription> {
+        let permit = |counted: &Arc<AtomicUsize>| (counted.fetch_add(1, Ordering::Relaxed), ReaderPermit(counted.clone()));
+        let (before, counted) = permit(&self.readers);
+        let of_all_kinds = (kinds == EventKinds::All).then(|| permit(&self.of_all_kinds).1);
+        let subscription =
+            || Subscription { feed: self.feed.subscribe(), kinds, lost: self.lost.clone(), _counted: (counted, of_all_kinds) };
+        (before < READERS_MAX).then(subscription)
     }
 }
 
@@ -108,21 +138,43 @@ impl Drop for ReaderPermit {
 #[derive(Debug)]
 pub struct Subscription {
     feed: broadcast::Receiver<LiveEvent>,
+    kinds: EventKinds,
     lost: Arc<AtomicU64>,
-    _counted: ReaderPermit,
+    _counted: (ReaderPermit, Option<ReaderPermit>),
 }
 
 impl Subscription {
     /// The next event; `lost` if this reader was too slow for some. `None` when the feed is closed.
     pub async fn next(&mut self) -> Option<LiveEvent> {
-        match self.feed.recv().await {
-            Ok(event) => Some(event),
-            Err(RecvError::Lagged(count)) => {
-                self.lost.fetch_add(count, Ordering::Relaxed);
-                Some(LiveEvent { kind: "lost", data: format!("{{\"events\":{count}}}").into() })
+        loop {
+            match self.feed.recv().await {
+                Ok(event) if self.wants(&event) => return Some(event),
+                Ok(_) => {}
+                Err(RecvError::Lagged(count)) => return Some(self.lost(count)),
+                Err(RecvError::Closed) => return None,
             }
-            Err(RecvError::Closed) => None,
         }
+    }
+
+    /// The next event, if it is there already.
+    pub fn next_now(&mut self) -> Option<LiveEvent> {
+        loop {
+            match self.feed.try_recv() {
+                Ok(event) if self.wants(&event) => return Some(event),
+                Ok(_) => {}
+                Err(TryRecvError::Lagged(count)) => return Some(self.lost(count)),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+            }
+        }
+    }
+
+    fn wants(&self, event: &LiveEvent) -> bool {
+        self.kinds == EventKinds::All || event.kind == "exchange"
+    }
+
+    fn lost(&self, count: u64) -> LiveEvent {
+        self.lost.fetch_add(count, Ordering::Relaxed);
+        LiveEvent { kind: "lost", data: format!("{{\"events\":{count}}}").into() }
     }
 }
 
@@ -134,7 +186,7 @@ mod tests {
     async fn who_is_slow_is_told_what_was_lost() {
         let events = Events::default();
         events.publish("alert", &json!({"number": -1}));
-        let mut reader = events.read().unwrap();
+        let mut reader = events.read(EventKinds::All).unwrap();
         for number in 0..BEHIND_MAX + 3 {
             events.publish("alert", &json!({"number": number}));
         }
@@ -146,9 +198,23 @@ mod tests {
     #[test]
     fn readers_are_bounded() {
         let events = Events::default();
-        let readers: Vec<_> = (0..READERS_MAX).map(|_| events.read().unwrap()).collect();
-        assert!(events.read().is_none());
+        let readers: Vec<_> = (0..READERS_MAX).map(|_| events.read(EventKinds::All).unwrap()).collect();
+        assert!(events.read(EventKinds::Exchanges).is_none());
         drop(readers);
-        assert!(!events.are_read() && events.read().is_some());
+        assert!(!events.are_read() && events.read(EventKinds::Exchanges).is_some());
+    }
+
+    #[tokio::test]
+    async fn a_reader_gets_the_kinds_that_it_wants() {
+        let events = Events::default();
+        let mut exchanges = events.read(EventKinds::Exchanges).unwrap();
+        let record = crate::ledger::fixtures::RecordGenerator::record(2);
+        events.exchange(&record);
+        assert_eq!(exchanges.next().await.unwrap().kind, "exchange");
+        assert!(exchanges.next_now().is_none() && events.feed.is_empty(), "nobody wants the others, so they weren't built");
+        let mut all = events.read(EventKinds::All).unwrap();
+        events.exchange(&record);
+        let kinds = |own: &mut Subscription| std::iter::from_fn(|| own.next_now()).map(|event| event.kind).collect::<Vec<_>>();
+        assert_eq!((kinds(&mut all), kinds(&mut exchanges)), (vec!["violation", "execution", "exchange"], vec!["exchange"]));
     }
 }

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::{
     config::error::{list, maybe},
     ledger::record::{CallOutcome, ExchangeRecord},
-    telemetry::stats::aggregate::ending,
+    telemetry::stats::{aggregate::ending, counters::CounterField},
     violation::{Code, Severity, Verdict},
 };
 
@@ -115,7 +115,7 @@ impl ExchangeSummary {
             model: record.model.to_string(),
             status: record.status,
             verdict: record.verdict,
-            ended: format!("{:?}", ending(record)).to_lowercase(),
+            ended: ended(record).to_owned(),
             repairs: record.repairs,
             attempts: record.attempts.len(),
             calls: record.calls.iter().map(|call| CallSummary { tool: call.tool.to_string(), outcome: call.outcome }).collect(),
@@ -130,6 +130,18 @@ impl ExchangeSummary {
     /// Tools that the exchange has to do with, as the row names them.
     pub fn tools(&self) -> impl Iterator<Item = &str> {
         self.calls.iter().map(|call| call.tool.as_str())
+    }
+}
+
+/// How an exchange ended: one of [`ENDINGS`].
+fn ended(record: &ExchangeRecord) -> &'static str {
+    match ending(record) {
+        CounterField::Warn => "warn",
+        CounterField::Repaired => "repaired",
+        CounterField::Blocked => "blocked",
+        CounterField::Failed => "failed",
+        CounterField::Abandoned => "abandoned",
+        _ => "pass",
     }
 }
 

@@ -145,10 +145,14 @@ await scene("copies", async () => {
   holds(curl.startsWith("curl -H 'content-type: application/json'") && curl.includes('"$OPENAI_BASE_URL"/chat/completions') && curl.includes("Weather?"), curl);
   const judge = await copied("Copy as a judge command");
   holds(judge.startsWith("toolmark judge --request <(printf %s '{") && judge.includes("fetch_weather"), judge);
+  // The Rust side runs both.
   writeFileSync(`${SHOTS}/judge.sh`, judge);
+  writeFileSync(`${SHOTS}/curl.sh`, curl);
   const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save as a cassette" }).click()]);
   same(download.suggestedFilename(), `${repaired}.jsonl`, "the cassette's name");
-  const line = JSON.parse(readFileSync(await download.path(), "utf8"));
+  const saved = readFileSync(await download.path(), "utf8");
+  writeFileSync(`${SHOTS}/saved.jsonl`, saved);
+  const line = JSON.parse(saved);
   same([line.cassette, line.id], [1, repaired], "the cassette");
 });
 
@@ -163,6 +167,82 @@ await scene("pages", async () => {
     await clean(hash);
     await shot(hash.split("/")[1]);
   }
+});
+
+/** Changes the JSON answers of a path until the scene's end. */
+async function changed(path, change, play) {
+  const handler = async (route) => { const response = await route.fetch(); await route.fulfill({ response, json: change(await response.json(), new URL(route.request().url())) }); };
+  await page.route(path, handler);
+  try { await play(); } finally { await page.unroute(path, handler); }
+}
+
+await scene("long_lists", async () => {
+  await go("#/sessions");
+  const row = (of, at) => ({ ...of, id: `00000000-0000-7000-8000-${String(at).padStart(12, "0")}` });
+  let asked = 0;
+  await changed(/\/api\/exchanges\?/, (answer, url) => {
+    asked += 1;
+    const first = Number(url.searchParams.get("after") ?? 0);
+    return { data: Array.from({ length: 1000 }, (_, at) => row(answer.data[0] ?? {}, first + at)), next: first < 3000 ? String(first + 1000) : null };
+  }, async () => {
+    await go("#/live");
+    await page.locator("#row-00000000-0000-7000-8000-000000000000").waitFor();
+    same(asked, 1, "only the first page is asked for");
+    const made = () => page.locator(".row").count();
+    holds(await made() < 40, `${await made()} rows are made of 1000`);
+    for (let last = 999; last < 4000; last += 1000) {
+      await page.locator(".list").evaluate((list) => list.scrollTo(0, list.scrollHeight));
+      await page.locator(`#row-00000000-0000-7000-8000-${String(last).padStart(12, "0")}`).waitFor();
+      holds(await made() < 40, `${await made()} rows are made`);
+    }
+    await page.waitForTimeout(300);
+    same(asked, 4, "pages that were asked for");
+  });
+  // Pages without a match aren't the end.
+  await go("#/sessions");
+  await changed(/\/api\/exchanges\?/, (answer, url) => {
+    const after = Number(url.searchParams.get("after") ?? 0);
+    return after < 5 ? { data: [], next: String(after + 1) } : { data: [row(answer.data[0] ?? {}, 7)], next: null };
+  }, async () => {
+    await go("#/live");
+    await page.locator("#row-00000000-0000-7000-8000-000000000007").waitFor();
+  });
+  await go("#/sessions");
+  await changed(/\/api\/exchanges\?/, () => ({ data: [], next: "1" }), async () => {
+    await go("#/live");
+    await page.getByRole("button", { name: "Search further back" }).waitFor();
+  });
+});
+
+await scene("states_that_are_seldom", async () => {
+  await go("#/live");
+  await changed(/\/api\/ledger$/, (answer) => ({ ...answer, trouble: "the disk is full", verification: { state: "running", records: 40, of: 100 } }), async () => {
+    await go("#/ledger");
+    await page.getByText("Verifying: 40 of 100 records").waitFor();
+    same(await page.locator("progress").evaluate((own) => [own.value, own.max]), [40, 100], "progress");
+    await page.getByText("the disk is full").waitFor();
+    await clean("a ledger that is verified");
+  });
+  const reload = { at_ms: 1772616600000, before: "a", after: "b", error: null, changes: [{ code: "unknown_tool", before: "block", after: "warn" }], mode: ["enforce", "observe"] };
+  await changed(/\/api\/policy$/, (answer) => ({ data: answer.data.map((own) => ({ ...own, reload })) }), async () => {
+    await go("#/policy");
+    const text = await page.getByText(/Last reload/).innerText();
+    for (const own of ["unknown_tool", "block → warn", "enforce → observe"]) holds(text.includes(own), `${own}: ${text}`);
+  });
+  const models = { big: { calls: "no", reason: "it answers with text", refuses: ["temperature"], found_at_ms: 1772616600000 } };
+  await changed(/\/api\/upstreams$/, (answer) => ({ part: { state: "down", why: "`scripted` failed 3 times" }, data: answer.data.map((own) => ({ ...own, breaker: "open", paused: true, models })) }), async () => {
+    await go("#/upstreams");
+    await page.getByText("`scripted` failed 3 times").waitFor();
+    const text = await main().innerText();
+    for (const own of ["open: no request goes up", "reached: paused", "big: no (it answers with text), refuses temperature, found"]) holds(text.includes(own), `${own}: ${text}`);
+    await clean("upstreams that are down");
+  });
+  await changed(/\/api\/sessions\/trip$/, (answer) => ({ ...answer, data: answer.data.map((own) => ({ ...own, history: ["rewritten_result"], loops: 2, verified: [{ id: "get_weather_1_2", tool: "get_weather" }] })) }), async () => {
+    await go("#/session/trip");
+    await page.getByText("loops stopped: 2").waitFor();
+    const text = await main().innerText();
+    for (const own of ["wrong in its history: rewritten_result", "verified result: get_weather get_weather_1_2", "passed on with the mark call_"]) holds(text.replace(/\s+/g, " ").includes(own), `${own}: ${text}`);
+  });
 });
 
 await scene("ledger", async () => {

@@ -3,7 +3,7 @@
 //
 //   cd tests/browser && npm ci && TOOLMARK=../../target/release/toolmark node load.mjs
 //
-// ROUNDS (8) of each kind, of SECONDS (8) each; RATE (200) exchanges a second; READER=tail follows by `toolmark tail` instead of a browser.
+// ROUNDS (8) of each kind, of ROUND_SECONDS (8) each; RATE (200) exchanges a second; READER=tail follows by `toolmark tail` instead of a browser.
 import { spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import http from "node:http";
@@ -12,8 +12,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { chromium } from "playwright-core";
 
-const { TOOLMARK, CHROMIUM = "/usr/bin/chromium", ROUNDS = "8", SECONDS = "8", RATE = "200", READER = "browser" } = process.env;
-const [rounds, seconds, rate] = [ROUNDS, SECONDS, RATE].map(Number);
+const { TOOLMARK, CHROMIUM = "/usr/bin/chromium", ROUNDS = "8", ROUND_SECONDS = "8", RATE = "200", READER = "browser" } = process.env;
+const [rounds, seconds, rate] = [ROUNDS, ROUND_SECONDS, RATE].map(Number);
 if (!TOOLMARK) throw new Error("TOOLMARK must name the binary");
 
 const tools = [{ type: "function", function: { name: "get_weather", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } } }];

@@ -76,6 +76,11 @@ await scene("traffic", async () => {
 
 const fonts_are_there = async () => holds(await page.evaluate(async () => { await document.fonts.ready; return document.fonts.check("15px 'Picture Sans'") && document.fonts.check("13px 'Picture Mono'"); }), "the pictures' fonts didn't load");
 const differing = (a, b, diff) => pixelmatch(a.data, b.data, diff?.data, a.width, a.height, { threshold: THRESHOLD }) / (a.width * a.height);
+/** A picture with 16 levels of each colour: nobody sees it, and it is a third smaller. */
+function small(picture) {
+  for (let at = 0; at < picture.data.length; at += 1) picture.data[at] = Math.round(picture.data[at] / 17) * 17;
+  return PNG.sync.write(picture, { colorType: 2, deflateLevel: 9 });
+}
 const faults = [];
 /** Takes a picture, and compares it. */
 async function picture(name) {
@@ -84,7 +89,7 @@ async function picture(name) {
   await page.evaluate(() => document.activeElement?.blur());
   const taken = await page.screenshot({ path: `${SHOTS}/${name}.png` });
   const committed = `${IMAGES}/${name}.png`;
-  if (INSPECTOR_RENEW) { mkdirSync(IMAGES, { recursive: true }); writeFileSync(committed, PNG.sync.write(PNG.sync.read(taken), { colorType: 2, deflateLevel: 9 })); }
+  if (INSPECTOR_RENEW) { mkdirSync(IMAGES, { recursive: true }); writeFileSync(committed, small(PNG.sync.read(taken))); }
   if (!existsSync(committed)) return faults.push(`${name}: there is no ${committed}`);
   const [now, before] = [PNG.sync.read(taken), PNG.sync.read(readFileSync(committed))];
   if (now.width !== before.width || now.height !== before.height) return faults.push(`${name}: is ${now.width} x ${now.height}, was ${before.width} x ${before.height}`);

@@ -7,6 +7,7 @@ mod feed;
 mod inspected;
 mod metrics;
 mod openapi;
+mod secrets;
 pub mod stage;
 mod statistics;
 mod terminal;
@@ -89,7 +90,8 @@ fn what_is_refused() {
         ("/api/exchanges/x", 400, "invalid_parameter", "is a UUID"),
         ("/api/exchanges/0193547d-f000-7000-8000-000000000000", 404, "not_found", "no such exchange"),
         ("/api/executions/nothing_1_2", 404, "not_found", "no such execution"),
-        ("/api/events?x=1", 400, "invalid_parameter", "known: none"),
+        ("/api/events?x=1", 400, "invalid_parameter", "known: `kinds`"),
+        ("/api/events?kinds=x", 400, "invalid_parameter", "`all` or `exchange`"),
         ("/v1/models", 404, "not_found", "/api/executions"),
     ] {
         let answer = get(&stage.url(path));

@@ -3,7 +3,7 @@
 mod faults;
 mod judged;
 mod played;
-mod recorded;
+pub mod recorded;
 mod servers;
 mod stage;
 mod tools;

@@ -368,15 +368,16 @@ fn executions(context: &Context, fresh: &[usize], now_ms: u64, ledger: &LedgerSe
     fresh.into_iter().map(record).collect()
 }
 
-/// Text of a tool's call or result for the record; `None` unless the settings store bodies of this tool.
+/// Text of a tool's call or result for the record, without secrets; `None` unless the settings store bodies of this tool.
 fn body(tool: &str, text: &str, ledger: &LedgerSettings) -> Option<StoredText> {
-    (ledger.store == StoredContent::Bodies && ledger.body_tools.covers(tool)).then(|| StoredText::of(text, ledger.body_bytes))
+    (ledger.store == StoredContent::Bodies && ledger.body_tools.covers(tool))
+        .then(|| StoredText::of(&ledger.redactor.body_text(text), ledger.body_bytes))
 }
 
-/// Text of a violation for the record; `None` unless the settings store bodies of its tool, or of all tools: it may quote arguments.
+/// Text of a violation for the record, without secrets; `None` unless the settings store bodies of its tool, or of all tools: it may quote arguments.
 fn kept(words: &str, violation: &Violation, ledger: &LedgerSettings) -> Option<Box<str>> {
     let covered = violation.tool.as_deref().map_or_else(|| ledger.body_tools.covers_all(), |tool| ledger.body_tools.covers(tool));
-    let cut = || StoredText::of(words, ledger.body_bytes).text;
+    let cut = || StoredText::of(&ledger.redactor.body_text(words), ledger.body_bytes).text;
     (ledger.store == StoredContent::Bodies && covered).then(cut)
 }
 

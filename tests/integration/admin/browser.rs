@@ -15,7 +15,7 @@ use crate::{
 const TIME_MAX: Duration = Duration::from_secs(400);
 
 /// Scenes that must be played.
-const INSPECTOR: [&str; 13] = [
+const INSPECTOR: [&str; 15] = [
     "token",
     "live",
     "time",
@@ -25,6 +25,8 @@ const INSPECTOR: [&str; 13] = [
     "why_it_was_changed",
     "copies",
     "pages",
+    "long_lists",
+    "states_that_are_seldom",
     "ledger",
     "what_if",
     "reconnect",
@@ -108,7 +110,46 @@ fn stage(policy: &str, recent: usize, clients: &str) -> Stage {
 #[test]
 fn the_inspector_in_a_browser() {
     if !skipped("admin::browser::the_inspector_in_a_browser") {
-        plays("inspector.mjs", &INSPECTOR, &stage("default", 1000, SUPPORT));
+        let stage = stage("default", 1000, SUPPORT);
+        plays("inspector.mjs", &INSPECTOR, &stage);
+        copies_run(&stage);
+    }
+}
+
+/// Runs what the page gave to be copied: the exchange of a tool that doesn't exist.
+fn copies_run(stage: &Stage) {
+    let shots = Path::new(env!("CARGO_TARGET_TMPDIR")).join("inspector");
+    let run = |script: &str| {
+        let program = Path::new(env!("CARGO_BIN_EXE_toolmark")).parent().unwrap();
+        let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
+        let mut bash = Command::new("bash");
+        bash.args(["-c", script]).current_dir(&shots).env("PATH", path).env("OPENAI_API_KEY", "key-support");
+        bash.env("OPENAI_BASE_URL", stage.proxy.base_url()).output().map(crate::program::Finished::from).unwrap()
+    };
+    let judged = run("source judge.sh");
+    assert!(judged.code == Some(1) && judged.stdout.contains("unknown_tool"), "{judged:?}");
+    let answered = run("source curl.sh");
+    let message = &serde_json::from_str::<Value>(&answered.stdout).unwrap()["choices"][0]["message"];
+    assert_eq!(message["tool_calls"][0]["function"]["name"], "get_weather", "{answered:?}");
+    let replayed = run("toolmark replay saved.jsonl");
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
+}
+
+#[test]
+fn the_page_has_its_words_in_one_file() {
+    let mut files = vec![repository("src/admin/web/src/main.tsx"), repository("src/admin/web/src/ui.tsx")];
+    files.extend(fs::read_dir(repository("src/admin/web/src/views")).unwrap().map(|entry| entry.unwrap().path()));
+    assert!(files.len() >= 5, "{files:?}");
+    // Text beside a tag or a value, that is no code.
+    let words = regex::Regex::new(r"[>}] ?([A-Za-z][A-Za-z' ]{2,}[.:?]?) ?(?:</|<[a-z]|\{)").unwrap();
+    let is_code = |text: &str| {
+        ["catch", "interface", "export", "function", "return", "else", "const", "HTTP"].iter().any(|own| text.starts_with(own))
+    };
+    for file in files {
+        let source = fs::read_to_string(&file).unwrap();
+        let found = words.captures_iter(&source).filter_map(|found| found.get(1)).map(|found| found.as_str());
+        let prose: Vec<&str> = found.filter(|text| !is_code(text)).collect();
+        assert!(prose.is_empty(), "{}: {prose:?} belongs into src/text.ts", file.display());
     }
 }
 

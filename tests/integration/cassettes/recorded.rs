@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashSet,
+    net::SocketAddr,
     path::Path,
     sync::{
         Mutex,
@@ -15,7 +16,7 @@ use toolmark::{
         reader,
         writer::{CassetteWriter, Rotation, TailRepair},
     },
-    testing::{ScriptedReply, ScriptedUpstream},
+    testing::{Received, ScriptedReply, ScriptedUpstream},
 };
 
 use super::stage::Recording;
@@ -106,33 +107,35 @@ fn killed_in_the_middle() {
     assert_eq!(reader::all(&path).unwrap().0.len(), before);
 }
 
-const HEADER: &str = "no-shape-of-a-key-7";
-const SHAPED: &str = "sk-proj-AbCdEfGhIjKlMnOp0123";
-const PASSWORD: &str = "correct-horse-battery";
+pub const HEADER: &str = "no-shape-of-a-key-7";
+pub const SHAPED: &str = "sk-proj-AbCdEfGhIjKlMnOp0123";
+pub const PASSWORD: &str = "correct-horse-battery";
 const UPSTREAMS: &str = "upstreams-own-key-42";
 const POINTED: &str = "somebody@example.org";
 const IN_URL: &str = "AIzaSyA0123456789abcdefghijklmnopqrstuv";
 
-/// Everywhere a secret can be: headers, query, messages, tool results, calls, streams in pieces, errors.
-#[test]
-fn no_secret_survives() {
-    let pieces = [&SHAPED[..3], &SHAPED[3..11], &SHAPED[11..]].map(str::to_owned);
-    let settings = "";
-    let record = "redact = [\"/metadata/email\"]";
-    let recording = Recording::start("default", settings, record, move |received| {
-        let chunk = |delta: serde_json::Value, finish: serde_json::Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
-        match received.json()["stream"] == json!(true) {
-            true => {
-                let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), json!(null))];
-                chunks.extend(pieces.iter().map(|piece| chunk(json!({"content": piece}), json!(null))));
-                chunks.push(chunk(json!({}), json!("stop")));
-                ScriptedReply::chunks(chunks)
-            }
-            false if received.number.is_multiple_of(2) => ScriptedReply::json(401, json!({"error": {"message": format!("Incorrect API key provided: {HEADER}. {UPSTREAMS}"), "type": "x", "code": "y", "param": null}}).to_string()),
-            false => ScriptedReply::json(200, answer(&format!("use {SHAPED} or postgres://bob:{PASSWORD}@db/x"))).header("set-cookie", format!("session={PASSWORD}")),
+/// Secrets of [`leak`], but the one that only `redact` names.
+pub const SECRETS: [&str; 5] = [HEADER, SHAPED, PASSWORD, UPSTREAMS, IN_URL];
+
+/// An upstream that repeats secrets: in answers, headers, errors, and streams in pieces.
+pub fn leaking(received: &Received) -> ScriptedReply {
+    let chunk = |delta: serde_json::Value, finish: serde_json::Value| json!({"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
+    match received.json()["stream"] == json!(true) {
+        true => {
+            let pieces = [&SHAPED[..3], &SHAPED[3..11], &SHAPED[11..]];
+            let mut chunks = vec![chunk(json!({"role": "assistant", "content": ""}), json!(null))];
+            chunks.extend(pieces.iter().map(|piece| chunk(json!({"content": piece}), json!(null))));
+            chunks.push(chunk(json!({}), json!("stop")));
+            ScriptedReply::chunks(chunks)
         }
-    });
-    let mut connection = Connection::open(recording.proxy.address());
+        false if received.number.is_multiple_of(2) => ScriptedReply::json(401, json!({"error": {"message": format!("Incorrect API key provided: {HEADER}. {UPSTREAMS}"), "type": "x", "code": "y", "param": null}}).to_string()),
+        false => ScriptedReply::json(200, answer(&format!("use {SHAPED} or postgres://bob:{PASSWORD}@db/x"))).header("set-cookie", format!("session={PASSWORD}")),
+    }
+}
+
+/// Three exchanges with secrets everywhere that one can be: headers, query, messages, tool results, calls.
+pub fn leak(address: SocketAddr) {
+    let mut connection = Connection::open(address);
     let result = json!({"config": {"db_password": PASSWORD, "nested": json!({"api_key": SHAPED}).to_string()}}).to_string();
     let call =
         json!({"id": "call_1", "type": "function", "function": {"name": "f", "arguments": json!({"password": PASSWORD}).to_string()}});
@@ -146,9 +149,15 @@ fn no_secret_survives() {
         let path = format!("/v1/chat/completions?api-version=1&key={IN_URL}");
         connection.post_as(&path, &format!("Bearer {HEADER}"), &headers, body.to_string().as_bytes());
     }
+}
+
+#[test]
+fn no_secret_survives() {
+    let recording = Recording::start("default", "", "redact = [\"/metadata/email\"]", leaking);
+    leak(recording.proxy.address());
     let (directory, exchanges) = recording.end();
     assert_eq!(exchanges.len(), 3);
-    let secrets = [HEADER, SHAPED, PASSWORD, UPSTREAMS, POINTED, IN_URL];
+    let secrets = [&SECRETS[..], &[POINTED]].concat();
     clean(directory.path(), &secrets);
     let streamed = exchanges[2].downstream.response.as_ref().unwrap().body.as_ref().unwrap().text().unwrap();
     let said: String = streamed.split("\"content\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
@@ -161,7 +170,7 @@ fn no_secret_survives() {
 }
 
 /// No byte of any file in it is a byte of a secret.
-fn clean(directory: &Path, secrets: &[&str]) {
+pub fn clean(directory: &Path, secrets: &[&str]) {
     for entry in std::fs::read_dir(directory).unwrap() {
         let path = entry.unwrap().path();
         let bytes = std::fs::read(&path).unwrap();

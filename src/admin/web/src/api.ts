@@ -53,7 +53,7 @@ export function follow(on: { event: (kind: string, data: string) => void; state:
   const run = async () => {
     while (!stop.signal.aborted) {
       try {
-        const response = await ask("/api/events", { signal: stop.signal });
+        const response = await ask("/api/events?kinds=exchange", { signal: stop.signal });
         const reader = response.body!.pipeThrough(new TextDecoderStream()).getReader();
         on.state(true);
         pause = 250;

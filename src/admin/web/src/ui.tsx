@@ -74,10 +74,10 @@ export function pretty(body: string): string {
   try { return JSON.stringify(JSON.parse(body), null, 2); } catch { return body; }
 }
 /** A long text behind a fold: made only when it is opened. */
-export function Fold({ title, of, opened }: { title: string; of: string | null | undefined; opened?: boolean }) {
+export function Fold({ title, of, opened, asIs }: { title: string; of: string | null | undefined; opened?: boolean; asIs?: boolean }) {
   const [open, set] = useState(opened ?? false);
   if (!of) return null;
-  return <details open={open} onToggle={(event) => set(event.currentTarget.open)}><summary>{title}</summary>{open && <pre class="json" tabIndex={0}>{pretty(of)}</pre>}</details>;
+  return <details open={open} onToggle={(event) => set(event.currentTarget.open)}><summary>{title}</summary>{open && <pre class="json" tabIndex={0}>{asIs ? of : pretty(of)}</pre>}</details>;
 }
 
 export function Findings({ of }: { of: Finding[] }) {

@@ -121,9 +121,18 @@ function Reasons({ of }: { of: Timeline }) {
   }
   return all.length ? <ul class="reasons">{all.slice(0, 12).map((own) => <li>{own.attempts[0] ? `${words.attempts(own.attempts)}, ` : ""}{own.was} <strong><Sentence of={own.says} /></strong></li>)}</ul> : null;
 }
+/** JSON in which short values stand in one line. */
+function compact(value: unknown, indent = ""): string {
+  const line = JSON.stringify(value, null, 1)?.replace(/\n\s*/g, " ") ?? "";
+  if (value === null || typeof value !== "object" || line.length + indent.length <= 64) return line;
+  const inner = `${indent}  `;
+  const [open, close] = Array.isArray(value) ? "[]" : "{}";
+  const parts = Object.entries(value).map(([name, own]) => `${inner}${Array.isArray(value) ? "" : `${JSON.stringify(name)}: `}${compact(own, inner)}`);
+  return `${open}\n${parts.join(",\n")}\n${indent}${close}`;
+}
 /** The part of a tool's declaration that its arguments must fit, in whichever API it is. */
 function schema(declared: string): string {
-  try { const tool = JSON.parse(declared); return JSON.stringify(tool.function?.parameters ?? tool.parameters ?? tool.input_schema ?? tool); } catch { return declared; }
+  try { const tool = JSON.parse(declared); return compact(tool.function?.parameters ?? tool.parameters ?? tool.input_schema ?? tool); } catch { return declared; }
 }
 
 function OneAttempt({ attempt, shown }: { attempt: Attempt; shown: boolean }) {
@@ -157,7 +166,7 @@ function OneCall({ call }: { call: Call }) {
       <p>{words.calls} <strong class={`tool ${call.outcome ?? ""}`}>{call.findings.some((own) => own.code === "unknown_tool") ? <mark tabIndex={-1}>{call.tool}</mark> : call.tool}</strong> <span class="muted">{call.outcome ? text.outcome[call.outcome] : ""}</span> {call.mark && <code>{call.mark}</code>}</p>
       <div class="pair">
         {call.arguments !== null && <Arguments json={call.arguments} pointers={pointers} />}
-        {call.declared && <Fold title={words.schema} of={schema(call.declared)} opened={call.findings.length > 0} />}
+        {call.declared && <Fold title={words.schema} of={schema(call.declared)} opened={call.findings.length > 0} asIs />}
       </div>
       <Findings of={call.findings} />
     </div>

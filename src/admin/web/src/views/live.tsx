@@ -5,8 +5,10 @@ import { milliseconds, number, Time, Verdict, VirtualList } from "../ui";
 
 /** Rows that the page holds. */
 const ROWS_MAX = 5000;
-/** Pause between changes of the list, however fast exchanges come. */
+/** Pause between changes of the list, and the longer one where more exchanges come than anybody reads. */
 const PACE_MS = 250;
+const PACE_OF_MANY_MS = 1000;
+const MANY = 25;
 /** Pages without a match that are asked for by themselves. */
 const EMPTY_PAGES_MAX = 50;
 const ENDED = ["pass", "warn", "repaired", "blocked", "failed", "abandoned"];
@@ -38,8 +40,10 @@ export function Live() {
   };
   useEffect(() => { const timer = setTimeout(read, 150); return () => clearTimeout(timer); }, [written]);
   useEffect(() => {
+    let taken = 0;
     const take = () => {
-      if (!fresh.current.length) return;
+      if (!fresh.current.length || (fresh.current.length > MANY && performance.now() - taken < PACE_OF_MANY_MS)) return;
+      taken = performance.now();
       if (now.current.paused) { setWaiting(fresh.current.length); return; }
       const known = new Set(now.current.rows.slice(0, 500).map((row) => row.id));
       const added = fresh.current.filter((row) => !known.has(row.id)).reverse();

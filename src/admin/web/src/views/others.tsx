@@ -121,7 +121,7 @@ export function Policy({ code }: { code?: string }) {
     {!own.reload && <p class="muted">{words.never}</p>}
     {own.reload && <p>{words.reload}: <Time ms={own.reload.at_ms} /> · {own.reload.error ? <span class="error">{words.failed}: {own.reload.error}</span> : <>{words.changed}: {own.reload.mode && `${words.mode} ${own.reload.mode.join(" → ")} `}{own.reload.changes.map((one) => <><Code code={one.code} /> {one.before} → {one.after} </>)}</>}</p>}
     <WhatIf text={own.text ?? ""} at={at} />
-    <h2>{words.codes}</h2><Table label={words.codes} head={[words.code, words.place, words.means, words.severity, words.default, words.strict]} rows={own.checks.map((check) => [<span id={at === 0 ? `code-${check.code}` : undefined} class={check.code === code ? "target" : ""}><code>{check.code}</code></span>, check.place, <Sentence of={check.means} />, <strong class={`severity ${check.severity}`}>{check.severity}{check.blocks_from === "certain" ? " if certain" : ""}</strong>, check.default, check.strict])} />
+    <h2>{words.codes}</h2><Table label={words.codes} head={[words.code, words.place, words.means, words.severity, words.default, words.strict]} rows={own.checks.map((check) => [<span id={at === 0 ? `code-${check.code}` : undefined} class={check.code === code ? "target" : ""}><code>{check.code}</code></span>, check.place, <Sentence of={check.means} />, <strong class={`severity ${check.severity}`}>{check.severity}{check.blocks_from === "certain" ? ` ${words.ifCertain}` : ""}</strong>, check.default, check.strict])} />
   </section>)}</Loaded></>;
 }
 function WhatIf({ text: own, at }: { text: string; at: number }) {
