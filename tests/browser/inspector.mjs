@@ -191,8 +191,8 @@ await scene("long_lists", async () => {
     const made = () => page.locator(".row").count();
     holds(await made() < 40, `${await made()} rows are made of 1000`);
     for (let last = 999; last < 4000; last += 1000) {
-      await page.locator(".list").evaluate((list) => list.scrollTo(0, list.scrollHeight));
-      await page.locator(`#row-00000000-0000-7000-8000-${String(last).padStart(12, "0")}`).waitFor();
+      // The next page may come after a scroll.
+      await page.waitForFunction((id) => { const list = document.querySelector(".list"); list.scrollTo(0, list.scrollHeight); return document.getElementById(id); }, `row-00000000-0000-7000-8000-${String(last).padStart(12, "0")}`, { polling: 50 });
       holds(await made() < 40, `${await made()} rows are made`);
     }
     await page.waitForTimeout(300);

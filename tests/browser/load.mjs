@@ -32,6 +32,14 @@ for (let tries = 0; !(await fetch(`http://127.0.0.1:${admin}/healthz`).then((own
 
 /** Nanoseconds on the processors of all threads of a process. */
 const cpu = (id) => readdirSync(`/proc/${id}/task`).reduce((sum, task) => { try { return sum + Number(readFileSync(`/proc/${id}/task/${task}/schedstat`, "utf8").split(" ")[0]); } catch { return sum; } }, 0);
+/** The same, by the names of the threads. */
+const by_thread = (id) => readdirSync(`/proc/${id}/task`).reduce((all, task) => {
+  try {
+    const name = readFileSync(`/proc/${id}/task/${task}/comm`, "utf8").trim().replace(/-\d+$/, "");
+    all[name] = (all[name] ?? 0) + Number(readFileSync(`/proc/${id}/task/${task}/schedstat`, "utf8").split(" ")[0]);
+  } catch { /* It has ended. */ }
+  return all;
+}, {});
 /** A process and all that it started. */
 function family(id) {
   const parents = new Map(readdirSync("/proc").filter((own) => /^\d+$/.test(own)).map((own) => { try { return [Number(own), Number(readFileSync(`/proc/${own}/stat`, "utf8").split(") ")[1].split(" ")[1])]; } catch { return [0, 0]; } }));
@@ -73,24 +81,32 @@ const close = async () => { if (page) await page.goto("about:blank"); else reade
 
 await load(3);
 const figures = { open: [], closed: [], browser: [] };
+const threads = { open: {}, closed: {} };
+const counts = { open: 0, closed: 0 };
 for (let round = 0; round < rounds * 2; round += 1) {
   // Open, closed, closed, open, …
   const kind = [0, 3].includes(round % 4) ? "open" : "closed";
   await (kind === "open" ? open() : close());
   await load(1);
+  const threads_before = by_thread(proxy.pid);
   const [before, browser_before, sent_before, begun] = [cpu(proxy.pid), page ? of_family(browser_id()) : 0, sent, performance.now()];
   await load(seconds);
   const took = performance.now() - begun;
   figures[kind].push((cpu(proxy.pid) - before) / 1000 / (sent - sent_before));
+  for (const [name, time] of Object.entries(by_thread(proxy.pid))) threads[kind][name] = (threads[kind][name] ?? 0) + time - (threads_before[name] ?? 0);
+  counts[kind] += sent - sent_before;
   if (page && kind === "open") figures.browser.push((of_family(browser_id()) - browser_before) / 1e4 / took);
   if (kind === "open") await close();
 }
 const median = (all) => { const own = [...all].sort((a, b) => a - b); return (own[Math.floor((own.length - 1) / 2)] + own[Math.ceil((own.length - 1) / 2)]) / 2; };
 const shown = (all) => all.map((own) => own.toFixed(1)).join(" ");
+const of_threads = (kind) => Object.entries(threads[kind]).map(([name, time]) => [name, time / 1000 / counts[kind]]).filter(([, time]) => time >= 0.05).map(([name, time]) => `${name} ${time.toFixed(1)}`).join(", ");
 const ratios = figures.open.map((own, at) => own / figures.closed[at]);
 console.log(`${sent} exchanges, ${rate} a second`);
 console.log(`proxy, CPU µs a request, closed: ${median(figures.closed).toFixed(1)} (${shown(figures.closed)})`);
 console.log(`proxy, CPU µs a request, open:   ${median(figures.open).toFixed(1)} (${shown(figures.open)})`);
+console.log(`by thread, closed: ${of_threads("closed")}`);
+console.log(`by thread, open:   ${of_threads("open")}`);
 console.log(`open to closed, of neighbouring rounds: median ${((median(ratios) - 1) * 100).toFixed(1)} % (${ratios.map((own) => `${((own - 1) * 100).toFixed(1)}`).join(" ")})`);
 if (page) console.log(`browser, all its processes, per cent of a core: median ${median(figures.browser).toFixed(1)} (${shown(figures.browser)})`);
 await context?.close();

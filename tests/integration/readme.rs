@@ -98,9 +98,100 @@ fn its_settings_are_settings() {
     assert!(!of_file("README.md").is_empty() && !of_file("docs/upstreams.md").is_empty());
     for block in ["README.md", "docs/upstreams.md", "docs/mcp.md", "docs/verifier.md"].into_iter().flat_map(of_file) {
         std::fs::write(directory.path().join("toolmark.toml"), &block).unwrap();
-        let environment = Environment::of(&[("CEREBRAS_API_KEY", "sk-cerebras"), ("OPENAI_API_KEY", "sk-openai")]);
+        let environment = Environment::of(&[
+            ("CEREBRAS_API_KEY", "sk-cerebras"),
+            ("OPENAI_API_KEY", "sk-openai"),
+            ("TODO_AUTH", "x"),
+            ("TODO_TOKEN", "x"),
+        ]);
         settings::load(&Flags::default(), &environment, directory.path()).unwrap_or_else(|error| panic!("{error}:\n{block}"));
     }
+}
+
+/// Keys that a table of the settings or the policy knows, by the message for one that it doesn't know.
+fn known_keys(text: &str, load: impl Fn(&str) -> String) -> Vec<String> {
+    let message = load(text);
+    let (_, known) = message.split_once("known here: ").unwrap_or_else(|| panic!("{text}: {message}"));
+    known.split([',', ' ']).map(|key| key.trim_matches(['`', '\n']).to_owned()).filter(|key| !key.is_empty() && key != "and").collect()
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let directory = tempfile::tempdir().unwrap();
+    let pages: String = std::fs::read_dir(repository("docs"))
+        .unwrap()
+        .map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap_or_default())
+        .collect();
+    let documented = |key: &str| {
+        [
+            format!("\n{key} = "),
+            format!("`{key}`"),
+            format!("`{key} = "),
+            format!("[{key}]"),
+            format!(".{key}`"),
+            format!(", {key} = "),
+            format!("{{ {key} = "),
+            format!("] {key}`"),
+            format!("] {key} = "),
+        ]
+        .iter()
+        .any(|form| pages.contains(form))
+    };
+    let settings = |text: &str| {
+        std::fs::write(directory.path().join("toolmark.toml"), text).unwrap();
+        settings::load(&Flags::default(), &Environment::of(&[]), directory.path()).unwrap_err().to_string()
+    };
+    let policy = |text: &str| {
+        let file = directory.path().join("policy.toml");
+        std::fs::write(&file, text).unwrap();
+        toolmark::policy::load::PolicySource::File(file).load().unwrap_err().to_string()
+    };
+    let mut missing = Vec::new();
+    for section in [
+        "",
+        "[[upstreams]]",
+        "[[upstreams]]\nname = 'a'\nbase_url = 'http://a/v1'\n[upstreams.timeouts]",
+        "[[clients]]",
+        "[ledger]",
+        "[marks]",
+        "[[mcp]]",
+        "[admin]",
+        "[verifier]",
+        "[limits]",
+        "[log]",
+        "[record]",
+        "[replay]",
+        "[[alerts]]",
+        "[[faults]]",
+    ] {
+        missing.extend(
+            known_keys(&format!("{section}\nno_such_key = 1\n"), settings)
+                .into_iter()
+                .filter(|key| !documented(key))
+                .map(|key| format!("{section} {key}")),
+        );
+    }
+    for section in [
+        "",
+        "[tools]",
+        "[protocol]",
+        "[calls]",
+        "[loops]",
+        "[results]",
+        "[stream]",
+        "[citations]",
+        "[responses]",
+        "[[claims]]",
+        "[[state]]",
+    ] {
+        missing.extend(
+            known_keys(&format!("{section}\nno_such_key = 1\n"), policy)
+                .into_iter()
+                .filter(|key| !documented(key))
+                .map(|key| format!("policy {section} {key}")),
+        );
+    }
+    assert!(missing.is_empty(), "no page of docs/ has: {missing:?}");
 }
 
 #[test]

@@ -19,6 +19,8 @@ use crate::{
                 absence, account, actions, acts, bindings, consistency,
                 counts::{counts, something_of_nothing},
                 fields, halves,
+                order::{self, OrderedList},
+                states, unaccounted,
                 unlooked::unlooked,
                 values,
                 written_output::WrittenOutput,
@@ -32,6 +34,7 @@ use crate::{
                 fold::fold,
                 lenient_json,
                 lexicon::{self, Lexicon, Word, says_success},
+                number::{Number, numbers},
                 voice::Voice,
             },
         },
@@ -84,6 +87,8 @@ pub struct PassageChecker {
     voice: Voice,
     /// A tool's output that the answer may be writing itself.
     output: WrittenOutput,
+    /// The list at hand, where it is told in an order.
+    list: OrderedList,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
@@ -275,7 +280,9 @@ impl PassageChecker {
         let from = cited.partition_point(|(at, _)| *at < passage.start);
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
         if own.is_empty() && self.voice.is_quoted() {
-            return;
+            // What a draft proposes may be spoken of behind it.
+            let proposed: Vec<f64> = numbers(&passage.text).iter().flat_map(Number::readings).map(|reading| reading.value).collect();
+            return self.tell(proposed);
         }
         let whole = LazyPassage::new(passage);
         if !self.voice.is_quoted() {
@@ -348,6 +355,7 @@ impl PassageChecker {
     ) {
         let Some(grounds) = evidence.grounds() else { return };
         let (kind, start) = (whole.passage.kind, whole.passage.start);
+        let whole_text = if kind == Kind::Line { String::new() } else { whole.passage.text.clone() };
         let AnalyzedPassage { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
         let strong = kind == Kind::Heading || bare.ends_with(':');
@@ -364,10 +372,17 @@ impl PassageChecker {
         } else {
             let before = std::mem::take(&mut self.block);
             if !self.blank {
-                before.iter().for_each(|before| self.earlier(before, &own, start, grounds, rules, found));
+                for before in &before {
+                    let had = found.len();
+                    self.earlier(before, &own, start, grounds, rules, found);
+                    if had == found.len() && before.passage.kind == Kind::Sentence && says_anything(&before.passage.text) {
+                        self.compare(before, &own, CitationScope::Introduced, start, grounds, rules, found);
+                    }
+                }
             }
             self.compare(&whole, &own, CitationScope::Cited, start, grounds, rules, found);
         }
+        self.list.begin(&whole_text);
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
     }
@@ -627,6 +642,10 @@ impl PassageChecker {
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(values::values(scene).into_iter().filter(free));
         all.extend(values::names(scene));
+        all.extend(unaccounted::unaccounted(scene));
+        all.extend(states::states(scene));
+        all.extend(order::order(scene));
+        all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(account::account(scene).into_iter().filter(free));
@@ -777,13 +796,22 @@ const ATTEMPTS_INSIDE: &[&str] =
 fn is_bare_statement(scene: &CheckContext<'_>) -> bool {
     let folded = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 8;
-    let tries = scene.plain.words.iter().any(|word| ATTEMPTS.contains(&word.lower.as_str()))
+    // What is told in its first clause: `It is back again, and the old one will be removed`.
+    let clause = first_clause(scene.text());
+    let within = |word: &&Word| word.start < clause || scene.plain.words.iter().filter(|own| own.start < clause).count() < 4;
+    let tries = scene.plain.words.iter().filter(within).any(|word| ATTEMPTS.contains(&word.lower.as_str()))
         || ATTEMPTS_INSIDE.iter().any(|part| scene.text().contains(part));
     scene.bond == CitationScope::Cited
         && scene.sources.iter().all(|source| source.fails() && !source.reads())
         && (folded >= 4 || spaceless)
         && !tries
         && !scene.text().contains(['?', '？'])
+}
+
+/// End of the first clause of a sentence.
+fn first_clause(text: &str) -> usize {
+    let joins = [", ", "; ", " and ", " und ", " et ", " y ", " e ", " en ", " oraz ", " i ", " ve ", " och "];
+    joins.iter().filter_map(|join| text.find(join)).min().unwrap_or(text.len())
 }
 
 /// Words by which a trial is told.

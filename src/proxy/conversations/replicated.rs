@@ -194,8 +194,7 @@ pub fn forget(app: &App, scope: &Scope, id: &str) {
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
 pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), LookupUnavailable> {
-    let shelf = app.recorder.shelf();
-    if !shelf.is_lasting() {
+    if !app.recorder.shelf().is_lasting() {
         return Ok(());
     }
     let memory = &app.memory;
@@ -217,12 +216,9 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
         wanted.extend(unknown.map(|id| (RowKind::Item, id)));
     }
     wanted.truncate(READ_MAX);
-    let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
-    let found = shelf.find(keys.clone(), app.now_ms()).await?;
-    let found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
-    for ((kind, id), key) in wanted.into_iter().zip(keys) {
-        match found.get(&key) {
-            Some(body) => take(app, scope, memo_of(kind, id, body)),
+    for (kind, id, body) in read(app, scope, wanted).await? {
+        match body {
+            Some(body) => take(app, scope, memo_of(kind, id, &body)),
             None if kind == RowKind::Item => memory.keep_untouched(scope, &id),
             None => {}
         }
@@ -230,50 +226,55 @@ pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), Looku
     Ok(())
 }
 
+/// Reads rows from the ledger, in the order of `wanted`. A row without a body isn't there, or was removed.
+async fn read(
+    app: &App,
+    scope: &Scope,
+    wanted: Vec<(RowKind, String)>,
+) -> Result<impl Iterator<Item = (RowKind, String, Option<Vec<u8>>)>, LookupUnavailable> {
+    let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
+    let found = app.recorder.shelf().find(keys.clone(), app.now_ms()).await?;
+    let found: HashMap<KvKey, Vec<u8>> = found.into_iter().filter(|(_, body)| !body.is_empty()).collect();
+    // Two of them may name the same row.
+    Ok(wanted.into_iter().zip(keys).map(move |((kind, id), key)| (kind, id, found.get(&key).cloned())))
+}
+
 /// Reads a stored response or conversation that this process doesn't know into its caches, with the answers that belong to it.
 ///
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
 pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), LookupUnavailable> {
-    let (shelf, memory) = (app.recorder.shelf(), &app.memory);
-    if !shelf.is_lasting() {
+    let memory = &app.memory;
+    if !app.recorder.shelf().is_lasting() {
         return Ok(());
     }
     let shared = app.recorder.is_shared();
-    let mut wanted = Vec::new();
-    if may_have_changed(app, scope, id) {
-        wanted.push(RowKind::Response);
-    }
-    if shared || memory.conversation(scope, id).is_none() {
-        wanted.push(RowKind::Conversation);
-    }
-    let keys: Vec<KvKey> = wanted.iter().map(|kind| key(scope, *kind, id)).collect();
-    let found = shelf.find(keys.clone(), app.now_ms()).await?;
-    for (kind, own) in wanted.into_iter().zip(keys) {
-        if let Some((_, body)) = found.iter().find(|(key, body)| *key == own && !body.is_empty()) {
-            take(app, scope, memo_of(kind, id.to_owned(), body));
+    let response = may_have_changed(app, scope, id).then(|| (RowKind::Response, id.to_owned()));
+    let conversation = (shared || memory.conversation(scope, id).is_none()).then(|| (RowKind::Conversation, id.to_owned()));
+    for (kind, id, body) in read(app, scope, response.into_iter().chain(conversation).collect()).await? {
+        if let Some(body) = body {
+            take(app, scope, memo_of(kind, id, &body));
         }
     }
     let thread = memory.response(scope, id).or_else(|| memory.conversation(scope, id));
     let answers = thread.iter().flat_map(|thread| thread.answers.iter().rev()).map(|id| &**id);
-    let unknown: Vec<&str> = std::iter::once(id)
+    let unknown: Vec<(RowKind, String)> = std::iter::once(id)
         .chain(answers)
         .filter(|id| app.originals.get(scope, id).is_none() || may_have_changed(app, scope, id))
         .take(READ_MAX)
+        .map(|id| (RowKind::Object, id.to_owned()))
         .collect();
     if app.settings.ledger.store == StoredContent::Digests || unknown.is_empty() {
         return Ok(());
     }
-    let keys: Vec<KvKey> = unknown.iter().map(|id| key(scope, RowKind::Object, id)).collect();
-    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
-    for (id, key) in unknown.into_iter().zip(keys) {
-        let Some(body) = found.get(&key).filter(|body| !body.is_empty()) else { continue };
-        match serde_json::from_slice::<ObjectRow>(body) {
+    for (_, id, body) in read(app, scope, unknown).await? {
+        let Some(body) = body else { continue };
+        match serde_json::from_slice::<ObjectRow>(&body) {
             Ok(ObjectRow { upstream, foreign, got }) => {
                 let at = app.settings.upstreams.iter().position(|own| *own.name == *upstream);
                 // An upstream that isn't in the settings any more can't be asked.
                 let Some(upstream) = at else { continue };
-                app.originals.keep(scope, id, Object { upstream, foreign, got: got.into() });
+                app.originals.keep(scope, &id, Object { upstream, foreign, got: got.into() });
             }
             Err(error) => tracing::error!(%error, "a stored object that is kept in the ledger can't be read"),
         }
@@ -286,7 +287,7 @@ pub async fn load_stored(app: &App, scope: &Scope, id: &str) -> Result<(), Looku
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
 pub async fn load_items(app: &App, scope: &Scope, items: Value<'_>) -> Result<(), LookupUnavailable> {
-    let (shelf, memory) = (app.recorder.shelf(), &app.memory);
+    let memory = &app.memory;
     if !app.recorder.is_shared() {
         return Ok(());
     }
@@ -295,24 +296,20 @@ pub async fn load_items(app: &App, scope: &Scope, items: Value<'_>) -> Result<()
     let calls = items.items().filter_map(|item| text(item, "call_id"));
     let calls = calls.filter(|id| memory.mark(scope, id).is_none()).map(|id| (RowKind::Mark, id));
     let wanted: Vec<(RowKind, String)> = own.chain(calls).take(READ_MAX).collect();
-    let keys: Vec<KvKey> = wanted.iter().map(|(kind, id)| key(scope, *kind, id)).collect();
-    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
     let mut marks = Vec::new();
-    for ((kind, id), key) in wanted.into_iter().zip(keys) {
-        let Some(body) = found.get(&key).filter(|body| !body.is_empty()) else { continue };
+    for (kind, id, body) in read(app, scope, wanted).await? {
+        let Some(body) = body else { continue };
         if kind == RowKind::Item {
-            take(app, scope, memo_of(kind, id, body));
-        } else if let Ok(mark) = serde_json::from_slice::<String>(body) {
+            take(app, scope, memo_of(kind, id, &body));
+        } else if let Ok(mark) = serde_json::from_slice::<String>(&body) {
             memory.keep_mark(scope, &id, &mark);
             marks.push(mark);
         }
     }
     marks.retain(|mark| memory.call(scope, mark).is_none());
-    let keys: Vec<KvKey> = marks.iter().map(|mark| key(scope, RowKind::Call, mark)).collect();
-    let found: HashMap<KvKey, Vec<u8>> = shelf.find(keys.clone(), app.now_ms()).await?.into_iter().collect();
-    for (mark, key) in marks.into_iter().zip(keys) {
-        if let Some(body) = found.get(&key).filter(|body| !body.is_empty()) {
-            take(app, scope, memo_of(RowKind::Call, mark, body));
+    for (kind, mark, body) in read(app, scope, marks.into_iter().map(|mark| (RowKind::Call, mark)).collect()).await? {
+        if let Some(body) = body {
+            take(app, scope, memo_of(kind, mark, &body));
         }
     }
     Ok(())

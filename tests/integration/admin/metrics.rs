@@ -29,6 +29,18 @@ fn promtool_is_content() {
     let checked = checking.wait_with_output().unwrap();
     let said = String::from_utf8_lossy(&[checked.stdout, checked.stderr].concat()).into_owned();
     assert!(checked.status.success() && said.trim().is_empty(), "{said}\n{}", scraped.body);
+    // Each is documented, under its name.
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/observability.md")).unwrap();
+    let families: Vec<&str> = scraped
+        .body
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next())
+        .filter(|name| name.starts_with("toolmark_"))
+        .collect();
+    assert!(families.len() > 15, "{families:?}");
+    for name in families {
+        assert!(page.contains(&format!("`{name}`")), "docs/observability.md doesn't name {name}");
+    }
 }
 
 #[test]

@@ -88,6 +88,9 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
 fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], claim: AbsenceClaim, before: bool) -> bool {
     let lexicon = scene.lexicon;
     let facts = source.facts();
+    if claim == AbsenceClaim::Kind && noun.last().is_some_and(|word| is_blank(word, source)) {
+        return false;
+    }
     let sure = |things: &MatchedLists<'_>| match scene.bond {
         CitationScope::Cited | CitationScope::Introduced => {
             things.fit >= MatchConfidence::Generic || noun.iter().all(|word| is_of(word, source))
@@ -118,6 +121,18 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], c
     });
     let named = noun.last().is_some_and(|word| names_thing(word, source.nouns(), lexicon));
     claim == AbsenceClaim::Item && named && !denied && scene.bond >= CitationScope::Introduced
+}
+
+/// Does the result name the thing, and say that there is none: `assignee: none`, `"assignee": null`?
+fn is_blank(word: &str, source: &ToolResult) -> bool {
+    const BLANK: &[&str] = &["none", "null", "nil", "nobody", "n/a", "unassigned", "-", "keine", "keiner", "aucun", "ninguno"];
+    let lower = source.text.to_lowercase();
+    lower.match_indices(word).any(|(at, _)| {
+        let rest =
+            lower.get(at + word.len()..).unwrap_or_default().trim_start_matches(|c: char| c.is_alphabetic() || matches!(c, '"' | '_'));
+        let value = rest.strip_prefix(':').or_else(|| rest.strip_prefix('=')).map(|rest| rest.trim_start_matches([' ', '"']));
+        value.is_some_and(|value| BLANK.iter().any(|blank| value.starts_with(blank)))
+    })
 }
 
 /// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.

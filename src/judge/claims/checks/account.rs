@@ -9,7 +9,7 @@ use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
-            self, EvidenceIndex, ToolResult, derive,
+            self, ToolResult, derive,
             facts::{NamedValue, ResultFacts, Scalar},
             failure,
         },
@@ -35,6 +35,8 @@ const LIMITS_OF: usize = 12;
 const WORDS_OF: usize = 24;
 /// Records that a passage names of which each is looked at.
 const TOPS_MAX: usize = 6;
+/// Numbers above this may be what two numbers of a record leave.
+const REMAINDER_FROM: u64 = 12;
 /// Letters of a name that tells records apart.
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
@@ -50,7 +52,6 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     found.extend(told_of_nothing(scene));
     if found.is_empty() {
-        found.extend(another_result(scene));
         found.extend(denied(scene));
         found.extend(counted(scene));
         found.extend(bound(scene));
@@ -69,7 +70,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Words by which a sentence tells that something isn't there or isn't so, in any language. Folded; those of scripts without blanks
 /// are looked for inside words.
-const NOTHING: &[&str] = &[
+pub(in crate::judge::claims) const NOTHING: &[&str] = &[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
     "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
@@ -158,6 +159,14 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
     text_tells_failure(scene.text())
 }
 
+/// Does a word of this text deny something, in any language?
+pub(in crate::judge::claims) fn denies(text: &str) -> bool {
+    let lower = text.to_lowercase();
+    let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
+    let word = |word: &str| !plain.contains(&word) && NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't");
+    fold(text).split(' ').any(word) || NOTHING_INSIDE.iter().any(|part| text.contains(part))
+}
+
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
     let mut lower = text.to_lowercase();
@@ -211,7 +220,13 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
 
-fn whole(scene: &CheckContext<'_>, rule: &'static str, code: Code, expected: &str, certainty: Certainty) -> ClaimFinding {
+pub(in crate::judge::claims) fn whole(
+    scene: &CheckContext<'_>,
+    rule: &'static str,
+    code: Code,
+    expected: &str,
+    certainty: Certainty,
+) -> ClaimFinding {
     let start = scene.text().len() - scene.text().trim_start().len();
     let end = scene.text().trim_end().len().max(start);
     let found = scene.text().get(start..end).unwrap_or_default().to_owned();
@@ -236,103 +251,16 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
     scene.plain.words.iter().filter(move |word| capital(word) && !known(word))
 }
 
-/// All that a passage reports stands in a result that it doesn't cite, and nothing of it in the one that it does.
-fn another_result(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    // What an act was done to stands in the result that was read for it.
-    let deed = || {
-        scene.sources.iter().any(|source| !source.reads())
-            && super::acts::told(scene.plain, scene.kind).iter().any(|said| !said.is_harmless())
-    };
-    if scene.bond != CitationScope::Cited || scene.sources.iter().any(|source| source.is_partial() || source.failed) || deed() {
-        return None;
-    }
-    let others: Vec<&ToolResult> = scene.grounds.results.iter().filter(|other| !is_cited(scene, other) && !other.failed).collect();
-    if others.is_empty() {
-        return None;
-    }
-    let (mut here, mut there, mut nowhere) = (0, 0, 0);
-    for value in specifics(scene) {
-        let stands = |source: &ToolResult| value.stands_in(source);
-        if value.was_said(scene.grounds) {
-            continue;
-        }
-        if scene.sources.iter().any(|source| stands(source)) {
-            here += 1;
-        } else if others.iter().any(|other| stands(other)) {
-            there += 1;
-        } else {
-            nowhere += 1;
-        }
-    }
-    // One number alone may be chance where others follow in a way that isn't known here.
-    let of_another_tool = || others.iter().all(|other| scene.sources.iter().all(|source| source.tool != other.tool));
-    (here == 0 && (there > 1 || there == 1 && nowhere == 0 && of_another_tool())).then(|| {
-        whole(
-            scene,
-            "another_result",
-            Code::ClaimMismatch,
-            "what it says stands in another result than the one that is cited",
-            Certainty::Likely,
-        )
-    })
-}
-
 fn is_cited(scene: &CheckContext<'_>, other: &ToolResult) -> bool {
     scene.sources.iter().any(|source| std::ptr::eq(*source, other))
-}
-
-/// A number or date of a passage.
-enum Specific<'s> {
-    Number(&'s number::Number),
-    Count(u64),
-    Date(&'s date::Date),
-}
-
-impl Specific<'_> {
-    fn stands_in(&self, source: &ToolResult) -> bool {
-        let facts = source.facts();
-        match self {
-            Self::Number(number) => {
-                let small = number.whole().is_some_and(|whole| whole <= 20 && facts.counts().contains(&whole));
-                evidence::fits(number, number::Precision::Exact, &facts.numbers)
-                    || small
-                    || number.whole().is_none_or(|whole| whole > 20) && evidence::follows(number, number::Precision::Exact, facts)
-            }
-            Self::Count(count) => facts.counts().contains(count) || facts.numbers.contains(&(*count as f64)),
-            Self::Date(date) => facts.dates.dates.iter().any(|other| date.agrees(other)),
-        }
-    }
-
-    fn was_said(&self, grounds: &EvidenceIndex) -> bool {
-        match self {
-            Self::Number(number) => number.readings().any(|reading| reading.value == 1.0 || grounds.said_numbers_have(reading.value)),
-            Self::Count(count) => *count == 1 || grounds.said_numbers_have(*count as f64),
-            Self::Date(date) => grounds.said_has_date(date),
-        }
-    }
-}
-
-fn specifics<'s>(scene: &'s CheckContext<'_>) -> Vec<Specific<'s>> {
-    let plain = scene.plain;
-    let mut found: Vec<Specific<'_>> = plain.dates.dates.iter().map(Specific::Date).collect();
-    let free = |number: &&number::Number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end));
-    found.extend(plain.numbers.iter().filter(free).map(Specific::Number));
-    found.extend(
-        plain
-            .words
-            .iter()
-            .filter_map(|word| scene.lexicon.numbers.get(&word.lower))
-            .filter(|count| **count > 1)
-            .map(|count| Specific::Count(*count)),
-    );
-    found
 }
 
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
-    // A cell of a table says what its column does.
-    if sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') || excludes(scene) {
+    // A cell of a table says what its column does; a sentence that another one's citation covers may count anything.
+    let covered = scene.bond != CitationScope::Cited && scene.kind == Kind::Sentence;
+    if covered || sources.iter().any(|source| source.is_partial() || source.failed) || scene.text().contains('|') || excludes(scene) {
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
@@ -376,7 +304,12 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));
         let spans = || sources.iter().any(|source| source.facts().derived().amounts.contains(&(value as f64)));
         let roughly = near && (value as f64) >= largest as f64 * 0.6 && (value as f64) <= largest as f64 * 1.5 + 2.0;
-        if allowed.contains(&value) || told || value == together || measure && spans() || roughly {
+        // `39 seats left` of 120 and 81: more than small numbers are seldom counts of records where a record makes them.
+        let made = || {
+            let amounts = |source: &&ToolResult| source.facts().derived().amounts.contains(&(value as f64));
+            value > REMAINDER_FROM && sources.iter().any(amounts)
+        };
+        if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
@@ -447,7 +380,7 @@ fn is_of_something(scene: &CheckContext<'_>, end: usize, start: usize) -> bool {
 }
 
 /// Number words of the languages without a lexicon.
-fn number_word(word: &str) -> Option<u64> {
+pub(in crate::judge::claims) fn number_word(word: &str) -> Option<u64> {
     const WORDS: &[(&str, u64)] = &[
         ("दो", 2),
         ("तीन", 3),
@@ -689,6 +622,7 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     if !facts.json {
         let lines = facts.lines as u64;
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
+        found.extend(of_text(source));
     }
     let texts = [scene.text(), &scene.grounds.asked];
     let most = most(source);
@@ -745,6 +679,19 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     found.extend(parts.iter().copied());
     // What is left when a part is taken away.
     found.extend(parts.iter().filter(|part| **part > 1 && **part <= most).map(|part| most - part));
+    found
+}
+
+/// Numbers of things that a listing has: its records, those of each kind, its figures.
+fn of_text(source: &ToolResult) -> Vec<u64> {
+    let rows = &source.rows().rows;
+    let mut cells: Vec<(&str, &str)> =
+        rows.iter().flat_map(|row| &row.cells).map(|cell| (cell.column.as_str(), cell.folded.as_str())).take(LEAVES_OF).collect();
+    cells.sort_unstable();
+    let mut found: Vec<u64> = cells.chunk_by(|one, other| one == other).map(|same| same.len() as u64).collect();
+    let text = source.text.get(..source.text.floor_char_boundary(8192)).unwrap_or_default();
+    let figures = |word: &&str| !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_digit());
+    found.extend([rows.len() as u64, text.split([' ', '\n', '\t', ',']).filter(figures).count() as u64]);
     found
 }
 
@@ -1017,7 +964,18 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let facts = source.facts();
     let all = ["all", "every", "each", "alle", "jede", "jeder", "jedes", "toutes", "tous", "todos", "todas", "tutti", "tutte", "allemaal"];
     let first = scene.plain.words.iter().take(4).find(|word| all.contains(&word.lower.as_str()))?;
-    if source.failed || facts.records.len() < 2 || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
+    // `33 g each of butter and flour`: an amount.
+    let amount = scene
+        .words_before(first.start)
+        .last()
+        .is_some_and(|word| scene.plain.numbers.iter().any(|number| number.end >= word.end && number.span.start < word.end));
+    if amount
+        || scene.bond != CitationScope::Cited && scene.kind != Kind::Line
+        || source.failed
+        || facts.records.len() < 2
+        || facts.leaves.len() > LEAVES_OF
+        || tells_nothing(scene)
+    {
         return None;
     }
     for word in scene.words_after(first.end) {
@@ -1643,6 +1601,9 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let numbers = &scene.plain.numbers;
     let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
     let [percent] = percents.as_slice() else { return None };
+    if scene.bond != CitationScope::Cited {
+        return None;
+    }
     let told = scene.sources.iter().any(|source| evidence::fits(percent, number::Precision::Exact, &source.facts().numbers));
     if told || scene.grounds.said_numbers_have(percent.readings().next()?.value) {
         return None;
@@ -1738,7 +1699,7 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
+    if scene.bond != CitationScope::Cited || source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
         return None;
     }
     const BETWEEN: &[&str] = &[
@@ -1858,7 +1819,7 @@ fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
 }
 
 /// Names that are known to everybody: places in time, units, currencies, formats, languages.
-const KNOWN_NAMES: &str = " utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
+const KNOWN_NAMES: &str = " new year years eve valentine halloween thanksgiving ramadan diwali eid utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
 
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {

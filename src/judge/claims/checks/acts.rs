@@ -532,6 +532,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let idle = abilities.recent.is_empty();
     let looked = abilities.looked();
     let question = request::is_question(&abilities.asked);
+    // Nothing but orders: no sentence of it asks to be told something.
+    let ordered = || wanted && !request::asks_to_know(&abilities.asked);
     let already = words.iter().any(|word| ALREADY.contains(&word.lower.as_str()));
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
@@ -563,7 +565,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             meant && !(looked && case.is_reported(&said.verb))
         }
-        ActForm::State => wanted && (idle || apart) && !(abilities.looked() && case.is_reported(&said.verb)),
+        ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
     if !counts {
         return None;
@@ -592,6 +594,13 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Does a word of the sentence deny something?
+fn denies(words: &[Word]) -> bool {
+    words.iter().any(|word| {
+        super::account::NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
+    })
 }
 
 /// Does the tool's name say that it runs something?
@@ -930,12 +939,14 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let vague = !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store;
     let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
     if abilities.any_ran() && !brought && !of_user {
-        return looked_elsewhere(case, said);
+        return looked_elsewhere(case, said).or_else(|| ran_nothing(case, said));
     }
     if abilities.any_ran() || of_user || brought || vague || empty || case.is_repeated(&said.verb) {
         return None;
     }
-    let certainty = if store { Certainty::Certain } else { Certainty::Likely };
+    // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
+    let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
+    let certainty = if store || first { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -971,6 +982,33 @@ fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimF
         span: said.span.clone(),
         found: sentence(text),
         expected: format!("`{}` didn't run, and nothing that ran is about `{noun}`", tool.tool),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// `I then ran the whole suite` where `run_command` didn't run, and nothing that did runs anything.
+fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
+    let abilities = case.abilities;
+    let runs = |tool: &str| {
+        let words = name_words(tool);
+        words.iter().any(|word| {
+            matches!(
+                word.as_str(),
+                "run" | "rerun" | "exec" | "execute" | "shell" | "bash" | "test" | "tests" | "check" | "command" | "build"
+            )
+        })
+    };
+    let told = ["ran", "run", "rerun", "re-ran", "tested", "executed"].contains(&said.verb.as_str());
+    let idle = abilities.tools.iter().find(|ability| runs(&ability.tool) && !abilities.recent.contains_key(&ability.tool))?;
+    if !told || abilities.recent.is_empty() || abilities.recent.keys().any(|tool| runs(tool)) || case.is_repeated(&said.verb) {
+        return None;
+    }
+    Some(ClaimFinding {
+        rule: "ran_nothing",
+        code: Code::UnsupportedAction,
+        span: said.span.clone(),
+        found: sentence(case.text),
+        expected: format!("`{}` didn't run since the request", idle.tool),
         certainty: Certainty::Likely,
     })
 }
@@ -1064,6 +1102,18 @@ fn is_finished(verb: &str) -> bool {
         "zrobione",
         "tamam",
         "hazır",
+        "tudo feito",
+        "tudo pronto",
+        "tudo tratado",
+        "todo hecho",
+        "todo listo",
+        "alles erledigt",
+        "alles geregeld",
+        "c'est fait",
+        "c’est fait",
+        "办好",
+        "办妥",
+        "处理好",
         "完成",
         "搞定",
         "完了",

@@ -161,7 +161,7 @@ struct Mention {
 
 /// A value told of a record that another one has.
 pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？', '|']) || scene.sources.len() > SOURCES_MAX {
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.sources.len() > SOURCES_MAX {
         return None;
     }
     let table = Table::of(scene)?;
@@ -317,9 +317,15 @@ impl<'s> Table<'s> {
         if compares {
             return None;
         }
-        for number in plain.numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+        // A value is bound where its own clause names the record.
+        if inherited {
+            return None;
+        }
+        // A number where the result says what it is of.
+        let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
+        for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
-            if plain.is_taken(&span) || !is_telling(scene, number) || inherited && number.unit.is_none() && number.whole().is_some() {
+            if plain.is_taken(&span) || !is_telling(scene, number) {
                 continue;
             }
             let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
@@ -487,7 +493,9 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
 /// A number of records with one value that the rows have another number of: `6 delivered` where five are.
 pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced || source.fails() || source.is_partial() || scene.text().contains(['?', '？', '|']) {
+    let covered = scene.bond == CitationScope::Introduced && scene.kind != Kind::Line;
+    if scene.bond < CitationScope::Introduced || covered || source.fails() || source.is_partial() || scene.text().contains(['?', '？', '|'])
+    {
         return None;
     }
     let rows = &source.rows().rows;
@@ -496,11 +504,10 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let count_of = |word: &Word| {
         let digits = || {
-            scene
-                .plain
-                .numbers
-                .iter()
-                .find(|number| number.span.start == word.start && number.span.end == word.end && number.unit.is_none())
+            scene.plain.numbers.iter().find(|number| {
+                let span = number.span.start..number.end;
+                number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
+            })
         };
         let value = scene.lexicon.numbers.get(&word.lower).copied();
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{self, rows::Row},
+        evidence::{self, ToolResult, rows::Row},
         language::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
@@ -168,8 +168,8 @@ fn column_of<'r>(rows: &'r [Row], parts: &[String]) -> Option<&'r str> {
 /// Does a text name this row by a value that no other row has?
 fn names(row: &Row, rows: &[Row], folded: &str, text: &str) -> bool {
     row.cells.iter().filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3).any(|cell| {
-        let alone = rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1;
-        alone && (stands_in(folded, &cell.folded) || !cell.raw.is_ascii() && text.contains(&cell.raw))
+        let told = stands_in(folded, &cell.folded) || !cell.raw.is_ascii() && text.contains(&cell.raw);
+        told && rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1
     })
 }
 
@@ -202,7 +202,9 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     scene.plain.numbers.iter().find_map(|number| {
         let span = number.span.start..number.end;
-        let telling = number.whole().is_none_or(|whole| whole > 10);
+        // `3 hours and 40 minutes` is one figure.
+        let compound = number.unit.is_some_and(|unit| unit.dimension == "time");
+        let telling = !compound && number.whole().is_none_or(|whole| whole > 10);
         if number.ordinal || number.percent || !telling || scene.plain.is_taken(&span) {
             return None;
         }
@@ -251,6 +253,34 @@ pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: P
     let mut made: Vec<f64> = plain.chain(sums.products.iter().copied()).map(f64::abs).collect();
     made.sort_by(f64::total_cmp);
     evidence::fits(number, precision, &made) || sums.columns.iter().any(|column| is_some_sum(column, number))
+}
+
+/// Numbers of a record that are added up in a row.
+const RECORD_MAX: usize = 12;
+
+/// Does a number follow from the one record that the passage names: a sum of some of its figures that stand side by side, or the share
+/// of one of its figures that such a sum is?
+pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let folded = fold(scene.text());
+    let named = |source: &ToolResult| -> Option<Vec<f64>> {
+        let rows = &source.rows().rows;
+        let mut own = rows.iter().filter(|row| names(row, rows, &folded, scene.text()));
+        let (Some(row), None) = (own.next(), own.next()) else { return None };
+        Some(row.cells.iter().filter_map(|cell| cell.number).take(RECORD_MAX).collect())
+    };
+    let is = |value: f64| number.readings().any(|shown| shown.rounds(value.abs()));
+    let telling = number.percent || number.whole().is_none_or(|whole| whole > 20);
+    telling
+        && scene.sources.iter().take(SOURCES_MAX).filter_map(|source| named(source)).any(|figures| {
+            (0..figures.len()).any(|from| {
+                let mut sum = 0.0;
+                figures.iter().skip(from).any(|figure| {
+                    sum += figure;
+                    let share = |other: &f64| *other != 0.0 && (is(sum / other * 100.0) || is((other - sum) / other * 100.0));
+                    is(sum) || number.percent && figures.iter().any(share) || figures.iter().any(|other| is(sum - other))
+                })
+            })
+        })
 }
 
 /// Values of a column of which some are added up.
@@ -527,7 +557,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited {
         return None;
     }
-    let deny = scene.plain.words.iter().position(|word| DENIES.contains(&word.lower.as_str()))?;
+    // In Portuguese and Spanish `no` stands before a noun in another sense, or before a verb.
+    let denies = |word: &Word| DENIES.contains(&word.lower.as_str()) && (word.lower != "no" || is_english(scene));
+    let deny = scene.plain.words.iter().position(denies)?;
     let denies = scene.plain.words.get(deny)?;
     let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
     let end = clause_end(scene, denies.end);
@@ -559,6 +591,12 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     Some(finding(scene, "denied_value", Code::FalseAbsence, span, format!("the result has `{}`", word.lower), Certainty::Likely))
 }
 
+/// Is it in English, as far as its frequent words tell?
+fn is_english(scene: &CheckContext<'_>) -> bool {
+    const COMMON: &[&str] = &["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"];
+    scene.plain.words.iter().any(|word| COMMON.contains(&word.lower.as_str()))
+}
+
 fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {
     let rest = scene.text().get(from..).unwrap_or_default();
     from + rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len())
@@ -568,7 +606,7 @@ fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {
 mod tests {
     use super::*;
     use crate::judge::claims::{
-        evidence::{EvidenceIndex, ToolResult},
+        evidence::EvidenceIndex,
         language::lexicon::{language, words},
         passage::Kind,
         plain::AnalyzedPassage,

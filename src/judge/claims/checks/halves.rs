@@ -5,9 +5,10 @@
 //! names, an id that is another than the call's.
 
 use crate::judge::claims::checks::acts::{ActForm, ReportedAct};
+use crate::judge::claims::checks::states;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::facts::ResultFacts;
-use crate::judge::claims::evidence::tool_capabilities::{ToolCapabilities, ToolCapability};
+use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
 use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
@@ -170,7 +171,11 @@ pub(in crate::judge::claims) fn beyond(
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    let done: Vec<&ToolResult> = grounds.results.iter().filter(|source| source.recent && !source.fails() && !source.reads()).collect();
+    let done: Vec<&ToolResult> = grounds
+        .results
+        .iter()
+        .filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads)
+        .collect();
     let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
     if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
         return None;
@@ -180,6 +185,7 @@ pub(in crate::judge::claims) fn beyond(
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
     let ran = RecentCalls::new(&done, grounds);
     told_nobody(passage, said, &ran)
+        .or_else(|| sent_nothing(passage, &ran, abilities))
         .or_else(|| both_of_one(passage, &ran))
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
@@ -189,6 +195,12 @@ pub(in crate::judge::claims) fn beyond(
 
 /// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
 const NOT_SO: &[&str] = &[
+    "neither",
+    "nor",
+    "none",
+    "nothing",
+    "nobody",
+    "without",
     "can",
     "could",
     "would",
@@ -416,6 +428,37 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
     )
 }
 
+/// `… and the customer got a text` where a tool that sends messages is there and didn't run, and nothing that ran sends any. What tells
+/// it is the message, not the verb.
+fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
+    let words = states::data();
+    let sends = |tool: &str| name_words(tool).first().is_some_and(|verb| words.messaging_tools.contains(verb));
+    let idle = abilities.tools.iter().find(|ability| sends(&ability.tool) && !abilities.recent.contains_key(&ability.tool))?;
+    let telling = |text: &str| text.split(' ').any(|word| TELLING.iter().any(|part| word.starts_with(part)));
+    let sent = ran.done.iter().any(|source| sends(&source.tool) || telling(source.folded()) || telling(source.folded_arguments()));
+    let text = fold(&passage.text);
+    let unsure = states::is_unsure(&text, &passage.words);
+    let told = states::has(&text, &words.messages);
+    let named = name_words(&abilities.asked).iter().any(|word| words.messaging_tools.contains(word))
+        || states::has(&fold(&abilities.asked), &words.asks_messages);
+    if sent || unsure || !told || !named || !has_no_denial(passage) {
+        return None;
+    }
+    let expected = format!("`{}` didn't run since the request", idle.tool);
+    finding(passage, "half_unsent", Code::UnsupportedAction, expected, Certainty::Likely)
+}
+
+/// Does no word of the passage deny, offer or doubt?
+fn has_no_denial(passage: &AnalyzedPassage) -> bool {
+    let denies = |word: &Word| {
+        super::account::NOTHING.contains(&fold(&word.lower).as_str())
+            || NOT_SO.contains(&word.lower.as_str())
+            || ["n't", "n’t", "'ll", "’ll"].iter().any(|ending| word.lower.ends_with(ending))
+    };
+    let inside = ["没", "未", "不", "ません", "ない", "नहीं", "않"];
+    !passage.words.iter().any(denies) && !inside.iter().any(|part| passage.text.contains(part))
+}
+
 /// The words of a text that name something: with a digit, or a capital where none must be.
 fn names(text: &str, first: bool) -> Vec<String> {
     let german = lexicon::language(&words(text), None).language == "de";
@@ -426,7 +469,9 @@ fn names(text: &str, first: bool) -> Vec<String> {
         let word = word.strip_suffix("'s").or_else(|| word.strip_suffix("’s")).unwrap_or(word);
         let count = word.chars().count();
         let digits = word.chars().any(|c| c.is_ascii_digit());
-        let id = digits && count >= 2;
+        // A short number is an amount, unless it is a number of something.
+        let bare = word.bytes().all(|byte| byte.is_ascii_digit());
+        let id = digits && count >= 2 && (!bare || count >= 4 || text.get(..start).is_some_and(|before| before.ends_with('#')));
         let capital =
             word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
         let plain = TITLES.contains(&lower.as_str()) || lexicon::month(&lower).is_some() || is_year(word);

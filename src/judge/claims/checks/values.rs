@@ -4,14 +4,14 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{compound_numbers::stands, consistency},
+        checks::{compound_numbers::stands, consistency, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
             cues, date,
             fold::fold,
             lexicon::Word,
-            number::{Number, Precision},
+            number::{Number, Precision, numbers},
             url,
         },
         passage::Kind,
@@ -49,8 +49,12 @@ pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
 pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Introduced) else { return Vec::new() };
+    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Near) else { return Vec::new() };
     if scene.grounds.is_endless() || scene.text().contains('?') {
+        return Vec::new();
+    }
+    // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
+    if scene.bond == CitationScope::Near && states::is_unsure(&fold(scene.text()), &scene.plain.words) {
         return Vec::new();
     }
     let mut found = dates(scene);
@@ -92,7 +96,9 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
-        let taken = scene.plain.is_taken(&(number.span.start..number.end)) || in_code(scene.text(), number.span.start);
+        let taken = scene.plain.is_taken(&(number.span.start..number.end))
+            || in_code(scene.text(), number.span.start)
+            || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
         if !(taken || is_common(number) || stands_alone(scene, number, precision)) {
             open.push((number, precision));
@@ -102,7 +108,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     }
     // What is reckoned from those that stand makes the next one known: from those of the results too where the passage shows that it
     // reckons, else from those that it tells itself, and from the question's.
-    let reckons = cues::reckons(scene.plain);
+    let reckons = may_reckon(scene);
     let may_be = |number: &Number| reckon::may_be(number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
@@ -115,6 +121,27 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         open = rest;
     }
     (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// `11.15` of 11:15, as some languages write times of day.
+fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let text = scene.text().get(number.span.clone()).unwrap_or_default();
+    let Some((hour, minute)) = text.split_once('.').filter(|(hour, minute)| hour.len() <= 2 && minute.len() == 2) else { return false };
+    let (Ok(hour), Ok(minute)) = (hour.parse::<u32>(), minute.parse::<u32>()) else { return false };
+    let told = scene.sources.iter().flat_map(|source| &source.facts().dates.times).chain(&scene.grounds.said_dates().times);
+    hour < 24 && minute < 60 && told.into_iter().any(|time| time.minutes == hour * 60 + minute)
+}
+
+/// Is it a part of a name: the 8859 of `ISO-8859-1`?
+fn is_of_name(text: &str, place: usize) -> bool {
+    let mut before = text.get(..place).unwrap_or_default().chars().rev();
+    before.next() == Some('-') && before.next().is_some_and(char::is_alphabetic)
+}
+
+/// May it reckon with the numbers of its results: does it show that it does, or is it only covered by another one's citation?
+fn may_reckon(scene: &CheckContext<'_>) -> bool {
+    scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && numbers(&scene.grounds.asked).len() > 1)
+        || cues::reckons(scene.plain)
 }
 
 /// Precision with which a passage states a number.
@@ -130,7 +157,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     let before = scene.words_before(number.span.start);
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
-    let reckons = cues::reckons(scene.plain);
+    let reckons = may_reckon(scene);
     let has = || {
         let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
         if reckons { scene.has_number(number, precision) } else { plain() || reckon::lies_between_times(scene, number) }
@@ -139,10 +166,13 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || has()
         || stands(scene, number, precision)
         || reckon::was_told(scene, number, precision)
+        || reckon::lies_between_dates(scene, number)
         || reckon::is_of_another_kind(scene, number)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
         || consistency::follows_from_rows(scene, number, precision)
+        || consistency::follows_from_record(scene, number)
+        || is_dotted_time(scene, number)
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

@@ -165,7 +165,9 @@ fn two_columns(one: &[f64], other: &[f64], found: &mut Vec<f64>) {
         return;
     }
     let (sum, of) = (one.iter().sum::<f64>(), other.iter().sum::<f64>());
-    found.push(one.iter().zip(other).map(|(one, other)| one * other).sum());
+    let products = one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
+    // The sum of the products, and what each of the one weighs by the other.
+    found.extend([products, products / sum, products / of]);
     found.extend([sum / of, of / sum]);
 }
 

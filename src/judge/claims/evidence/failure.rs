@@ -390,8 +390,19 @@ pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
             code.is_some_and(|code| code.starts_with(['4', '5']))
         });
     let first = lower.lines().find(|line| !line.trim().is_empty()).is_some_and(begins);
+    // A word of failure in the few lines of what does more than read, and none of success: `pitch self-test FAILED`.
+    let words = || lower.split(|c: char| !c.is_alphanumeric());
+    let fails = |word: &str| matches!(word, "failed" | "aborted" | "rejected" | "denied" | "refused" | "declined" | "unsuccessful");
+    let succeeds = |word: &str| {
+        matches!(
+            word,
+            "ok" | "success" | "successful" | "successfully" | "succeeded" | "passed" | "done" | "completed" | "complete" | "applied"
+        )
+    };
+    let failed_words =
+        || !reads && words().any(fails) && !words().any(succeeds) && !lower.contains("0 failed") && !lower.contains("no failed");
     let ends = || lower.lines().any(|line| matches!(line.trim(), "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted"));
-    status || first || !reads && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+    status || first || failed_words() || !reads && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
 }
 
 /// Bytes of a result in markup that is looked through for a state.

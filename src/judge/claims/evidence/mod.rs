@@ -442,11 +442,6 @@ impl EvidenceIndex {
         known.get(from).is_some_and(|other| *other <= value + 1e-9)
     }
 
-    /// Did anybody say this date, or call a tool with it?
-    pub fn said_has_date(&self, date: &date::Date) -> bool {
-        self.said_dates().dates.iter().any(|other| date.agrees(other))
-    }
-
     /// The dates that anybody said or called a tool with.
     pub fn said_dates(&self) -> &Dates {
         self.said_dates.get_or_init(|| {

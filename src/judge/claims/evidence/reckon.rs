@@ -50,7 +50,10 @@ impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
     pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
-        near.extend(scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64));
+        let counts = scene.plain.words.iter().filter_map(|word| {
+            scene.lexicon.numbers.get(&word.lower).copied().or_else(|| crate::judge::claims::checks::account::number_word(&word.lower))
+        });
+        near.extend(counts.map(|count| count as f64));
         let asked = numbers(&scene.grounds.asked);
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         let mut wide = near.clone();
@@ -230,6 +233,21 @@ pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
             let apart = f64::from(one.abs_diff(*other));
             let is = |minutes: f64| number.readings().any(|shown: Interpretation| shown.rounds(minutes * 60.0 / unit.factor));
             is(apart) || is(1440.0 - apart)
+        })
+    })
+}
+
+/// Is it the time between two dates, of the passage, of its results or of what was said?
+pub fn lies_between_dates(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let Some(unit) = number.unit.filter(|unit| unit.dimension == "time" && unit.factor >= 86_400.0) else { return false };
+    let own = scene.plain.dates.dates.iter().chain(&scene.grounds.said_dates().dates);
+    let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
+    let days: Vec<i64> = own.chain(theirs).flat_map(Date::days).take(DATES_OF).collect();
+    days.iter().enumerate().any(|(at, one)| {
+        days.iter().skip(at + 1).any(|other| {
+            let apart = (one - other).unsigned_abs() as f64;
+            let is = |days: f64| number.readings().any(|shown| shown.rounds(days * 86_400.0 / unit.factor));
+            is(apart) || is(apart + 1.0)
         })
     })
 }

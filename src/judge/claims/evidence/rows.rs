@@ -77,16 +77,15 @@ impl Row {
             return;
         }
         let raw = value.shown();
-        if let Some(number) = value.number() {
-            self.numbers.push(number.abs());
-        }
+        let number = value.number().or_else(|| amount(&raw).number());
+        self.numbers.extend(number.map(f64::abs));
         if let Scalar::Text(text) = value
             && text.bytes().any(|byte| byte.is_ascii_digit())
         {
             self.read(text);
         }
         if raw.len() <= CELL_BYTES_MAX && !matches!(value, Scalar::Null | Scalar::Flag(_)) {
-            self.cells.push(Cell { column: column.to_owned(), folded: fold(&raw), number: value.number(), raw });
+            self.cells.push(Cell { column: column.to_owned(), folded: fold(&raw), number, raw });
         }
     }
 
@@ -230,6 +229,9 @@ fn of_lines(text: &str) -> Rows {
     {
         return of_blocks(&lines);
     }
+    if let Some(found) = of_aligned(&lines) {
+        return found;
+    }
     let columns = |line: &str| fields(line).len();
     let most = lines.iter().map(|line| columns(line)).max().unwrap_or(0);
     let regular = most >= 2 && lines.iter().filter(|line| columns(line) == most).count() * 10 >= lines.len() * 7;
@@ -249,7 +251,7 @@ fn of_lines(text: &str) -> Rows {
                 (true, false) => format!("column{at}"),
                 _ => String::new(),
             };
-            row.add(&column, &scalar(field));
+            row.add(&column, &amount(field));
             // Of a field of several words each is one, too: `N: Kowalska, Lis`.
             if !regular || field.contains([',', ':']) {
                 field
@@ -261,6 +263,96 @@ fn of_lines(text: &str) -> Rows {
         }
         row.read(line);
         found.rows.push(row);
+    }
+    found
+}
+
+/// Lines above a table's head.
+const TITLES_MAX: usize = 3;
+
+/// A table whose columns stand below their names, parted by two blanks at least. A cell may be missing.
+fn of_aligned(lines: &[&str]) -> Option<Rows> {
+    (0..=TITLES_MAX.min(lines.len())).find_map(|at| below_head(lines, at))
+}
+
+/// The rows below the line `at`, where that is the head of a table.
+fn below_head(lines: &[&str], at: usize) -> Option<Rows> {
+    let names = spaced(lines.get(at)?);
+    let figures = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let named = names.iter().all(|(.., name)| name.chars().any(char::is_alphabetic) && name.split(' ').count() <= 3);
+    // A head without figures, but for those of years, over lines that have some.
+    let head = !names.iter().any(|(.., name)| figures(name)) || names.first().is_some_and(|(.., name)| !figures(name));
+    let rest = lines.get(at + 1..)?;
+    let body = rest.iter().filter(|line| figures(line)).count() * 2 > rest.len();
+    if names.len() < 3 || !named || !head || !body {
+        return None;
+    }
+    let (mut rows, mut fitting, mut all) = (Vec::new(), 0, 0);
+    for line in rest {
+        let cells = spaced(line);
+        let mut row = Row::default();
+        for (start, end, text) in &cells {
+            // Flush left or right with its name, else below it.
+            let flush = names.iter().position(|(from, to, _)| from == start || to == end);
+            let below = || names.iter().position(|(from, to, _)| from < end && start < to);
+            let behind = || names.iter().rposition(|(from, ..)| from <= start);
+            all += 1;
+            fitting += usize::from(flush.is_some());
+            let Some((.., name)) = flush.or_else(below).or_else(behind).and_then(|column| names.get(column)) else { continue };
+            row.add(&crate::judge::claims::language::fold::key(name), &amount(text));
+            parts(text).for_each(|part| row.add("", &scalar(part)));
+        }
+        row.read(line);
+        if cells.len() >= 2 {
+            rows.push(row);
+        }
+    }
+    let mut free = Row::default();
+    lines.iter().take(at).for_each(|line| free.read(line));
+    (rows.len() >= 2 && fitting * 10 >= all * 6).then_some(Rows { rows, free, columns: true })
+}
+
+/// Parts of a cell that name something by themselves: a path, a name with a mark in it.
+fn parts(text: &str) -> impl Iterator<Item = &str> {
+    let several = text.contains([' ', ',']);
+    text.split([' ', ',', '(', ')']).filter(move |part| {
+        several && part.len() > 2 && part.contains(['/', '_', '-', '.']) && part.bytes().any(|byte| byte.is_ascii_alphabetic())
+    })
+}
+
+/// A cell with thousands parted, as a number.
+fn amount(text: &str) -> Scalar {
+    let plain = scalar(text);
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.' | b'-' | b'+' | b'\''));
+    if plain.number().is_some() || !digits {
+        return plain;
+    }
+    let all = numbers(text);
+    match all.as_slice() {
+        [one] => one
+            .readings()
+            .next()
+            .map_or(plain, |reading| Scalar::Number(if text.starts_with('-') { -reading.value } else { reading.value })),
+        _ => plain,
+    }
+}
+
+/// The fields of a line parted by two blanks or more, with the places of their first and last letters.
+fn spaced(line: &str) -> Vec<(usize, usize, &str)> {
+    let mut found = Vec::new();
+    let (mut start, mut blanks, mut end, mut place) = (None, 0, (0, 0), 0);
+    for (at, c) in line.char_indices().chain([(line.len(), ' '), (line.len(), ' ')]) {
+        if c == ' ' {
+            blanks += 1;
+            if blanks == 2
+                && let Some((from, first)) = start.take()
+            {
+                found.extend(line.get(from..end.0).map(|text| (first, end.1, text)));
+            }
+        } else {
+            (start, blanks, end) = (start.or(Some((at, place))), 0, (at + c.len_utf8(), place + 1));
+        }
+        place += 1;
     }
     found
 }

@@ -33,6 +33,8 @@ struct Requests {
     infos: WordSet,
     to_me: WordSet,
     me: WordSet,
+    writes: WordSet,
+    writes_to: WordSet,
     before_infos: WordSet,
     script_questions: Vec<String>,
     script_infos: Vec<String>,
@@ -93,7 +95,10 @@ fn is_act(sentence: &str) -> bool {
     }
     let Some(first) = left.first() else { return false };
     let polite = (0..left.len().min(WORDS_MAX)).any(|at| left.get(at..).is_some_and(|rest| is_polite(sentence, rest)));
-    let asks = sentence.trim_end().ends_with(['?', '؟']) || known.questions.contains(&first.lower);
+    // `Have the car charge at night`: an order.
+    let next = left.get(1).map_or("", |word| word.lower.as_str());
+    let causes = first.lower == "have" && !["you", "we", "they", "i", "there", "any", "all", "my", "our"].contains(&next);
+    let asks = sentence.trim_end().ends_with(['?', '؟']) || known.questions.contains(&first.lower) && !causes;
     if asks && !polite && !pleases {
         return false;
     }
@@ -105,7 +110,9 @@ fn is_act(sentence: &str) -> bool {
         // `Tell Paula that …`: somebody else is to be told.
         let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
         let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
-        before && known.infos.contains(&word.lower) && !others && !is_errand(left.get(at..).unwrap_or_default(), known)
+        // `Write to the parents that …`: a message is to be sent.
+        let writes = known.writes.contains(&word.lower) && known.writes_to.contains(next);
+        before && known.infos.contains(&word.lower) && !others && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
     });
     !tells || acts_too()
 }

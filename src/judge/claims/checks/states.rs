@@ -1,0 +1,219 @@
+//! What a passage tells as done, in force or sent, against the state that the result names. Pure.
+//!
+//! A result that says of its only record that it is pending, and nothing in it that it is done, accounts for no "has been approved",
+//! in whatever language both are. The words lie in `lexicon/states.toml`.
+
+use std::sync::OnceLock;
+
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
+use serde::Deserialize;
+
+use crate::{
+    judge::claims::{
+        checks::account,
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{
+            ToolResult,
+            facts::{NamedValue, ResultFacts, Scalar},
+        },
+        language::{
+            fold::fold,
+            lexicon::{Word, WordSet},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Values of a result whose states are looked at.
+const LEAVES_MAX: usize = 400;
+/// Clauses of a passage that are looked at.
+const CLAUSES_MAX: usize = 24;
+/// Letters of a state.
+const STATE_CHARS_MAX: usize = 48;
+/// Names of a member that says how a thing stands, in any language.
+const STATES: &[&str] = &[
+    "status",
+    "state",
+    "stage",
+    "phase",
+    "progress",
+    "estado",
+    "statut",
+    "etat",
+    "stato",
+    "durum",
+    "stan",
+    "situacao",
+    "状态",
+    "状態",
+    "स्थिति",
+    "상태",
+];
+
+/// The words of `lexicon/states.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(in crate::judge::claims) struct StateWords {
+    pending: Vec<String>,
+    done: Vec<String>,
+    over: Vec<String>,
+    holds: Vec<String>,
+    unsure: Vec<String>,
+    pub messages: Vec<String>,
+    pub asks_messages: Vec<String>,
+    pub messaging_tools: WordSet,
+    ranks: Vec<String>,
+}
+
+pub(in crate::judge::claims) fn data() -> &'static StateWords {
+    static ALL: OnceLock<StateWords> = OnceLock::new();
+    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("../language/lexicon/states.toml"))).extract().unwrap_or_default())
+}
+
+/// Does a folded text have one of these: at the beginning of a word, as a whole word where it ends with `$`, or anywhere for scripts
+/// without blanks?
+pub(in crate::judge::claims) fn has(folded: &str, parts: &[String]) -> bool {
+    let bytes = folded.as_bytes();
+    let edge = |at: Option<usize>| at.is_none_or(|at| bytes.get(at).is_none_or(|byte| *byte == b' '));
+    parts.iter().any(|part| {
+        let (bare, whole) = part.strip_suffix('$').map_or((part.as_str(), false), |bare| (bare, true));
+        let spaced = bare.is_ascii();
+        let bare = if spaced { bare.to_owned() } else { fold(bare) };
+        memchr::memmem::find_iter(bytes, bare.as_bytes())
+            .any(|at| !spaced || edge(at.checked_sub(1)) && (!whole || edge(Some(at + bare.len()))))
+    })
+}
+
+/// Does a text tell what could or will be, rather than what is?
+pub(in crate::judge::claims) fn is_unsure(folded: &str, words: &[Word]) -> bool {
+    has(folded, &data().unsure) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
+}
+
+/// Does a text put things in an order, by its words?
+pub(in crate::judge::claims) fn ranks(text: &str) -> bool {
+    has(&fold(text), &data().ranks)
+}
+
+/// The finding of a passage that tells as done or in force what its result says to be pending or over.
+pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    if scene.bond < CitationScope::Introduced
+        || scene.text().contains(['?', '？'])
+        || scene.kind == Kind::Heading
+        || source.fails()
+        || source.is_partial()
+    {
+        return None;
+    }
+    let state = state_of(source)?;
+    let words = data();
+    let text = fold(scene.text());
+    let pending = has(&state, &words.pending) && !says(source, &words.done);
+    let over = has(&state, &words.over) && !says(source, &words.holds);
+    let told = pending && !has(&text, &words.pending) && clauses(scene).any(|clause| has(&clause, &words.done))
+        || over && !has(&text, &words.over) && clauses(scene).any(|clause| has(&clause, &words.holds));
+    let expected = format!("the result has the state `{state}`");
+    told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
+}
+
+/// The clauses of a passage that tell something as so, folded: no denial, condition or future in them.
+fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = String> + 's {
+    const JOINS: &[&str] = &[
+        " and ", " but ", " und ", " aber ", " et ", " mais ", " y ", " pero ", " e ", " ma ", " en ", " maar ", " oraz ", " ale ", " i ",
+        " ve ", " ama ",
+    ];
+    let marks = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '(' | ')' | '，' | '；' | '。' | '、' | '।' | '：');
+    let cut = move |text: &str| {
+        let mut text = text.to_owned();
+        JOINS.iter().for_each(|join| text = text.replace(join, ","));
+        text
+    };
+    let all: Vec<String> = cut(scene.text()).split(marks).map(str::to_owned).collect();
+    all.into_iter().take(CLAUSES_MAX).filter_map(|clause| {
+        let folded = fold(&clause);
+        (!account::denies(&clause) && !has(&folded, &data().unsure)).then_some(folded)
+    })
+}
+
+/// Does one of the result's short values have such a word, or a name of one that isn't blank?
+fn says(source: &ToolResult, words: &[String]) -> bool {
+    let facts: &ResultFacts = source.facts();
+    facts.leaves.iter().take(LEAVES_MAX).any(|leaf| {
+        let (value, blank) = match &leaf.value {
+            Scalar::Text(text) => (text.chars().count() <= STATE_CHARS_MAX && has(&fold(text), words), text.is_empty()),
+            Scalar::Number(number) => (false, *number == 0.0),
+            Scalar::Flag(flag) => (false, !flag),
+            Scalar::Null => (false, true),
+        };
+        value || !blank && has(&leaf.key, words)
+    })
+}
+
+/// The state that a result names, folded: that of its outermost object, where it names one only.
+fn state_of(source: &ToolResult) -> Option<String> {
+    let facts: &ResultFacts = source.facts();
+    let of = |leaf: &&NamedValue| match &leaf.value {
+        Scalar::Text(text) => {
+            STATES.iter().any(|name| leaf.key == *name || leaf.key.ends_with(name)) && text.chars().count() <= STATE_CHARS_MAX
+        }
+        _ => false,
+    };
+    let all: Vec<&NamedValue> = facts.leaves.iter().take(LEAVES_MAX).filter(of).collect();
+    let outer: Vec<&&NamedValue> = all.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).collect();
+    let only = match (outer.as_slice(), all.as_slice()) {
+        ([one], _) => one,
+        ([], [one]) => one,
+        _ => return None,
+    };
+    match &only.value {
+        Scalar::Text(text) => Some(fold(text)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        plain::AnalyzedPassage,
+    };
+
+    fn told(result: &str, text: &str) -> bool {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("get_request", "{}", result)], Vec::new(), "".into());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let bond = CitationScope::Cited;
+        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        states(&scene).is_some()
+    }
+
+    #[test]
+    fn what_is_pending_is_not_done() {
+        let pending = r#"{"id":"R-7","state":"pending","sent":"2025-11-18"}"#;
+        let review = r#"{"id":"R-7","status":"in_review","documents":2}"#;
+        let expired = r#"{"permit":"P-9","status":"expired"}"#;
+        for (result, text, wrong) in [
+            (pending, "R-7 has been approved.", true),
+            (pending, "La demande R-7 a été acceptée.", true),
+            (pending, "आवेदन स्वीकृत हो चुका है।", true),
+            (review, "Your claim has been paid.", true),
+            (expired, "Your permit is active.", true),
+            (pending, "R-7 hasn't been approved yet.", false),
+            (pending, "R-7 is still waiting to be approved.", false),
+            (pending, "Once it is approved you get a letter.", false),
+            (pending, "R-7 was sent on 18 November.", false),
+            (expired, "Your permit is no longer valid.", false),
+            (r#"{"status":"open","reviews":[{"state":"APPROVED"}]}"#, "It has been approved.", false),
+            (r#"[{"state":"pending"},{"state":"done"}]"#, "One of them has been completed.", false),
+        ] {
+            assert_eq!(told(result, text), wrong, "{text}");
+        }
+    }
+}

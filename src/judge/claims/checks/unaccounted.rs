@@ -1,0 +1,300 @@
+//! Times of day and ids of a passage that nobody said and no result has. Pure.
+//!
+//! What is listed is what is allowed: a time that stands in the conversation, lies a time zone or a span of it away, or is told about;
+//! an id that stands anywhere in the conversation, in whatever dress.
+
+use std::ops::Range;
+
+use crate::{
+    judge::claims::{
+        checks::states,
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::ToolResult,
+        language::{cues, date::Time, fold::fold, lexicon::Word},
+    },
+    violation::{Certainty, Code},
+};
+
+/// Times of day and spans of time that are put together.
+const TIMES_MAX: usize = 64;
+const SPANS_MAX: usize = 48;
+/// Results, cited results, bytes and numbers of each that are looked through for them.
+const RESULTS_MAX: usize = 20;
+const SOURCES_MAX: usize = 4;
+const BARE_BYTES_MAX: usize = 2048;
+const NUMBERS_MAX: usize = 400;
+/// Ids of a passage that are looked for, and bytes of a text in which they are looked for with the blanks left out.
+const IDS_MAX: usize = 16;
+const SQUASHED_BYTES_MAX: usize = 8192;
+/// Minutes by which a time that is told about may be off.
+const ABOUT_MINUTES: u32 = 20;
+/// Letters of an id.
+const ID_CHARS: std::ops::RangeInclusive<usize> = 5..=64;
+/// Beginnings of names with figures that everybody knows: standards, formats, quarters.
+const KNOWN: &[&str] = &[
+    "iso", "rfc", "utf", "sha", "md5", "ipv", "din", "en1", "en6", "covid", "http", "base", "gpt", "mp3", "mp4", "h26", "x86", "x64",
+    "arm", "win", "usb", "ddr", "pm2", "pm1", "co2", "b12", "omega", "vitamin", "form", "tls", "oauth", "python", "java", "node", "g20",
+];
+
+/// The findings of a passage: times, then ids.
+pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    let near = scene.bond == CitationScope::Near;
+    if scene.bond < CitationScope::Near || scene.grounds.is_endless() || scene.text().contains(['?', '？']) {
+        return Vec::new();
+    }
+    if near && states::is_unsure(&fold(scene.text()), &scene.plain.words) {
+        return Vec::new();
+    }
+    let mut found = times(scene);
+    found.extend(ids(scene));
+    found
+}
+
+fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>) -> ClaimFinding {
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+    ClaimFinding {
+        rule,
+        code: Code::UngroundedValue,
+        span,
+        found,
+        expected: "a value that a result or the conversation has".to_owned(),
+        certainty: Certainty::Likely,
+    }
+}
+
+fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    let own = &scene.plain.dates.times;
+    let has_times = scene.sources.iter().any(|source| !source.facts().dates.times.is_empty());
+    let epoch = scene.sources.iter().any(|source| source.facts().numbers.last().is_some_and(|number| *number > 1e8));
+    // Where nothing has a time, what looks like one may be a pace or a ratio.
+    if own.is_empty() || epoch || !has_times || cues::reckons(scene.plain) {
+        return Vec::new();
+    }
+    let stands = |time: &Time| {
+        let is = |other: &Time| other.minutes == time.minutes;
+        scene.sources.iter().any(|source| source.facts().dates.times.iter().any(is)) || scene.grounds.said_dates().times.iter().any(is)
+    };
+    if own.iter().all(stands) {
+        return Vec::new();
+    }
+    let known = KnownTimes::of(scene);
+    let wrong = |time: &&Time| !stands(time) && !known.accounts_for(scene, time);
+    own.iter().filter(wrong).map(|time| finding(scene, "times", time.span.clone())).take(1).collect()
+}
+
+/// The times of a conversation, and the minutes by which others may lie from them.
+struct KnownTimes {
+    times: Vec<u32>,
+    spans: Vec<u32>,
+}
+
+impl KnownTimes {
+    fn of(scene: &CheckContext<'_>) -> Self {
+        let grounds = scene.grounds;
+        let results = grounds.results.iter().rev().take(RESULTS_MAX).flat_map(|source| source.facts().dates.times.iter().take(TIMES_MAX));
+        let mut times: Vec<u32> = results.chain(grounds.said_dates().times.iter().take(TIMES_MAX)).map(|time| time.minutes).collect();
+        // `0930`, `9.30`, `9`: as a timetable or the user writes them.
+        let texts = scene.sources.iter().map(|source| &*source.text).take(SOURCES_MAX).chain([&*grounds.asked]);
+        for text in texts {
+            times.extend(bare_times(text.get(..text.floor_char_boundary(BARE_BYTES_MAX)).unwrap_or_default()));
+        }
+        times.sort_unstable();
+        times.dedup();
+        let numbers = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().numbers.iter().take(NUMBERS_MAX));
+        let said = grounds.said_numbers().iter().take(NUMBERS_MAX);
+        let mut spans: Vec<u32> = numbers
+            .chain(said)
+            .filter(|number| **number >= 1.0 && **number <= 1440.0 && number.fract() == 0.0)
+            .flat_map(|number| {
+                let minutes = *number as u32;
+                [Some(minutes), (minutes <= 24).then_some(minutes * 60)]
+            })
+            .flatten()
+            .collect();
+        spans.sort_unstable();
+        spans.dedup();
+        spans.truncate(SPANS_MAX);
+        Self { times, spans }
+    }
+
+    fn accounts_for(&self, scene: &CheckContext<'_>, time: &Time) -> bool {
+        let own = time.minutes;
+        let is = |other: u32| other % 1440 == own || (other + 720) % 1440 == own;
+        let hedged = scene.words_before(time.span.start).iter().rev().take(3).any(|word| scene.lexicon.near.contains(&word.lower));
+        let about = |other: &u32| hedged && other.abs_diff(own) <= ABOUT_MINUTES;
+        // Round hours of a day are told as bounds: `before 8:00`.
+        if self.times.iter().any(|other| is(*other) || about(other)) {
+            return true;
+        }
+        let zone = scene.sources.iter().any(|source| has_zone(source)) || says_zone(&scene.plain.words);
+        let away = |other: &u32| zone && other.abs_diff(own).is_multiple_of(30);
+        if self.times.iter().any(away) {
+            return true;
+        }
+        self.times
+            .iter()
+            .take(TIMES_MAX)
+            .any(|other| self.spans.iter().any(|span| (other + span) % 1440 == own || (other + 1440 - span) % 1440 == own))
+    }
+}
+
+/// Does a result tell times with their zone?
+fn has_zone(source: &ToolResult) -> bool {
+    let text = source.text.get(..source.text.floor_char_boundary(4096)).unwrap_or_default();
+    let bytes = text.as_bytes();
+    let suffix = |at: usize| {
+        let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        match bytes.get(at) {
+            Some(b'Z') => digit(at.checked_sub(1)),
+            Some(b'+') => digit(at.checked_sub(1)) && digit(Some(at + 1)),
+            _ => false,
+        }
+    };
+    (0..bytes.len()).any(suffix) || ["UTC", "GMT"].iter().any(|zone| text.contains(zone))
+}
+
+fn says_zone(words: &[Word]) -> bool {
+    const ZONES: &[&str] =
+        &["utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt", "bst", "local", "zone", "ortszeit", "locale", "local"];
+    words.iter().any(|word| ZONES.contains(&word.lower.as_str()))
+}
+
+/// Minutes of figures that may be a time of day: `0930`, `930`, `9`.
+fn bare_times(text: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    for digits in text.split(|c: char| !c.is_ascii_digit()).filter(|digits| (1..=4).contains(&digits.len())) {
+        let Ok(number) = digits.parse::<u32>() else { continue };
+        match digits.len() {
+            1 | 2 if number <= 24 => found.push(number * 60 % 1440),
+            3 | 4 if number / 100 < 24 && number % 100 < 60 => found.push(number / 100 * 60 + number % 100),
+            _ => {}
+        }
+        if found.len() >= 512 {
+            break;
+        }
+    }
+    found
+}
+
+fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    let text = scene.text();
+    let mut found = Vec::new();
+    for span in id_spans(text).into_iter().take(IDS_MAX) {
+        if scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end)
+            || scene.plain.dates.dates.iter().any(|date| date.span.start < span.end && span.start < date.span.end)
+        {
+            continue;
+        }
+        let id = text.get(span.clone()).unwrap_or_default();
+        // `Q1-Q3` of what has both.
+        let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
+        if !known {
+            found.push(finding(scene, "ids", span));
+            break;
+        }
+    }
+    found
+}
+
+/// Does anything in the conversation have these letters and digits; in what is cited and was said, the blanks left out, too?
+fn stands_anywhere(scene: &CheckContext<'_>, id: &str) -> bool {
+    let grounds = scene.grounds;
+    let bare = fold(id).replace(' ', "");
+    let squashed = |text: &str| {
+        let text = text.get(..text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
+        text.contains(&bare) || text.replace(' ', "").contains(&bare)
+    };
+    let cited = || scene.sources.iter().take(SOURCES_MAX).any(|source| squashed(source.folded()) || squashed(source.folded_arguments()));
+    scene.sources.first().is_some_and(|source| grounds.has_words(id, source))
+        || cited()
+        || squashed(grounds.said_folded())
+        || grounds.definitions.contains(id)
+}
+
+/// The places of words that are ids: letters and at least two digits.
+fn id_spans(text: &str) -> Vec<Range<usize>> {
+    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+    let mut found = Vec::new();
+    let mut start = None;
+    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
+        match (inside(c), start) {
+            (true, None) => start = Some(at),
+            (false, Some(from)) => {
+                let word = text.get(from..at).unwrap_or_default().trim_end_matches('-');
+                let before = text.get(..from).and_then(|before| before.chars().next_back());
+                let joined =
+                    before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '@' | '#' | ':')) || matches!(c, '@' | '/' | '=');
+                if !joined && is_id(word) {
+                    found.push(from..from + word.len());
+                }
+                start = None;
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn is_id(word: &str) -> bool {
+    let digits = word.bytes().filter(u8::is_ascii_digit).count();
+    let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    let lower = word.to_ascii_lowercase();
+    // `10h15`, `2x400`
+    let hour = lower
+        .split_once(['h', 'x'])
+        .is_some_and(|(one, other)| [one, other].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit())));
+    // An execution ID, whole or in parts: it is judged where ids are.
+    let of_execution = digits >= 12 || word.len() >= 14 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+    // `250ml`, `05JAN`, `3-4 m`
+    let measure = word.trim_start_matches(|c: char| c.is_ascii_digit()).bytes().all(|byte| byte.is_ascii_alphabetic());
+    // `30-minute`, `A-to-B`
+    let compound = word.split(['-', '_']).any(|part| part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase()))
+        && word.split(['-', '_']).next().is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    ID_CHARS.contains(&word.len())
+        && digits >= 2
+        && letters >= 1
+        && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && !of_execution
+        && !measure
+        && !hour
+        && !compound
+        && !KNOWN.iter().any(|known| lower.starts_with(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        passage::Kind,
+        plain::AnalyzedPassage,
+    };
+
+    fn rules(result: &str, text: &str) -> Vec<&'static str> {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items", "{}", result)], vec!["at 9".into()], "at 9".into());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let bond = CitationScope::Cited;
+        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        unaccounted(&scene).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn times_and_ids_that_stand_nowhere() {
+        let stops = "08:00 Am Wehr 3, 45 min\n13:00 Schulstr. 20";
+        for (text, wrong) in [
+            ("14:37 Schulstr. 22.", &["times"][..]),
+            ("You start at 8:00 at Am Wehr 3.", &[]),
+            ("You leave there at 8:45.", &[]),
+            ("At 1 pm it is Schulstr. 20.", &[]),
+            ("Be there at 9:00.", &[]),
+            ("The code is PLN-77204.", &["ids"]),
+            ("It takes 45min, as ISO-8601 has it.", &[]),
+        ] {
+            assert_eq!(rules(stops, text), wrong, "{text}");
+        }
+        assert!(rules(r#"{"code":"PLN-77204"}"#, "Show PLN 77204 or `PLN-77204`.").is_empty());
+    }
+}
