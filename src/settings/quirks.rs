@@ -121,7 +121,7 @@ fn defaults(
     for (parameter, value) in defaults {
         let key = format!("upstreams.{index}.defaults.{parameter}");
         if NEEDED.contains(&parameter.as_str()) {
-            return Err(sources.fault(&key, format!("`{parameter}` can't have a default: every request sets it. Remove it here")));
+            return Err(sources.fault(&key, format!("`{parameter}` can't have a default: it belongs to each request. Remove it here")));
         }
         let json = serde_json::to_string(value).map_err(|error| sources.fault(&key, error.to_string()))?;
         fitting.defaults.retain(|own| *own.parameter != **parameter);

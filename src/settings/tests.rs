@@ -329,7 +329,7 @@ fn what_is_refused_of_upstreams_and_clients() {
         (upstream("drop = ['a..b']"), &["is no parameter"]),
         (upstream("map = { model.a = 'b' }"), &["`model` can't be mapped"]),
         (upstream("map = { tool_choice.requird = 'any' }"), &["no request says `requird`", "did you mean `required`"]),
-        (upstream("defaults = { tools = [] }"), &["the request's own to say"]),
+        (upstream("defaults = { tools = [] }"), &["it belongs to each request"]),
         (upstream("put_back = ['extra']"), &["put_back", "known"]),
         (upstream("probe = 'sometimes'"), &["expected \"off\""]),
         (upstream("responses = 'translated'"), &["responses", "native", "translate"]),

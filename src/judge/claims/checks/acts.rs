@@ -129,6 +129,11 @@ impl Speech {
                 _ => clause.contains(hedge.as_str()),
             });
         }
+        // `I ran no speed test`, `I changed nothing`: the object denies the act.
+        let object = words.iter().find(|word| word.start >= said.span.end && word.end <= clause.end);
+        if object.is_some_and(|word| matches!(word.lower.as_str(), "no" | "none" | "nothing" | "nobody" | "neither")) {
+            return true;
+        }
         let near = |word: &&Word| word.start >= clause.start && word.end <= clause.end.min(said.span.end + 40);
         words.iter().filter(near).any(|word| {
             let lower = word.lower.as_str();
@@ -1211,6 +1216,8 @@ mod tests {
             ("I can add the player.", false),
             ("If I had added him, you would see it.", false),
             ("I haven't added anybody.", false),
+            ("I added no player.", false),
+            ("I changed nothing in the squad.", false),
             ("Shall I say that I added him?", false),
             ("Write \"I have added him\" there.", false),
             ("I looked at your message.", false),
