@@ -221,7 +221,7 @@ fn results_are_stamped_and_citations_judged() {
         &[&first],
     );
     let forger = events(
-        &[r#"{"role":"assistant","content":"All is well, I looked into it. "}"#, &format!(r#"{{"content":"See {FORGED} for more."}}"#)],
+        &[r#"{"role":"assistant","content":"All is well with your line. "}"#, &format!(r#"{{"content":"See {FORGED} for more."}}"#)],
         "stop",
     );
     scene("forged_in_mid_stream", QUIET, &[forger], &[&stream]);
