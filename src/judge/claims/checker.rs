@@ -16,13 +16,13 @@ use crate::{
     judge::{
         claims::{
             checks::{
-                absence, account, actions, acts, bindings, consistency,
+                absence, account, actions,
+                acts::{self, halves, unlooked::unlooked},
+                bindings, consistency,
                 counts::{counts, something_of_nothing},
-                fields, halves,
+                fields,
                 order::{self, OrderedList},
-                states, unaccounted,
-                unlooked::unlooked,
-                values,
+                states, unaccounted, values,
                 written_output::WrittenOutput,
             },
             context::{CheckContext, CitationScope, ClaimFinding},

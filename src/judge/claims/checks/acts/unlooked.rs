@@ -354,7 +354,7 @@ pub(in crate::judge::claims) fn unlooked(
     let lower = asked.to_lowercase();
     let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower))?;
     // A hedge of another clause is none of this number's.
-    let clause = super::acts::clause(text, foreign.start..foreign.end);
+    let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));

@@ -4,6 +4,9 @@
 //! world needs an execution that succeeded and can do more than read. What is listed is what needs none: acts of language and
 //! thought. The words lie in `lexicon/acts.toml`, one table per language.
 
+pub mod halves;
+pub mod unlooked;
+
 use std::{ops::Range, sync::OnceLock};
 
 use figment::{
@@ -194,7 +197,7 @@ impl ReportedAct {
 fn languages() -> &'static [Speech] {
     static ALL: OnceLock<Vec<Speech>> = OnceLock::new();
     ALL.get_or_init(|| {
-        let file = Figment::from(Toml::string(include_str!("../language/lexicon/acts.toml")));
+        let file = Figment::from(Toml::string(include_str!("../../language/lexicon/acts.toml")));
         file.extract::<Languages>().unwrap_or_default().language
     })
 }
