@@ -956,18 +956,25 @@ fn echoes(scene: &CheckContext<'_>) -> bool {
     }
     let stem = |word: &str| fold(word).chars().take(6).collect::<String>();
     let long = |word: &&Word| word.lower.chars().count() >= 5;
-    scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).any(|stem| {
-        let error = |source: &&ToolResult| {
-            let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
-            let told = |leaf: &NamedValue| matches!(&leaf.value, Scalar::Text(text) if fold(text).contains(&stem));
-            let mut lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
-            let text = !source.facts().json && source.text.len() <= ERROR_BYTES_MAX && lines.any(|line| fold(&bare(line)).contains(&stem));
-            reasons.into_iter().any(told) || text
-        };
-        let named =
-            |source: &&ToolResult| fold(&source.tool.replace('_', " ")).contains(&stem) || source.folded_arguments().contains(&stem);
-        scene.sources.iter().any(|source| error(source) && !named(source)) && !asked.contains(&stem)
+    let stems: Vec<String> = scene.plain.words.iter().filter(long).map(|word| stem(&word.lower)).collect();
+    scene.sources.iter().any(|source| {
+        let errors = errors_of(source);
+        let tool = fold(&source.tool.replace('_', " "));
+        let named = |stem: &String| tool.contains(stem) || source.folded_arguments().contains(stem) || asked.contains(stem);
+        !errors.is_empty() && stems.iter().any(|stem| errors.iter().any(|error| error.contains(stem)) && !named(stem))
     })
+}
+
+/// What a result says of why it failed, folded.
+fn errors_of(source: &ToolResult) -> Vec<String> {
+    let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
+    let told = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some(fold(text)) } else { None };
+    let mut errors: Vec<String> = reasons.filter_map(told).collect();
+    if !source.facts().json && source.text.len() <= ERROR_BYTES_MAX {
+        let lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
+        errors.extend(lines.map(|line| fold(&bare(line))));
+    }
+    errors
 }
 
 /// A line without what stands in angle brackets.

@@ -3,7 +3,9 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::OnceLock};
+
+use aho_corasick::AhoCorasick;
 
 use crate::{
     judge::claims::{
@@ -167,8 +169,16 @@ pub(in crate::judge::claims) fn denies(text: &str) -> bool {
     fold(text).split(' ').any(word) || NOTHING_INSIDE.iter().any(|part| text.contains(part))
 }
 
+/// Is this a word of nothing? `word`: in lower case.
+fn is_nothing(word: &str) -> bool {
+    let folded = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    if folded { NOTHING.contains(&word) } else { NOTHING.contains(&fold(word).as_str()) }
+}
+
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
+    static PARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let parts = PARTS.get_or_init(|| AhoCorasick::new(FAILED.iter().chain(NOTHING_INSIDE)).ok());
     let mut lower = text.to_lowercase();
     for phrase in SMOOTHLY {
         if lower.contains(phrase) {
@@ -176,10 +186,8 @@ pub fn text_tells_failure(text: &str) -> bool {
         }
     }
     let words = lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')));
-    let denies =
-        |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && NOTHING.contains(&fold(word).as_str());
-    FAILED.iter().any(|part| lower.contains(part))
-        || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
+    let denies = |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && is_nothing(word);
+    parts.as_ref().is_none_or(|parts| parts.is_match(&lower))
         || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))
 }
 

@@ -34,6 +34,8 @@ const LEAVES_MAX: usize = 400;
 const CLAUSES_MAX: usize = 24;
 /// Letters of a state.
 const STATE_CHARS_MAX: usize = 48;
+/// Mark in front of a part, folded, that may stand anywhere in a text.
+const ANYWHERE: char = '*';
 /// Names of a member that says how a thing stands, in any language.
 const STATES: &[&str] = &[
     "status",
@@ -71,20 +73,27 @@ pub(in crate::judge::claims) struct StateWords {
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
     static ALL: OnceLock<StateWords> = OnceLock::new();
-    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("../language/lexicon/states.toml"))).extract().unwrap_or_default())
+    ALL.get_or_init(|| {
+        let mut read: StateWords =
+            Figment::from(Toml::string(include_str!("../language/lexicon/states.toml"))).extract().unwrap_or_default();
+        let lists = [&mut read.pending, &mut read.done, &mut read.over, &mut read.holds, &mut read.unsure, &mut read.ranks];
+        for part in lists.into_iter().chain([&mut read.messages, &mut read.asks_messages]).flatten().filter(|part| !part.is_ascii()) {
+            *part = format!("{ANYWHERE}{}", fold(part.trim_end_matches('$')));
+        }
+        read
+    })
 }
 
 /// Does a folded text have one of these: at the beginning of a word, as a whole word where it ends with `$`, or anywhere for scripts
 /// without blanks?
 pub(in crate::judge::claims) fn has(folded: &str, parts: &[String]) -> bool {
-    let bytes = folded.as_bytes();
-    let edge = |at: Option<usize>| at.is_none_or(|at| bytes.get(at).is_none_or(|byte| *byte == b' '));
+    let starts = || std::iter::once(folded).chain(folded.match_indices(' ').filter_map(|(at, _)| folded.get(at + 1..)));
     parts.iter().any(|part| {
+        if let Some(inside) = part.strip_prefix(ANYWHERE) {
+            return folded.contains(inside);
+        }
         let (bare, whole) = part.strip_suffix('$').map_or((part.as_str(), false), |bare| (bare, true));
-        let spaced = bare.is_ascii();
-        let bare = if spaced { bare.to_owned() } else { fold(bare) };
-        memchr::memmem::find_iter(bytes, bare.as_bytes())
-            .any(|at| !spaced || edge(at.checked_sub(1)) && (!whole || edge(Some(at + bare.len()))))
+        starts().any(|rest| rest.strip_prefix(bare).is_some_and(|rest| !whole || rest.is_empty() || rest.starts_with(' ')))
     })
 }
 

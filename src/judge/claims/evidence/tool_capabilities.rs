@@ -32,6 +32,7 @@ pub struct ToolCapability {
     pub nouns: Vec<String>,
     /// Its description's words.
     pub about: Vec<String>,
+    effect: OnceLock<Effect>,
 }
 
 /// The effect of a tool on the world, as far as its name and description say.
@@ -213,11 +214,15 @@ impl ToolCapability {
         let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), &INFLECTED);
         let does = if does.is_empty() { first() } else { does };
         let english = lexicon::english();
-        Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about }
+        Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about, effect: OnceLock::new() }
     }
 
     /// Its effect on the world. The first word of its name that tells decides, else the first words of its description.
     pub fn effect(&self) -> Effect {
+        *self.effect.get_or_init(|| self.read_effect())
+    }
+
+    fn read_effect(&self) -> Effect {
         let told = |words: &[String]| {
             words.iter().find_map(|word| {
                 let acts = |word: &str| ACTS.contains(&word) || ACTS.iter().any(|known| word.strip_suffix('s') == Some(known));

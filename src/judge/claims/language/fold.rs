@@ -65,8 +65,19 @@ pub fn key(name: &str) -> String {
     key
 }
 
+/// Bytes of a text from which a search is prepared.
+const SEARCHED_BYTES_MIN: usize = 256;
+
 /// Do the folded `words` stand in the folded `text`, as whole words?
 pub fn stands_in(text: &str, words: &str) -> bool {
+    if words.is_empty() || text.len() < words.len() {
+        return false;
+    }
+    // To prepare a search costs more than to look at each word of a short text.
+    if text.len() <= SEARCHED_BYTES_MIN {
+        let mut starts = std::iter::once(text).chain(text.match_indices(' ').filter_map(|(at, _)| text.get(at + 1..)));
+        return starts.any(|rest| rest.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')));
+    }
     let edge = |c: Option<char>| c.is_none_or(|c| c == ' ');
     !words.is_empty()
         && memchr::memmem::find_iter(text.as_bytes(), words.as_bytes()).any(|at| {
