@@ -3,7 +3,10 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+use std::{
+    collections::{BTreeSet, HashSet},
+    sync::OnceLock,
+};
 
 use aho_corasick::AhoCorasick;
 
@@ -72,7 +75,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Words by which a sentence tells that something isn't there or isn't so, in any language. Folded; those of scripts without blanks
 /// are looked for inside words.
-pub(in crate::judge::claims) const NOTHING: &[&str] = &[
+const NOTHING: &[&str] = &[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
     "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
@@ -165,14 +168,16 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
 pub(in crate::judge::claims) fn denies(text: &str) -> bool {
     let lower = text.to_lowercase();
     let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
-    let word = |word: &str| !plain.contains(&word) && NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't");
+    let word = |word: &str| !plain.contains(&word) && is_nothing(word) || word.ends_with("nt") && lower.contains("n't");
     fold(text).split(' ').any(word) || NOTHING_INSIDE.iter().any(|part| text.contains(part))
 }
 
 /// Is this a word of nothing? `word`: in lower case.
-fn is_nothing(word: &str) -> bool {
+pub(in crate::judge::claims) fn is_nothing(word: &str) -> bool {
+    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
+    let words = WORDS.get_or_init(|| NOTHING.iter().copied().collect());
     let folded = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if folded { NOTHING.contains(&word) } else { NOTHING.contains(&fold(word).as_str()) }
+    if folded { words.contains(word) } else { words.contains(fold(word).as_str()) }
 }
 
 /// Does this text tell of a failure, in any language?
@@ -195,7 +200,7 @@ pub fn text_tells_failure(text: &str) -> bool {
 pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
     let folded = fold(scene.text());
     let lower = scene.text().to_lowercase();
-    folded.split(' ').any(|word| NOTHING.contains(&word) || word.ends_with("nt") && lower.contains("n't"))
+    folded.split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
         || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
 }
 
@@ -939,11 +944,8 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let bare = leaf.key.strip_prefix("is").or_else(|| leaf.key.strip_prefix("has")).unwrap_or(&leaf.key);
         let Some(word) = scene.plain.words.iter().find(|word| key(&word.lower) == bare) else { continue };
         let near = scene.words_before(word.start);
-        let said_not = near
-            .iter()
-            .rev()
-            .take(4)
-            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let said_not =
+            near.iter().rev().take(4).any(|word| is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
         let hedged = near.iter().rev().take(4).any(|word| {
             ["if", "whether", "could", "may", "might", "should", "possibly", "as", "was", "were", "or"].contains(&word.lower.as_str())
         });
@@ -1964,11 +1966,8 @@ fn opposites(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 "is" | "are" | "it's" | "it’s" | "currently" | "now" | "still" | "remains" | "ist" | "sind" | "est" | "está" | "è"
             )
         });
-        let negated = near
-            .iter()
-            .rev()
-            .take(3)
-            .any(|word| NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        let negated =
+            near.iter().rev().take(3).any(|word| is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
         let said = stands_in(&folded, &value);
         if copula && !negated && !said {
             return Some(ClaimFinding {

@@ -87,13 +87,20 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
 /// Does a folded text have one of these: at the beginning of a word, as a whole word where it ends with `$`, or anywhere for scripts
 /// without blanks?
 pub(in crate::judge::claims) fn has(folded: &str, parts: &[String]) -> bool {
-    let starts = || std::iter::once(folded).chain(folded.match_indices(' ').filter_map(|(at, _)| folded.get(at + 1..)));
+    let mut starts = Vec::with_capacity(folded.len() / 4 + 1);
+    starts.push(folded);
+    starts.extend(memchr::memchr_iter(b' ', folded.as_bytes()).filter_map(|at| folded.get(at + 1..)));
     parts.iter().any(|part| {
         if let Some(inside) = part.strip_prefix(ANYWHERE) {
             return folded.contains(inside);
         }
         let (bare, whole) = part.strip_suffix('$').map_or((part.as_str(), false), |bare| (bare, true));
-        starts().any(|rest| rest.strip_prefix(bare).is_some_and(|rest| !whole || rest.is_empty() || rest.starts_with(' ')))
+        let first = bare.as_bytes().first();
+        let begins = |rest: &&&str| rest.as_bytes().first() == first;
+        starts
+            .iter()
+            .filter(begins)
+            .any(|rest| rest.strip_prefix(bare).is_some_and(|rest| !whole || rest.is_empty() || rest.starts_with(' ')))
     })
 }
 

@@ -451,7 +451,7 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
 /// Does no word of the passage deny, offer or doubt?
 fn has_no_denial(passage: &AnalyzedPassage) -> bool {
     let denies = |word: &Word| {
-        crate::judge::claims::checks::account::NOTHING.contains(&fold(&word.lower).as_str())
+        crate::judge::claims::checks::account::is_nothing(&word.lower)
             || NOT_SO.contains(&word.lower.as_str())
             || ["n't", "n’t", "'ll", "’ll"].iter().any(|ending| word.lower.ends_with(ending))
     };

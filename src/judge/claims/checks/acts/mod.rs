@@ -606,9 +606,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
 
 /// Does a word of the sentence deny something?
 fn denies(words: &[Word]) -> bool {
-    words.iter().any(|word| {
-        super::account::NOTHING.contains(&fold(&word.lower).as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
-    })
+    words.iter().any(|word| super::account::is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
 }
 
 /// Does the tool's name say that it runs something?
