@@ -9,6 +9,7 @@ use std::{
 
 use figment::value::{Dict, Value};
 use globset::GlobSet;
+use http::{HeaderName, HeaderValue, header, header::InvalidHeaderValue};
 use serde::Deserialize;
 use url::Url;
 
@@ -150,6 +151,22 @@ pub enum KeyHeader {
     Authorization,
     /// `x-api-key`, which some servers of Anthropic's API take only.
     XApiKey,
+}
+
+impl KeyHeader {
+    /// The header with this key, marked as sensitive.
+    ///
+    /// # Errors
+    /// The key has characters that no header may have.
+    pub fn header(self, key: &str) -> Result<(HeaderName, HeaderValue), InvalidHeaderValue> {
+        let (name, value) = match self {
+            Self::Authorization => (header::AUTHORIZATION, format!("Bearer {key}")),
+            Self::XApiKey => (HeaderName::from_static("x-api-key"), key.to_owned()),
+        };
+        let mut value = HeaderValue::try_from(value)?;
+        value.set_sensitive(true);
+        Ok((name, value))
+    }
 }
 
 /// Credential of requests to an upstream.

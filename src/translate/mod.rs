@@ -38,6 +38,9 @@ pub struct Translation {
     pub upstream: UpstreamForm,
 }
 
+/// Version of Anthropic's API that translated requests are written for: the last one with `temperature`.
+pub const MESSAGES_VERSION: &str = "2023-06-01";
+
 impl Translation {
     /// The Responses API from a chat upstream.
     pub const RESPONSES_TO_CHAT: Self = Self { downstream: Api::Responses, upstream: UpstreamForm::Chat };

@@ -1,12 +1,12 @@
 //! The checks of one upstream: it is reached, its key works, the model answers, calls functions and streams. A dozen small requests.
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::{Diagnosis, report::Row};
 use crate::{
     cli::http::{self, HttpAnswer},
-    settings::{ApiSupport, Credential, KeyHeader, UpstreamSettings},
+    settings::{ApiSupport, Credential, UpstreamSettings},
     translate::{self, Translation, answer::Origin},
     wire::json::Document,
 };
@@ -65,15 +65,10 @@ impl ModelServer<'_> {
     fn headers(&self) -> Result<HeaderMap, String> {
         let mut headers = HeaderMap::new();
         if self.upstream.chat == ApiSupport::Translate {
-            headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static("2023-06-01"));
+            headers.insert(HeaderName::from_static("anthropic-version"), HeaderValue::from_static(translate::MESSAGES_VERSION));
         }
         if let Some(key) = self.key {
-            let (name, value) = match self.upstream.key_header {
-                KeyHeader::Authorization => (header::AUTHORIZATION, format!("Bearer {key}")),
-                KeyHeader::XApiKey => (HeaderName::from_static("x-api-key"), key.to_owned()),
-            };
-            let mut value = HeaderValue::try_from(value).map_err(|_| "the key has characters that no header may have")?;
-            value.set_sensitive(true);
+            let (name, value) = self.upstream.key_header.header(key).map_err(|_| "the key has characters that no header may have")?;
             headers.insert(name, value);
         }
         Ok(headers)

@@ -640,9 +640,15 @@ impl PassageChecker {
         all.extend(self.line(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
-        all.extend(values::values(scene).into_iter().filter(free));
+        // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
+        let reports = scene.bond != CitationScope::Near || !states::is_unsure(&fold(scene.text()), &scene.plain.words);
+        if reports {
+            all.extend(values::values(scene).into_iter().filter(free));
+        }
         all.extend(values::names(scene));
-        all.extend(unaccounted::unaccounted(scene));
+        if reports {
+            all.extend(unaccounted::unaccounted(scene));
+        }
         all.extend(states::states(scene));
         all.extend(order::order(scene));
         all.extend(self.list.take(scene));

@@ -23,9 +23,9 @@ use crate::{
     openai::Api,
     proxy::{
         error::Error,
-        http::{credentials, failure::Failure, headers},
+        http::{credentials, failure::Failure},
     },
-    settings::{ApiSupport, Credential, DefaultToolChoice, KeyHeader, Settings, UpstreamSettings},
+    settings::{ApiSupport, Credential, DefaultToolChoice, Settings, UpstreamSettings},
     sys::tls,
     sys::tls::TrustedRoots,
     upstreams::retry::AttemptFailure,
@@ -110,16 +110,9 @@ impl Endpoint {
                 DefaultToolChoice::None => Some("none"),
             },
         };
-        let own = |name: HeaderName, value: String| {
-            HeaderValue::try_from(value).ok().map(|mut value| {
-                value.set_sensitive(true);
-                (name, value)
-            })
-        };
-        let authorization = match (&settings.credential, settings.key_header) {
-            (Credential::Own { key, .. }, KeyHeader::Authorization) => own(header::AUTHORIZATION, format!("Bearer {}", key.expose())),
-            (Credential::Own { key, .. }, KeyHeader::XApiKey) => own(headers::API_KEY, key.expose().to_owned()),
-            (Credential::Caller | Credential::None, _) => None,
+        let authorization = match &settings.credential {
+            Credential::Own { key, .. } => settings.key_header.header(key.expose()).ok(),
+            Credential::Caller | Credential::None => None,
         };
         Ok(Self { settings: settings.clone(), chat, client, prefix, targets, authorization })
     }

@@ -158,7 +158,7 @@ pub(super) fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: He
             own.iter().for_each(|name| drop(headers.remove(name)));
         }
         (Api::Chat | Api::Responses, Api::Messages) => {
-            headers.insert(headers::ANTHROPIC_VERSION, HeaderValue::from_static(TRANSLATED_VERSION));
+            headers.insert(headers::ANTHROPIC_VERSION, HeaderValue::from_static(translate::MESSAGES_VERSION));
             let token = headers.get(header::AUTHORIZATION).filter(|_| upstream.key_header == KeyHeader::XApiKey).and_then(token);
             if let Some(key) = token {
                 headers.remove(header::AUTHORIZATION);
@@ -186,9 +186,6 @@ fn token(authorization: &HeaderValue) -> Option<HeaderValue> {
     key.set_sensitive(true);
     Some(key)
 }
-
-/// Version of Anthropic's API that translated requests are written for: the last one with `temperature`.
-const TRANSLATED_VERSION: &str = "2023-06-01";
 
 impl UpstreamSelection {
     /// Selection for a request of this API.

@@ -5,14 +5,11 @@
 
 use std::ops::Range;
 
-use crate::{
-    judge::claims::{
-        checks::states,
-        context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::ToolResult,
-        language::{cues, date::Time, fold::fold, lexicon::Word},
-    },
-    violation::{Certainty, Code},
+use crate::judge::claims::{
+    checks::values::ungrounded,
+    context::{CheckContext, CitationScope, ClaimFinding},
+    evidence::ToolResult,
+    language::{cues, date::Time, fold::fold, lexicon::Word},
 };
 
 /// Times of day and spans of time that are put together.
@@ -38,28 +35,12 @@ const KNOWN: &[&str] = &[
 
 /// The findings of a passage: times, then ids.
 pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    let near = scene.bond == CitationScope::Near;
     if scene.bond < CitationScope::Near || scene.grounds.is_endless() || scene.text().contains(['?', '？']) {
-        return Vec::new();
-    }
-    if near && states::is_unsure(&fold(scene.text()), &scene.plain.words) {
         return Vec::new();
     }
     let mut found = times(scene);
     found.extend(ids(scene));
     found
-}
-
-fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>) -> ClaimFinding {
-    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    ClaimFinding {
-        rule,
-        code: Code::UngroundedValue,
-        span,
-        found,
-        expected: "a value that a result or the conversation has".to_owned(),
-        certainty: Certainty::Likely,
-    }
 }
 
 fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
@@ -79,7 +60,7 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     }
     let known = KnownTimes::of(scene);
     let wrong = |time: &&Time| !stands(time) && !known.accounts_for(scene, time);
-    own.iter().filter(wrong).map(|time| finding(scene, "times", time.span.clone())).take(1).collect()
+    own.iter().filter(wrong).map(|time| ungrounded(scene, "times", time.span.clone())).take(1).collect()
 }
 
 /// The times of a conversation, and the minutes by which others may lie from them.
@@ -189,7 +170,7 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         // `Q1-Q3` of what has both.
         let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
         if !known {
-            found.push(finding(scene, "ids", span));
+            found.push(ungrounded(scene, "ids", span));
             break;
         }
     }

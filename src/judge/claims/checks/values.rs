@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{compound_numbers::stands, consistency, states},
+        checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, reckon},
         language::{
@@ -53,10 +53,6 @@ pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if scene.grounds.is_endless() || scene.text().contains('?') {
         return Vec::new();
     }
-    // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
-    if scene.bond == CitationScope::Near && states::is_unsure(&fold(scene.text()), &scene.plain.words) {
-        return Vec::new();
-    }
     let mut found = dates(scene);
     found.extend(numbers_of(scene));
     found.extend(quotations(scene, source));
@@ -64,7 +60,8 @@ pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found
 }
 
-fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>) -> ClaimFinding {
+/// A value that nothing accounts for.
+pub(super) fn ungrounded(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>) -> ClaimFinding {
     let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
     ClaimFinding {
         rule,
@@ -80,11 +77,11 @@ fn dates(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
     let wrong = |date: &&date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
-    scene.plain.dates.dates.iter().filter(wrong).map(|date| finding(scene, "dates", date.span.clone())).collect()
+    scene.plain.dates.dates.iter().filter(wrong).map(|date| ungrounded(scene, "dates", date.span.clone())).collect()
 }
 
 fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    sort(scene).1.into_iter().map(|number| finding(scene, "numbers", number.span.start..number.end)).collect()
+    sort(scene).1.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
 }
 
 /// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
@@ -222,7 +219,7 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let same_language = source.language() == scene.lexicon.language;
         let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {
-            found.push(finding(scene, "quotations", span));
+            found.push(ungrounded(scene, "quotations", span));
         }
     }
     found
@@ -267,7 +264,7 @@ fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<Claim
         let span = start..at + 1 + host.len();
         let said = scene.text().get(span.clone())?;
         let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
-        (real && !scene.grounds.has_words(said, source)).then(|| finding(scene, "mail", span))
+        (real && !scene.grounds.has_words(said, source)).then(|| ungrounded(scene, "mail", span))
     };
     memchr::memchr_iter(b'@', scene.text().as_bytes()).filter_map(judge).collect()
 }
@@ -296,5 +293,5 @@ pub fn names(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let json = source.facts().json && !source.facts().lists.is_empty();
     let any = words.iter().any(|word| scene.grounds.has_words(word, source));
-    (json && !any).then(|| finding(scene, "names", start..start + name.len()))
+    (json && !any).then(|| ungrounded(scene, "names", start..start + name.len()))
 }
