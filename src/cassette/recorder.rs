@@ -22,6 +22,7 @@ use crate::{
         writer::{CassetteWriter, Rotation, TailRepair, WriteError},
     },
     marks::KeyRing,
+    wire::rope::Rope,
 };
 
 /// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
@@ -130,11 +131,17 @@ struct CassettePlace {
 impl Drop for Inner {
     fn drop(&mut self) {
         let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for sink in self.sinks.iter() {
+        let (last, others) = match self.sinks.split_last() {
+            Some((last, others)) if self.cassette.is_none() => (Some(last), others),
+            _ => (None, &self.sinks[..]),
+        };
+        for sink in others {
             // Bodies are shared, not copied.
             sink.take((*raw).clone());
         }
-        if let Some(CassettePlace { queue, room }) = self.cassette.take() {
+        if let Some(last) = last {
+            last.take(*raw);
+        } else if let Some(CassettePlace { queue, room }) = self.cassette.take() {
             // The send fails only if the writer has panicked, which its own hook reported.
             let _gone = queue.send((raw, room));
         }
@@ -157,7 +164,7 @@ impl RecordingHandle {
     }
 
     fn begin(method: &str, url: String, headers: HeaderMap, body: Bytes, cassette: Option<CassettePlace>, sinks: CaptureSinks) -> Self {
-        let message = CapturedRequest { method: method.to_owned(), url, headers, body };
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body: body.into() };
         let raw = CapturedExchange::new(now_ms(), Instant::now(), message);
         Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks }))
     }
@@ -168,7 +175,7 @@ impl RecordingHandle {
     }
 
     /// Records a request sent upstream; returns the attempt's number.
-    pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Bytes) -> usize {
+    pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Rope) -> usize {
         let mut raw = self.raw();
         let after_ms = raw.elapsed_ms();
         let message = CapturedRequest { method: "POST".to_owned(), url, headers, body };

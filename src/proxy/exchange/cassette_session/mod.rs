@@ -156,7 +156,7 @@ impl CassetteSession {
         let settings = &request.endpoint.settings;
         let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
         let url = format!("{origin}{}", request.target);
-        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.joined());
+        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.clone());
         if let Some(kind) = fault {
             tape.fault(number, kind.as_str());
         }
