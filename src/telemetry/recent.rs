@@ -2,7 +2,7 @@
 //!
 //! An exchange's record and its captured bodies come separately, in any order, and share its id. On the path of an exchange
 //! this only stores what was shared with it; the work is done when somebody looks. Of exchanges in which nothing was found, only
-//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments.
+//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments. Past that, headers aren't captured either.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -16,7 +16,7 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    cassette::{capture::CapturedExchange, recorder::CaptureSink},
+    cassette::{capture::CapturedExchange, recorder::{CaptureExtent, CaptureSink}},
     ledger::{record::ExchangeRecord, recorder::RecordObserver},
     violation::Verdict,
 };
@@ -141,6 +141,10 @@ impl RecentExchanges {
 }
 
 impl CaptureSink for RecentExchanges {
+    fn extent(&self, now_ms: u64) -> CaptureExtent {
+        if self.clean.peek(now_ms) < CLEAN_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::Bodies }
+    }
+
     fn take(&self, mut captured: CapturedExchange) {
         let Some(id) = captured.id else { return };
         if captured.is_clean() && self.clean.count(captured.at_ms()) >= CLEAN_PER_SECOND {

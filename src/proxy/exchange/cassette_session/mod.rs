@@ -14,7 +14,7 @@ use crate::{
         faults::{self, FaultKind},
         format::{self, RecordedPolicy, RecordedToolRun},
         player::{self, CassetteMiss, CassettePlayer, MatchMode, RecordedMatch},
-        recorder::RecordingHandle,
+        recorder::{CaptureExtent, RecordingHandle},
     },
     exchange::{
         context::{Basis, Context},
@@ -136,7 +136,7 @@ impl CassetteSession {
                 let answer =
                     if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body.joined()).await? } else { answer };
                 if let Some((tape, number)) = &tape {
-                    tape.head(*number, answer.status().as_u16(), answer.headers().clone());
+                    tape.head(*number, answer.status().as_u16(), answer.headers());
                 }
                 let disturbance = kind.map_or(Disturbance::None, disturbance);
                 Ok(if tape.is_none() && kind.is_none() { answer } else { answer.map(|body| body.taped(tape).disturbed(disturbance)) })
@@ -153,10 +153,13 @@ impl CassetteSession {
     /// Records an upstream request.
     fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<FaultKind>) -> Option<(RecordingHandle, usize)> {
         let tape = self.tape.clone()?;
-        let settings = &request.endpoint.settings;
-        let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
-        let url = format!("{origin}{}", request.target);
-        let number = tape.attempt(&settings.name, url, request.headers.clone(), request.body.clone());
+        let (endpoint, target) = (request.endpoint, request.target.as_str());
+        let url = [&*endpoint.origin, target].concat();
+        let headers = match tape.extent() {
+            CaptureExtent::Whole => request.headers.clone(),
+            CaptureExtent::Bodies => endpoint.own_header(),
+        };
+        let number = tape.attempt(&endpoint.settings.name, url, headers, request.body.clone());
         if let Some(kind) = fault {
             tape.fault(number, kind.as_str());
         }
