@@ -457,6 +457,10 @@ fn tools_of_mcp_servers_run_and_what_they_did_is_looked_up() {
         } else {
             assert!(answer.violations().contains(&"state_mismatch".to_owned()), "{}", answer.body);
         }
+        // A thread would have calls that the application hasn't: clients send whole conversations.
+        let threaded = json!({"model": "m", "max_tokens": 100, "messages": [asks("Add milk")], "thread": {"type": "create"}});
+        let refused = fixture.proxy.post("/messages", &threaded).unwrap();
+        assert_eq!((refused.status, &refused.json()["error"]["details"]["error_code"]), (400, &"thread_unsupported_request".into()));
         // The round is in the next request again, as the model saw it.
         let before = fixture.upstream.received().len();
         let further = json!({"model": "m", "max_tokens": 100, "messages": [asks("Add milk"), kept(&answer.json()), asks("Add milk")]});

@@ -34,6 +34,7 @@ use crate::{
         adapter::{Adapter, AnswerStream as _, RequestHead as _, WholeAnswer as _, WholeConversation},
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
+        conversation::recalled::Recalled,
         conversation::request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         error::{Fault, Refusal},
         text::places::claims,
@@ -43,7 +44,7 @@ use crate::{
     judge::loops::ExternalCounts,
     marks::Scope,
     openai::error::{Reported, masked},
-    proxy::conversations::{journal::Identity, replicated},
+    proxy::conversations::{journal::Identity, recall::recall_for, replicated},
     proxy::upstream::BodyPassage,
     proxy::{
         app::{App, Caller},
@@ -120,10 +121,12 @@ async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) 
     let (selection, begun) = {
         let head = A::Head::read(&document)?;
         let selection = UpstreamSelection::new(&worker, A::API, head.model(), query, headers)?;
-        let rules = &standard.rules;
-        let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
-        let basis = basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools);
-        let begun = A::begin(&document, &head, basis)?;
+        let (rules, endpoint) = (&standard.rules, &worker.endpoints[selection.upstream()]);
+        let recalled = recall_for(&app, &standard, &caller.scope, endpoint, &head).await?;
+        let further = recalled.tools_with(head.further_tools());
+        let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
+        let basis = basis(&app, &standard, endpoint.chat, caller.scope, tools);
+        let begun = A::begin(&document, &head, &recalled, basis)?;
         (selection, begun)
     };
     let endpoint = selection.endpoint(&worker);
@@ -167,10 +170,12 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let selection = UpstreamSelection::new(&worker, A::API, &model, query, headers)?;
     let rules = &standard.rules;
-    if standard.tools.takes_long(&head.brought()) {
+    let recalled = recall_for(&app, &standard, &caller.scope, &worker.endpoints[selection.upstream()], &head).await?;
+    let further = recalled.tools_with(head.further_tools());
+    if standard.tools.takes_long(&head.brought(&further)) {
         helper_threads::step().await;
     }
-    let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
+    let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let delivery = Delivery::of(head.streams());
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
@@ -184,10 +189,10 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
         beyond: basis.beyond.clone(),
         came: came.clone(),
         identity,
-        prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, basis)),
+        prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, &Recalled::default(), basis)),
         tap: A::tap,
     });
-    let Begun { context, body, known, mut violations } = A::begin(&document, &head, basis)?;
+    let Begun { context, body, known, mut violations } = A::begin(&document, &head, &recalled, basis)?;
     violations.extend(restored.violations);
     if !worker.endpoints[selection.upstream()].settings.fitting.put_back.is_nothing() {
         let marks = context.executions.iter().map(|execution| &*execution.mark);

@@ -7,6 +7,7 @@ use bytes::{Bytes, BytesMut};
 use super::{EventRole, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
+        call_ids::CallIdMinter,
         adapter::{End, Made},
         conversation::Fate,
         conversation::{Left, Memo},
@@ -18,7 +19,7 @@ use crate::{
     openai::{error::Reported, usage},
     responses::{
         conversation_update,
-        output_items::{CallIdMinter, OutputCall, echoed_status},
+        output_items::{OutputCall, echoed_status},
         response::write::rename,
         stream::sent::fate_of,
         synthetic,
