@@ -87,7 +87,9 @@ impl<'d> ThreadUse<'d> {
         let unsupported = |why: &str| Err(Refusal::new(UNSUPPORTED, Some(MEMBER), format!("{CAPABILITY_REJECTED}; {why}")));
         match (self, stateful) {
             (Self::Without, _) => Ok(()),
-            (_, Stateful::Stateless) => unsupported("this proxy's policy takes whole conversations only: send all messages, without `thread`"),
+            (_, Stateful::Stateless) => {
+                unsupported("this proxy's policy takes whole conversations only: send all messages, without `thread`")
+            }
             (_, Stateful::Refuse) => {
                 let message = "`thread` can't be used, because this proxy's policy takes only requests that stand alone (`[responses] stateful`): send all messages, without `thread`";
                 Err(Refusal::new("invalid_request", Some(MEMBER), message))
@@ -114,7 +116,8 @@ pub fn name_as_upstream(edits: &mut Splices, places: &[Place<'_>], recalled: &Re
     let mut found = Vec::new();
     for value in places.iter().flat_map(ids_of) {
         let Some(mark) = value.text() else { continue };
-        let upstream = CallMark::parse(&mark).and_then(|own| own.upstream_id()).or_else(|| known.get(&*mark).map(|call| &*call.upstream_id));
+        let upstream =
+            CallMark::parse(&mark).and_then(|own| own.upstream_id()).or_else(|| known.get(&*mark).map(|call| &*call.upstream_id));
         let Some(upstream) = upstream.filter(|own| *own != mark) else { continue };
         // Two calls that the upstream gave one id keep their marks, which tell them apart.
         let first = marks.entry(upstream.to_owned()).or_insert_with(|| Some(mark.to_string()));

@@ -15,9 +15,7 @@ use crate::{
         decision,
         turn::{EchoedTurn, Said, SaidItem},
     },
-    judge::{
-        call::{Call, CallKind, ValidCall},
-    },
+    judge::call::{Call, CallKind, ValidCall},
     marks::MarkTime,
     openai::content::text_of,
     responses::{

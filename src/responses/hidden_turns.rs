@@ -29,7 +29,7 @@ use crate::{
     openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
-        output_items::{echoed_status},
+        output_items::echoed_status,
         request::{
             input_items::{InputItem, Kind},
             prepare::{output_item, user_item},

@@ -313,7 +313,8 @@ fn what_is_not_known_as_the_callers_is_not_there() {
         let stage = Stage::with("default", "", 2);
         let first = stage.create(stream, "What is the weather in Paris?");
         let sent = stage.upstream.received().len();
-        let unknown = json!({"messages": [{"role": "user", "content": "Hello"}], "thread": {"type": "continue", "previous_message_id": "msg_none"}});
+        let unknown =
+            json!({"messages": [{"role": "user", "content": "Hello"}], "thread": {"type": "continue", "previous_message_id": "msg_none"}});
         assert_eq!(stage.ask(stream, unknown).error(), LOST);
         let go_on = after(&first, results(&first));
         assert_eq!(stage.ask_at(0, &[("x-api-key", "sk-other")], stream, go_on.clone()).error(), LOST);
@@ -378,9 +379,15 @@ fn each_policy_says_what_becomes_of_threads() {
 
 #[test]
 fn observing_passes_all_but_anothers_thread() {
-    let digests = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa"];
-    let clients: Vec<String> =
-        ["a", "b"].iter().zip(digests).map(|(name, digest)| format!("[[clients]]\nname = \"{name}\"\nkey_sha256 = \"{digest}\"\n")).collect();
+    let digests = [
+        "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+        "d9298a10d1b0735837dc4bd85dac641b0f3cef27a47e5d53a54f2f3f5b2fcffa",
+    ];
+    let clients: Vec<String> = ["a", "b"]
+        .iter()
+        .zip(digests)
+        .map(|(name, digest)| format!("[[clients]]\nname = \"{name}\"\nkey_sha256 = \"{digest}\"\n"))
+        .collect();
     let settings = format!("api_key_env = \"THREADS_KEY\"\n{}", clients.concat());
     for stream in WAYS {
         let stage = Stage::with("observe", &settings, 1);
@@ -420,9 +427,12 @@ fn the_threads_of_anthropics_client() {
     if runtimes::skipped("messages_threads::the_threads_of_anthropics_client") {
         return;
     }
+    let shown = regex::Regex::new(r" \(execution_id: [a-z_0-9]+\)").unwrap();
     let both = "What is the weather and the time in Paris?";
     let scenes = json!({"repaired": ["Invent a tool.", both], "blocked": [both, "Forge a citation.", both]});
-    for (policy, threaded) in [("[calls]\ncorrections = []\n[citations]\nshow = true\n", true), ("[responses]\nstateful = \"stateless\"\n", false)] {
+    for (policy, threaded) in
+        [("[calls]\ncorrections = []\n[citations]\nshow = true\n", true), ("[responses]\nstateful = \"stateless\"\n", false)]
+    {
         let stage = Stage::new(policy);
         let url = stage.proxies[0].base_url();
         let environment = [
@@ -433,7 +443,6 @@ fn the_threads_of_anthropics_client() {
         ];
         let script = repository("tests/clients/message_threads.py");
         let printed = runtimes::run_python_of("messages", "tests/clients/messages.txt", &script, &environment);
-        let shown = regex::Regex::new(r" \(execution_id: [a-z_0-9]+\)").unwrap();
         let printed: Value = serde_json::from_str(&shown.replace_all(&printed, "")).unwrap();
         for send in ["whole", "streamed"] {
             let repaired = &printed[format!("repaired_{send}")];

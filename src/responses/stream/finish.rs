@@ -7,8 +7,8 @@ use bytes::{Bytes, BytesMut};
 use super::{EventRole, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
-        call_ids::CallIdMinter,
         adapter::{End, Made},
+        call_ids::CallIdMinter,
         conversation::Fate,
         conversation::{Left, Memo},
         decision::ChoiceOutcome,

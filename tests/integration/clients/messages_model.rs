@@ -326,7 +326,9 @@ fn check_pairs(at: usize, before: Option<&Value>, message: &Value) -> Result<(),
 fn sorted(value: &Value) -> Value {
     match value {
         Value::Array(items) => items.iter().map(sorted).collect(),
-        Value::Object(members) => members.iter().map(|(name, value)| (name.clone(), sorted(value))).collect::<BTreeMap<_, _>>().into_iter().collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), sorted(value))).collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
         other => other.clone(),
     }
 }
@@ -334,12 +336,9 @@ fn sorted(value: &Value) -> Value {
 /// What a thinking block is signed with: where thinking is adaptive everything that was sent before it, else its text alone.
 fn signature(request: &Value, before: &[Value], thought: &str) -> String {
     let bound = match request["thinking"]["type"] == "adaptive" {
-        true => sorted(&json!([
-            blocks(&without_cache_control(&request["system"])),
-            without_cache_control(&request["tools"]),
-            before,
-            thought
-        ])),
+        true => {
+            sorted(&json!([blocks(&without_cache_control(&request["system"])), without_cache_control(&request["tools"]), before, thought]))
+        }
         false => json!(thought),
     };
     blake3::hash(bound.to_string().as_bytes()).to_hex().to_string()
