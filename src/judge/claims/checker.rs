@@ -552,10 +552,7 @@ impl PassageChecker {
     /// `All four renewed` where one of them was refused.
     fn partial(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         self.told_failure |= account::tells_of_failure(scene);
-        let few = scene.sources.len() == 1
-            && scene.bond >= CitationScope::Introduced
-            && !self.told_failure
-            && !scene.plain.asks();
+        let few = scene.sources.len() == 1 && scene.bond >= CitationScope::Introduced && !self.told_failure && !scene.plain.asks();
         let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
         let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
         if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
@@ -577,17 +574,11 @@ impl PassageChecker {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
         self.told_failure |= told;
-        if told
-            || self.told_failure
-            || scene.bond < CitationScope::Near
-            || passage.kind == Kind::Heading
-            || scene.plain.asks()
-        {
+        if told || self.told_failure || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
             return;
         }
         let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
-        let success =
-            says_success(scene.plain.lower()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
+        let success = says_success(scene.plain.lower()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
         let statement = || {
             let asked = scene.grounds.asked.folded();
             let stands = |word: &Word| {
@@ -796,7 +787,21 @@ static ATTEMPTS: WordList = WordList::new(&[
     "men",
 ]);
 static ATTEMPTS_INSIDE: PhraseList = PhraseList::new(&[
-    "試み", "試し", "ください", "でしょう", "尝试", "试图", "可以", "需要", "请", "但", "कोशिश", "सकत", "लेकिन", "시도", "하지만",
+    "試み",
+    "試し",
+    "ください",
+    "でしょう",
+    "尝试",
+    "试图",
+    "可以",
+    "需要",
+    "请",
+    "但",
+    "कोशिश",
+    "सकत",
+    "लेकिन",
+    "시도",
+    "하지만",
 ]);
 
 /// A call that does more than read failed, and the sentence tells something of it as a fact, with no word of a failure, of an attempt or

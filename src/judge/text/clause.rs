@@ -239,7 +239,8 @@ fn roles() -> &'static [(&'static str, WordRole)] {
     static ROLES: OnceLock<Vec<(&str, WordRole)>> = OnceLock::new();
     ROLES.get_or_init(|| {
         let of = |words: &'static [&'static str], role: WordRole| words.iter().map(move |word| (*word, role));
-        let all = of(&PREPOSITIONS, WordRole::Preposition).chain(of(&CONJUNCTIONS, WordRole::Conjunction)).chain(of(&PARTS, WordRole::Part));
+        let all =
+            of(&PREPOSITIONS, WordRole::Preposition).chain(of(&CONJUNCTIONS, WordRole::Conjunction)).chain(of(&PARTS, WordRole::Part));
         let mut roles: Vec<(&str, WordRole)> = all.collect();
         // Stable: what is listed first stays first, and is kept.
         roles.sort_by_key(|(word, _)| *word);
@@ -332,11 +333,8 @@ fn before(tail: &TextWindow, from: usize, floor: usize, input: TextInput) -> Bef
             };
             let (length, said) = (said.len(), &*lower(said));
             let known = role(said);
-            let open = input == TextInput::Partial
-                && read.tokens.is_empty()
-                && end == text.len()
-                && length <= WORD_BYTES_MAX
-                && may_begin(said);
+            let open =
+                input == TextInput::Partial && read.tokens.is_empty() && end == text.len() && length <= WORD_BYTES_MAX && may_begin(said);
             match known {
                 Some(role) => read.tokens.push((base + start, ClauseToken::Word(role))),
                 None if open => read.tokens.push((base + start, ClauseToken::Word(WordRole::Part))),

@@ -3,10 +3,7 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::{
-    collections::BTreeSet,
-    sync::OnceLock,
-};
+use std::{collections::BTreeSet, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
@@ -48,11 +45,7 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
 pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.grounds.is_endless()
-        || scene.plain.asks()
-        || scene.bond < CitationScope::Introduced
-        || scene.sources.is_empty()
-    {
+    if scene.grounds.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();

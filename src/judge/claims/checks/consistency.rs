@@ -124,7 +124,7 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let folded = scene.plain.folded();
-    let named: Vec<&Row> = rows.iter().filter(|row| names(row, rows, &folded, scene.text())).collect();
+    let named: Vec<&Row> = rows.iter().filter(|row| names(row, rows, folded, scene.text())).collect();
     let own = match named.as_slice() {
         [one] => value(one)?,
         [] => {
@@ -264,7 +264,7 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
     let folded = scene.plain.folded();
     let named = |source: &ToolResult| -> Option<Vec<f64>> {
         let rows = &source.rows().rows;
-        let mut own = rows.iter().filter(|row| names(row, rows, &folded, scene.text()));
+        let mut own = rows.iter().filter(|row| names(row, rows, folded, scene.text()));
         let (Some(row), None) = (own.next(), own.next()) else { return None };
         Some(row.cells.iter().filter_map(|cell| cell.number).take(RECORD_MAX).collect())
     };
@@ -344,7 +344,7 @@ impl Sums {
         // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
         let told = scene.plain.folded();
         let named = |row: &&Row| {
-            row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(&told, &cell.folded))
+            row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
         parts.push(rows.iter().copied().filter(named).collect());
         for word in &choices {

@@ -117,11 +117,7 @@ pub(in crate::judge::claims) fn ranks(text: &str) -> bool {
 /// The finding of a passage that tells as done or in force what its result says to be pending or over.
 pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced
-        || scene.plain.asks()
-        || scene.kind == Kind::Heading
-        || source.fails()
-        || source.is_partial()
+    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.kind == Kind::Heading || source.fails() || source.is_partial()
     {
         return None;
     }

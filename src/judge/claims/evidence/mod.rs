@@ -137,7 +137,10 @@ impl ResultReading {
         let told = |told: &Vec<(u64, String)>| told.iter().map(|(_, word)| word.len() + size_of::<(u64, String)>()).sum::<usize>();
         size_of::<Self>()
             + self.facts.get().map_or(0, ResultFacts::bytes)
-            + [&self.folded_arguments, &self.tool_words, &self.tool_folded].map(|text| text.get().map_or(0, String::len)).iter().sum::<usize>()
+            + [&self.folded_arguments, &self.tool_words, &self.tool_folded]
+                .map(|text| text.get().map_or(0, String::len))
+                .iter()
+                .sum::<usize>()
             + self.nouns.get().map_or(0, |nouns| words(nouns))
             + self.told.get().map_or(0, told)
             + self.rows.get().map_or(0, Rows::bytes)

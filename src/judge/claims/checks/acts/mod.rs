@@ -479,7 +479,9 @@ impl ActSentence<'_> {
         stems.peek().is_some()
             && self.grounds.is_some_and(|grounds| {
                 let ran = |stem: &str| grounds.results.iter().any(|source| source.reads() && source.tool_folded().contains(stem));
-                stems.all(|stem| grounds.results.iter().any(|source| source.folded().contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem)))
+                stems.all(|stem| {
+                    grounds.results.iter().any(|source| source.folded().contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem))
+                })
             })
     }
 

@@ -362,11 +362,7 @@ pub(in crate::judge::claims) fn unlooked(
         return None;
     }
     let id = question.iter().any(|word| is_id(&word.lower));
-    if !(id
-        || has(OWN, OWN_INSIDE, question, asked)
-        || is_topic(question, abilities)
-        || is_named(own, abilities)
-        || !is_english(question))
+    if !(id || has(OWN, OWN_INSIDE, question, asked) || is_topic(question, abilities) || is_named(own, abilities) || !is_english(question))
     {
         return None;
     }
