@@ -13,6 +13,7 @@ use crate::{
     exchange::{
         adapter::{Adapter, Made, WholeConversation},
         context::{Basis, Begun, Context},
+        conversation::recalled::Recalled,
         error::Refusal,
         turn::EchoedTurn,
     },
@@ -48,7 +49,7 @@ impl WholeConversation for Chat {
     const DEPTH_NOTED: usize = 6;
     type Head<'d> = Head<'d>;
 
-    fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
+    fn begin(document: &Document, head: &Head<'_>, _recalled: &Recalled, basis: Basis<'_>) -> Result<Begun, Refusal> {
         request::begin(document, head, basis)
     }
 }

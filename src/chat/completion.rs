@@ -109,7 +109,7 @@ impl WholeAnswer for ChatCompletion {
     fn said(&self, choice: usize) -> Said {
         let Some(choice) = self.choices.get(choice) else { return Said::default() };
         let calls = choice.slots().iter().map(|slot| (slot.call(), slot.extras.clone())).collect();
-        Said { text: choice.text.clone(), reasoning: choice.reasoning.clone(), calls, items: Vec::new() }
+        Said { text: choice.text.clone(), reasoning: choice.reasoning.clone(), calls, ..Said::default() }
     }
 
     fn usage(&self) -> Option<Value<'_>> {

@@ -101,8 +101,8 @@ mod tests {
             text: "One moment.".into(),
             reasoning: "hm".into(),
             calls: vec![call("a.b", "{broken", vec![violation.clone()]), call("good", "{\"x\":1.10}", vec![])],
-            items: Vec::new(),
             violations: vec![violation],
+            ..EchoedTurn::default()
         };
         let body = Bytes::from(r#"{"model":"m","messages":[{"role":"user","content":"x"}],"n":1}"#);
         let next = next_request(&body, &turn, 1).unwrap();

@@ -150,7 +150,7 @@ impl<'d> RequestHead<'d> for Head<'d> {
         self.choices
     }
 
-    fn brought(&self) -> Brought<'_> {
+    fn brought<'x>(&'x self, _further: &'x [Arc<str>]) -> Brought<'x> {
         Head::brought(self)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     },
     proxy::exchange::http_probe,
     settings::{
-        self, ApiSupport, Credential, Durability, Environment, Flags, KeySource, LedgerUrl, ScopeKind, Settings, StoredContent,
+        self, ApiSupport, Credential, Durability, Environment, Flags, KeyHeader, KeySource, LedgerUrl, ScopeKind, Settings, StoredContent,
         UpstreamSettings,
     },
     tools::registry::ToolSource,
@@ -185,6 +185,7 @@ fn upstream(upstream: &UpstreamSettings) -> String {
     let key = match &upstream.credential {
         Credential::Caller => "the caller's own key".into(),
         Credential::None => "no key".into(),
+        Credential::Own { env, .. } if upstream.key_header == KeyHeader::XApiKey => format!("key from {env}, sent in x-api-key"),
         Credential::Own { env, .. } => format!("key from {env}"),
     };
     let models = upstream.models.as_ref().map_or("all models".into(), |globs| format!("models {}", globs.join(", ")));

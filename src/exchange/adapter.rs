@@ -13,7 +13,10 @@ use super::{
 };
 use crate::{
     exchange::{
-        conversation::{Memo, RejectedUpdate},
+        conversation::{
+            Memo, RejectedUpdate,
+            recalled::{NamedObject, Recalled, Wanted},
+        },
         decision::ChoiceOutcome,
         error::{Fault, Refusal},
         hidden_turns::RoundForm,
@@ -61,8 +64,24 @@ pub trait RequestHead<'d>: Sized + Send + Sync {
     fn streams(&self) -> bool;
     /// Number of choices requested.
     fn choices(&self) -> u64;
-    /// The request's tools.
-    fn brought(&self) -> Brought<'_>;
+    /// Definitions of tools outside the request's array of tools, each an array: JSON.
+    fn further_tools(&self) -> Vec<Arc<str>> {
+        Vec::new()
+    }
+    /// The request's tools. `further`: further arrays of tools.
+    fn brought<'x>(&'x self, further: &'x [Arc<str>]) -> Brought<'x>;
+    /// Objects that the upstream stores and the request names.
+    fn named(&self) -> Vec<NamedObject> {
+        Vec::new()
+    }
+    /// Keys of what must be known of the conversation before the request can be prepared.
+    fn wanted(&self) -> Wanted {
+        Wanted::default()
+    }
+    /// Error for a request that goes on from a part of its conversation that only the upstream has, if that part isn't known.
+    fn unknown(&self, _recalled: &Recalled) -> Option<Refusal> {
+        None
+    }
 }
 
 /// An API whose requests contain the whole conversation.
@@ -72,11 +91,11 @@ pub trait WholeConversation: Adapter {
     /// Members of a request that are read first.
     type Head<'d>: RequestHead<'d>;
 
-    /// Verifies the history, prepares the request, and starts its exchange.
+    /// Verifies the history, prepares the request, and starts its exchange. `recalled`: stored state of its conversation.
     ///
     /// # Errors
     /// [`Refusal`] for a shape that can't be judged.
-    fn begin(document: &Document, head: &Self::Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal>;
+    fn begin(document: &Document, head: &Self::Head<'_>, recalled: &Recalled, basis: Basis<'_>) -> Result<Begun, Refusal>;
 }
 
 /// Contents of an answer in toolmark's own words.

@@ -64,7 +64,7 @@ pub fn replacement(choice: &JudgedChoice, repairs: u32) -> String {
 /// The rejected turn, as echoed to the model.
 pub fn rejected_turn(choice: &JudgedChoice, said: Said) -> EchoedTurn {
     let of_turn: Vec<&Violation> = choice.turn.violations.iter().filter(|violation| violation.blocks()).collect();
-    let Said { text, reasoning, calls, items } = said;
+    let Said { text, reasoning, calls, items, answer_id } = said;
     let calls: Vec<EchoedCall> = calls
         .into_iter()
         .zip(&choice.turn.calls)
@@ -82,7 +82,7 @@ pub fn rejected_turn(choice: &JudgedChoice, said: Said) -> EchoedTurn {
         .collect();
     let of_turn = of_turn.into_iter().filter(|_| calls.is_empty());
     let violations = choice.of_text.iter().filter(|violation| violation.blocks()).chain(of_turn).cloned().collect();
-    EchoedTurn { text, reasoning, calls, items, violations }
+    EchoedTurn { text, reasoning, calls, items, answer_id, violations }
 }
 
 /// Fingerprint of a rejected turn. If two attempts in a row have the same one, asking again doesn't help.

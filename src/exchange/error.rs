@@ -52,10 +52,22 @@ pub enum Fault {
     Cut,
 }
 
-/// A request error, found before anything is sent: HTTP 400.
+/// Kind of a request error.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RefusalKind {
+    /// The request can't be taken: HTTP 400.
+    #[default]
+    Invalid,
+    /// What it names isn't there: HTTP 404.
+    NotFound,
+}
+
+/// A request error, found before anything is sent.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
+    /// Kind of the error.
+    pub kind: RefusalKind,
     /// `error.code`
     pub code: &'static str,
     /// `error.message`
@@ -67,7 +79,12 @@ pub struct Refusal {
 impl Refusal {
     /// An error with this code about member `param` of the request.
     pub fn new(code: &'static str, param: Option<&str>, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: param.map(str::to_owned) }
+        Self { kind: RefusalKind::Invalid, code, message: message.into(), param: param.map(str::to_owned) }
+    }
+
+    /// Error for something that isn't there.
+    pub fn not_found(code: &'static str, param: &str, message: impl Into<String>) -> Self {
+        Self { kind: RefusalKind::NotFound, ..Self::new(code, Some(param), message) }
     }
 
     /// Error for a member of the wrong type.

@@ -7,6 +7,7 @@ pub mod active_policy;
 pub mod adapter;
 pub mod answer_tools;
 pub mod attempts;
+pub mod call_ids;
 pub mod context;
 pub mod conversation;
 pub mod decision;

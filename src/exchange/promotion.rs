@@ -137,6 +137,9 @@ pub fn allowed(context: &Context) -> bool {
     context.rules.policy.calls.promote_textual != PromoteTextual::Off
         && !(context.observes() || context.json_only || legacy)
         && context.choices <= 1
+        // What the upstream stores would have a text where the application has a call.
+        && !context.hidden.store
+        && context.hidden.conversation.is_none()
         && context.turn.tool_choice != ToolChoice::None
         && !context.tools.registry.is_empty()
 }

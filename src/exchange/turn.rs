@@ -18,6 +18,8 @@ pub struct Said {
     pub calls: Vec<(Call, Vec<String>)>,
     /// Its output items in order, for APIs that have items.
     pub items: Vec<SaidItem>,
+    /// The upstream's id of the answer, if a request may go on from it.
+    pub answer_id: Option<String>,
 }
 
 /// One item of an answer, for APIs that have items.
@@ -71,6 +73,8 @@ pub struct EchoedTurn {
     pub calls: Vec<EchoedCall>,
     /// Its output items in order, for APIs that have items.
     pub items: Vec<SaidItem>,
+    /// The upstream's id of the answer, if a request may go on from it.
+    pub answer_id: Option<String>,
     /// Violations of the text, or of the turn as a whole.
     pub violations: Vec<Violation>,
 }

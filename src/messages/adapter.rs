@@ -12,6 +12,7 @@ use crate::{
     exchange::{
         adapter::{Adapter, Made, WholeConversation},
         context::{Basis, Begun, Context},
+        conversation::recalled::Recalled,
         error::Refusal,
         turn::EchoedTurn,
     },
@@ -43,7 +44,7 @@ impl WholeConversation for Messages {
     const DEPTH_NOTED: usize = 8;
     type Head<'d> = Head<'d>;
 
-    fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
-        request::begin(document, head, basis)
+    fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: Basis<'_>) -> Result<Begun, Refusal> {
+        request::begin(document, head, recalled, basis)
     }
 }

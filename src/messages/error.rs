@@ -29,7 +29,7 @@ fn kind_of<'k>(kind: &'k str, code: &str) -> &'k str {
         (_, "overloaded") => "overloaded_error",
         (_, "upstream_timeout") => "timeout_error",
         (_, "request_too_large") => "request_too_large",
-        (_, "model_not_found") => "not_found_error",
+        (_, "model_not_found" | "thread_not_found") => "not_found_error",
         ("tool_integrity_error", _) => "invalid_request_error",
         ("upstream_error" | "server_error" | "", _) => "api_error",
         (kind, _) => kind,

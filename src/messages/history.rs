@@ -9,7 +9,10 @@ use bytes::Bytes;
 
 use super::blocks::{BlockKind, is_programmatic, kind_of};
 use crate::{
-    exchange::error::{Refusal, unique},
+    exchange::{
+        conversation::recalled::Recalled,
+        error::{Refusal, unique},
+    },
     judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
     openai::content::text_of,
     wire::json::{Document, Value, splice::Splices, string::JsonText},
@@ -51,14 +54,15 @@ fn is_result(block: Value<'_>) -> bool {
     block.get("type").is_some_and(|kind| kind.is_text("tool_result"))
 }
 
-/// Reads the messages.
+/// Reads the messages. `recalled`: stored state of the conversation before them.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn places(messages: Value<'_>) -> Result<Vec<Place<'_>>, Refusal> {
+pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<'d>>, Refusal> {
     let mut places = Vec::new();
     // Calls whose results aren't judged, and calls that code makes.
     let (mut passed, mut of_code): (HashSet<Cow<'_, str>>, HashSet<Cow<'_, str>>) = Default::default();
+    of_code.extend(recalled.calls.iter().filter(|(_, call)| call.read_by_code).map(|(mark, _)| Cow::Owned(mark.clone())));
     for message in messages.items() {
         if !message.is_object() {
             return Err(Refusal::wrong("messages", "an array of objects"));

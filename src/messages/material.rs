@@ -7,7 +7,10 @@ use super::{
     request::Head,
 };
 use crate::{
-    exchange::evidence::material::{Material, Words},
+    exchange::{
+        conversation::recalled::Recalled,
+        evidence::material::{Material, Words},
+    },
     openai::content::text_of,
     wire::json::{Document, Value},
 };
@@ -16,7 +19,7 @@ use crate::{
 pub fn words_of(document: &Document, material: &Material) -> Words {
     let answered = &material.answered;
     let Ok(head) = Head::read(document) else { return Words::default() };
-    let places = places(head.messages).unwrap_or_default();
+    let places = places(head.messages, &Recalled::default()).unwrap_or_default();
     let mut words = Words::default();
     let input = |call: Value<'_>| call.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default();
     for result in answered {

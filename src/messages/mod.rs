@@ -16,3 +16,4 @@ pub(super) mod repair;
 pub mod request;
 pub mod response;
 pub mod stream;
+pub mod thread;

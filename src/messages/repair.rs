@@ -1,7 +1,8 @@
 //! Request for the next attempt: the last request, the rejected turn's blocks, and a result for each of its calls.
 //!
 //! docs/wire-facts.md#repair. The turn is echoed as it came, thinking included; what the upstream wouldn't take is
-//! corrected: names, inputs that are no object, empty texts, and calls of the upstream's own that it didn't finish. Pure.
+//! corrected: names, inputs that are no object, empty texts, and calls of the upstream's own that it didn't finish. Where
+//! the upstream keeps the turn, only the results are sent. Pure.
 
 use std::collections::HashSet;
 
@@ -10,6 +11,7 @@ use bytes::Bytes;
 use super::{
     blocks::{BlockKind, call_with, kind_of},
     history::document,
+    thread::ThreadUse,
 };
 use crate::{
     exchange::turn::{EchoedCall, EchoedTurn, SaidItem},
@@ -29,15 +31,40 @@ pub fn next_request(body: &Bytes, turn: &EchoedTurn, attempt: u32) -> Result<Byt
     let document = Document::parse(body.clone())?;
     let Some(messages) = document.root().get("messages") else { return Err(JsonError::Syntax(0)) };
     let mut edits = Splices::default();
-    edits.append_items(messages, &messages_of(turn, attempt).join(","));
+    match kept_upstream(&document, turn) {
+        Some((previous, answer_id, ids)) => {
+            // A thread goes on from each answer once, and has what this request sent.
+            edits.replace(previous.span(), quote(answer_id));
+            edits.replace(messages.span(), format!("[{}]", results_of(turn, &ids).unwrap_or_default()));
+        }
+        None => edits.append_items(messages, &messages_of(turn, attempt).join(",")),
+    }
     Ok(edits.apply(body))
+}
+
+/// The member that names the answer which a request goes on from, with the id of the turn's answer and the ids of its calls; `None`
+/// if the upstream doesn't have the turn in a thread that went on, or there is nothing to answer it with.
+fn kept_upstream<'k>(document: &'k Document, turn: &'k EchoedTurn) -> Option<(Value<'k>, &'k str, Vec<String>)> {
+    let ThreadUse::Continue(previous) = ThreadUse::read(document.root().get_some("thread")?).ok()? else { return None };
+    let answer_id = turn.answer_id.as_deref().filter(|id| !id.is_empty())?;
+    let ids = turn.calls.iter().map(|call| call.id.clone().filter(|id| !id.is_empty())).collect::<Option<Vec<String>>>()?;
+    (!ids.is_empty() || !turn.violations.is_empty()).then_some((previous, answer_id, ids))
 }
 
 /// The added messages.
 fn messages_of(turn: &EchoedTurn, attempt: u32) -> Vec<String> {
+    let id = |at: usize| format!("toolu_r{:02}c{:05}", attempt % 100, at % 100_000);
+    let ids: Vec<String> = (0..turn.calls.len()).map(id).collect();
+    let blocks = echoed(turn, &ids).0;
+    let said = (!blocks.is_empty()).then(|| format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(",")));
+    said.into_iter().chain(results_of(turn, &ids)).collect()
+}
+
+/// The message with a result for each call, or with what is said of the text.
+fn results_of(turn: &EchoedTurn, ids: &[String]) -> Option<String> {
     let of_text: Vec<&Violation> = turn.violations.iter().collect();
     let objection = (!of_text.is_empty()).then(|| messages::objection(&of_text));
-    let (blocks, mut results) = echoed(turn, attempt);
+    let mut results = echoed(turn, ids).1;
     let last = results.len().saturating_sub(1);
     for (at, (call, (_, content))) in turn.calls.iter().zip(&mut results).enumerate() {
         *content = call.answer();
@@ -45,30 +72,24 @@ fn messages_of(turn: &EchoedTurn, attempt: u32) -> Vec<String> {
             content.push_str(&format!("\n\n{objection}"));
         }
     }
-    let mut added = Vec::new();
-    if !blocks.is_empty() {
-        added.push(format!(r#"{{"role":"assistant","content":[{}]}}"#, blocks.join(",")));
-    }
     let result = |(id, content): &(String, String)| {
         format!(r#"{{"type":"tool_result","tool_use_id":{},"is_error":true,"content":{}}}"#, quote(id), quote(content))
     };
-    if !results.is_empty() {
-        added.push(format!(r#"{{"role":"user","content":[{}]}}"#, results.iter().map(result).collect::<Vec<_>>().join(",")));
-    } else if let Some(objection) = objection {
-        added.push(format!(r#"{{"role":"user","content":{}}}"#, quote(&objection)));
+    match results.is_empty() {
+        false => Some(format!(r#"{{"role":"user","content":[{}]}}"#, results.iter().map(result).collect::<Vec<_>>().join(","))),
+        true => objection.map(|objection| format!(r#"{{"role":"user","content":{}}}"#, quote(&objection))),
     }
-    added
 }
 
-/// The turn's blocks, and the ids of its calls with texts of results: those of judged calls first.
-fn echoed(turn: &EchoedTurn, attempt: u32) -> (Vec<String>, Vec<(String, String)>) {
-    let id = |at: usize| format!("toolu_r{:02}c{:05}", attempt % 100, at % 100_000);
-    let mut results: Vec<(String, String)> = (0..turn.calls.len()).map(|at| (id(at), String::new())).collect();
+/// The turn's blocks, and the ids of its calls with texts of results: those of judged calls first. `ids`: of the judged calls.
+fn echoed(turn: &EchoedTurn, ids: &[String]) -> (Vec<String>, Vec<(String, String)>) {
+    let id = |at: usize| ids.get(at).map_or("", String::as_str);
+    let mut results: Vec<(String, String)> = ids.iter().map(|id| (id.clone(), String::new())).collect();
     let mut blocks = Vec::new();
     let finished = finished(&turn.items);
     for item in &turn.items {
         match item {
-            SaidItem::Call(at, json) => blocks.extend(turn.calls.get(*at).map(|call| call_block(call, &id(*at), json))),
+            SaidItem::Call(at, json) => blocks.extend(turn.calls.get(*at).map(|call| call_block(call, id(*at), json))),
             SaidItem::Raw(json) => {
                 let Some(document) = document(json) else { continue };
                 let block = document.root();
@@ -85,7 +106,7 @@ fn echoed(turn: &EchoedTurn, attempt: u32) -> (Vec<String>, Vec<(String, String)
     }
     if turn.items.is_empty() {
         blocks.extend((!turn.text.is_empty()).then(|| format!(r#"{{"type":"text","text":{}}}"#, quote(&turn.text))));
-        blocks.extend(turn.calls.iter().enumerate().map(|(at, call)| new_block(call, &id(at))));
+        blocks.extend(turn.calls.iter().enumerate().map(|(at, call)| new_block(call, id(at))));
     }
     (blocks, results)
 }

@@ -4,18 +4,22 @@
 //! function of the request alone, so that a conversation always goes up as the same bytes: thinking is bound to them.
 //! Unknown members are refused there, so nothing is added but in places that exist.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use super::{
     exhibit::exhibits,
     history::{self, Place, ResultReader, inline_tools, places, texts},
     material::words_of,
+    thread::{self, ThreadUse},
 };
 use crate::{
     exchange::{
         adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
-        conversation::Hidden,
+        conversation::{
+            Hidden,
+            recalled::{NamedObject, ObjectKind, Recalled, Wanted},
+        },
         error::{Refusal, array, unique},
         evidence::material::Material,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
@@ -38,11 +42,6 @@ use crate::{
 /// documentation, "Define tools".
 const UNFORCED_MODELS: [&str; 4] = ["claude-fable-5", "claude-opus-5-5", "claude-sonnet-5-5", "claude-mythos"];
 
-/// Code and message by which clients know to send the whole conversation instead. Source: anthropic (PyPI), `lib/threads`;
-/// docs/wire-facts.md#messages.
-const THREAD_UNSUPPORTED: &str = "thread_unsupported_request";
-const THREAD_REFUSED: &str = "capability_rejected: beta_header:message-threads-2026-08-12; toolmark verifies whole conversations: send all messages, without `thread`";
-
 /// Members of a request that toolmark uses.
 #[derive(Clone, Debug)]
 pub struct Head<'d> {
@@ -55,8 +54,8 @@ pub struct Head<'d> {
     pub(super) tools: Option<Value<'d>>,
     pub(super) system: Option<Value<'d>>,
     pub(super) messages: Value<'d>,
-    /// The upstream keeps a part of the conversation, or is asked to.
-    threaded: bool,
+    /// Use that it makes of threads.
+    thread: ThreadUse<'d>,
     /// Definitions of tools inside messages.
     further: Vec<Arc<str>>,
 }
@@ -79,7 +78,7 @@ impl<'d> Head<'d> {
             tools: None,
             system: None,
             messages: root,
-            threaded: false,
+            thread: ThreadUse::Without,
             further: Vec::new(),
         };
         let mut messages = None;
@@ -93,7 +92,7 @@ impl<'d> Head<'d> {
                 "tools" if !value.is_null() => head.tools = Some(array(value, "tools")?),
                 "system" if !value.is_null() => head.system = Some(value),
                 "output_config" => head.json_only |= value.get("format").is_some_and(is_json),
-                "thread" => head.threaded = !value.is_null(),
+                "thread" => head.thread = ThreadUse::read(value)?,
                 "output_format" => head.json_only |= is_json(value),
                 _ => {}
             }
@@ -134,8 +133,29 @@ impl<'d> RequestHead<'d> for Head<'d> {
         1
     }
 
-    fn brought(&self) -> Brought<'_> {
-        Brought { dialect: Dialect::InputSchema, array: self.tools, further: &self.further }
+    fn further_tools(&self) -> Vec<Arc<str>> {
+        self.further.clone()
+    }
+
+    fn brought<'x>(&'x self, further: &'x [Arc<str>]) -> Brought<'x> {
+        Brought { dialect: Dialect::InputSchema, array: self.tools, further }
+    }
+
+    fn named(&self) -> Vec<NamedObject> {
+        let named = self.thread.previous().map(|id| NamedObject { kind: ObjectKind::Thread, id, param: Some("thread") });
+        named.into_iter().collect()
+    }
+
+    fn wanted(&self) -> Wanted {
+        let blocks = || self.messages.items().flat_map(history::blocks);
+        let ids = |name: &'static str| blocks().filter_map(move |block| block.get(name).and_then(Value::text));
+        let mut seen: HashSet<Cow<'_, str>> = ids("id").collect();
+        let calls = ids("tool_use_id").filter(|id| !id.is_empty() && seen.insert(id.clone())).map(Cow::into_owned).collect();
+        Wanted { response: self.thread.previous(), calls, ..Wanted::default() }
+    }
+
+    fn unknown(&self, recalled: &Recalled) -> Option<Refusal> {
+        self.thread.previous().filter(|_| recalled.thread.is_none()).map(|id| thread::not_found(&id))
     }
 }
 
@@ -143,14 +163,16 @@ impl<'d> RequestHead<'d> for Head<'d> {
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
-pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<Begun, Refusal> {
+pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: Basis<'_>) -> Result<Begun, Refusal> {
     let root = document.root();
     let (rules, tools) = (basis.rules.clone(), basis.tools.clone());
-    if head.threaded && rules.policy.mode == PolicyMode::Enforce {
-        return Err(Refusal::new(THREAD_UNSUPPORTED, Some("thread"), THREAD_REFUSED));
+    let enforced = rules.policy.mode == PolicyMode::Enforce;
+    if enforced {
+        head.thread.check(rules.policy.responses.stateful, tools.runs_any())?;
     }
-    let places = places(head.messages)?;
+    let places = places(head.messages, recalled)?;
     let items = history::items(&places, basis.natures, rules.policy.results.large);
+    let (remembered, continues) = (recalled.stored_calls(), head.thread.continues());
     let past = crate::judge::history::verify(
         &items,
         &HistoryRules {
@@ -161,18 +183,22 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
             now_ms: basis.now_ms,
             large: rules.policy.results.large,
             adjacency: Adjacency::Required,
-            remembered: &[],
-            unseen: head.threaded,
-            trail: &[],
-            told_apart: rules.policy.loops.forbids_repeating(),
+            remembered: &remembered,
+            unseen: continues,
+            trail: recalled.thread.as_ref().map_or(&[], |thread| &thread.trail),
+            told_apart: continues || rules.policy.loops.forbids_repeating(),
         },
     );
     let mut edits = Splices::default();
-    if rules.policy.mode == PolicyMode::Enforce {
+    if enforced {
         stamp_results(&mut edits, &past, &items, &places, &rules);
-        edit_tools(&mut edits, root, head, &tools, basis.upstream);
-        if let Some(protocol) = basis.protocol.filter(|_| tools.any && !head.json_only) {
-            add_instructions(&mut edits, root, head.system, protocol);
+        thread::name_as_upstream(&mut edits, &places, recalled);
+        // A thread has the instructions and tools of the request that created it, and takes no others.
+        if !continues {
+            edit_tools(&mut edits, root, head, &tools, basis.upstream);
+            if let Some(protocol) = basis.protocol.filter(|_| tools.any && !head.json_only) {
+                add_instructions(&mut edits, root, head.system, protocol);
+            }
         }
     }
     let mut forged = Vec::new();
@@ -184,9 +210,25 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
             forged.extend(forged_stamp(&rules, own, *block));
         }
     }
-    let VerifiedHistory { executions, succeeded, trail, answered, mut violations } = past;
+    let spoke = items.iter().any(|item| matches!(item, HistoryItem::User));
+    let VerifiedHistory { mut executions, mut succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
+    if let Some(thread) = &recalled.thread {
+        thread.prepend_to(&mut executions, &mut succeeded, spoke, rules.policy.results.window, basis.now_ms);
+    }
+    let hidden = match head.thread.is_kept() {
+        false => Hidden::default(),
+        true => Hidden {
+            unseen: continues && recalled.thread.as_ref().is_none_or(|thread| thread.incomplete),
+            lacks_evidence: recalled.thread.as_ref().is_some_and(|thread| thread.lacks_evidence),
+            earlier: recalled.thread.clone(),
+            spoke,
+            store: true,
+            tools: recalled.tools_with(head.tools.iter().map(|tools| tools.raw_str().into()).chain(head.further_tools()).collect()),
+            ..Hidden::default()
+        },
+    };
     let choice = root.get_some("tool_choice");
     let serial = choice.and_then(|choice| choice.get("disable_parallel_tool_use")).map(|flag| flag.raw() != b"true");
     let prepared = Prepared {
@@ -204,7 +246,7 @@ pub fn begin(document: &Document, head: &Head<'_>, basis: Basis<'_>) -> Result<B
         violations,
         json_only: head.json_only,
         choices: 1,
-        hidden: Hidden::default(),
+        hidden,
         data_of: |document| Head::read(document).map(|head| head.data()).unwrap_or_default(),
         exhibits_of: exhibits,
     };

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use super::{
     blocks::{BlockKind, REFUSAL, finish_of, fitting_stop, kind_of, set_call},
     places, promotion,
+    thread::MarkedCalls,
 };
 use crate::{
     exchange::context::WordsMember,
@@ -120,7 +121,8 @@ impl WholeAnswer for MessagesAnswer {
             BlockKind::Call => SaidItem::Call(places.next().unwrap_or_default(), block.raw_str().to_owned()),
             _ => SaidItem::Raw(block.raw_str().to_owned()),
         };
-        Said { text, reasoning: String::new(), calls, items: self.blocks().zip(&self.kinds).map(item).collect() }
+        let items = self.blocks().zip(&self.kinds).map(item).collect();
+        Said { text, calls, items, answer_id: self.id(), ..Said::default() }
     }
 
     fn usage(&self) -> Option<Value<'_>> {
@@ -132,8 +134,9 @@ impl WholeAnswer for MessagesAnswer {
             return Written { body: self.came.clone(), memo: None };
         }
         let (root, mut edits) = (self.document.root(), Splices::default());
+        let mut memo = None;
         match finals.into_iter().next().unwrap_or_else(|| ChoiceOutcome::Replace(String::new())) {
-            ChoiceOutcome::Accept(calls) => self.accept(&mut edits, &calls, context),
+            ChoiceOutcome::Accept(calls) => memo = self.accept(&mut edits, &calls, context).memo(context, self.id().as_deref()),
             ChoiceOutcome::Replace(text) => {
                 let words = Words::new(&text, context);
                 self.replace(&mut edits, &words.blocks(), words.stop_reason(), &words.stop_details());
@@ -154,7 +157,7 @@ impl WholeAnswer for MessagesAnswer {
             // Whatever the upstream says there isn't toolmark's.
             None => edits.remove_members(root, |name| name == "toolmark"),
         }
-        Written { body: edits.apply(self.document.bytes()), memo: None }
+        Written { body: edits.apply(self.document.bytes()), memo }
     }
 }
 
@@ -163,9 +166,14 @@ impl MessagesAnswer {
         self.document.root().get("content").into_iter().flat_map(Value::items)
     }
 
-    /// Writes the model's turn with these calls.
-    fn accept(&self, edits: &mut Splices, calls: &[(ValidCall, MarkTime)], context: &Context) {
-        let Some(content) = self.document.root().get("content") else { return };
+    fn id(&self) -> Option<String> {
+        self.document.root().get("id").and_then(Value::text).map(|id| id.into_owned())
+    }
+
+    /// Writes the model's turn with these calls; returns what is to be known of them.
+    fn accept(&self, edits: &mut Splices, calls: &[(ValidCall, MarkTime)], context: &Context) -> MarkedCalls {
+        let mut marked = MarkedCalls::default();
+        let Some(content) = self.document.root().get("content") else { return marked };
         let drops_thinking = drops_thinking(context);
         let last_thinking = self.kinds.iter().rposition(|kind| *kind == BlockKind::Thinking).filter(|_| !drops_thinking);
         let mut gone = vec![false; self.kinds.len()];
@@ -183,6 +191,9 @@ impl MessagesAnswer {
                     let is_bound = last_thinking.is_some_and(|last| at < last);
                     let changed = if is_bound { None } else { self.changed(&text.span()) };
                     gone[at] = changed.as_ref().map_or_else(|| text.is_text(""), String::is_empty);
+                    if changed.is_some() {
+                        marked.change();
+                    }
                     if let Some(text_left) = changed.filter(|_| !gone[at]) {
                         edits.replace(text.span(), quote(&text_left));
                     }
@@ -194,7 +205,7 @@ impl MessagesAnswer {
                     gone[at] = context.tools.runs(call.name()).is_some();
                     if !gone[at] {
                         left += 1;
-                        let mark = context.mint(call.name(), call.arguments(), *moment);
+                        let mark = marked.mark(context, block, call, *moment);
                         let unchanged = block.get("input").is_some_and(|input| input.raw_str() == call.arguments());
                         set_call(edits, block, &mark, call.renamed().then(|| call.name()), (!unchanged).then(|| call.arguments()));
                     }
@@ -207,6 +218,7 @@ impl MessagesAnswer {
         if let Some(stop) = fitting_stop(self.stop_reason.as_deref(), left) {
             edits.set_member(self.document.root(), "stop_reason", stop);
         }
+        marked
     }
 
     /// The text of a block without what is taken out; `None` if it is unchanged.

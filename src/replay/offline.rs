@@ -86,12 +86,11 @@ impl Bench {
             prefix: PrefixUse::Off,
         };
         match api {
-            Api::Chat => self.begin_whole::<Chat>(document, basis),
-            Api::Messages => self.begin_whole::<Messages>(document, basis),
+            Api::Chat => self.begin_whole::<Chat>(document, recalled, basis),
+            Api::Messages => self.begin_whole::<Messages>(document, recalled, basis),
             Api::Responses => {
                 let head = responses::request::Head::read(document)?;
-                let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
-                further.extend(head.further_tools());
+                let further = recalled.tools_with(head.further_tools());
                 let tools = standard.tools.get(head.brought(&further), policy, checks, &self.schemas)?;
                 responses::request::begin(document, &head, recalled, further, basis(tools))
             }
@@ -103,11 +102,13 @@ impl Bench {
     fn begin_whole<'b, A: WholeConversation>(
         &self,
         document: &Document,
+        recalled: &Recalled,
         basis: impl FnOnce(Arc<ToolSet>) -> Basis<'b>,
     ) -> Result<Begun, Refusal> {
         let (standard, head) = (&*self.standard, A::Head::read(document)?);
-        let tools = standard.tools.get(head.brought(), &standard.rules.policy, &standard.rules.checks, &self.schemas)?;
-        A::begin(document, &head, basis(tools))
+        let further = recalled.tools_with(head.further_tools());
+        let tools = standard.tools.get(head.brought(&further), &standard.rules.policy, &standard.rules.checks, &self.schemas)?;
+        A::begin(document, &head, recalled, basis(tools))
     }
 }
 

@@ -8,15 +8,14 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use crate::{
     exchange::{
         context::{Context, JudgedChoice},
-        conversation::{Fate, KnownCall, Left, Memo, Owed, Thread, digest, kept_arguments},
+        conversation::{
+            Fate, KnownCall, Left, Memo, Owed, digest,
+            update::{known_call, memo_of},
+        },
         decision,
-        evidence::material,
         turn::{EchoedTurn, Said, SaidItem},
     },
-    judge::{
-        call::{Call, CallKind, ValidCall},
-        history::calls::call_digest,
-    },
+    judge::call::{Call, CallKind, ValidCall},
     marks::MarkTime,
     openai::content::text_of,
     responses::{
@@ -43,36 +42,18 @@ pub fn remember(
     items: Vec<(String, Fate)>,
 ) -> Memo {
     let hidden = &context.hidden;
-    let known = |(mark, slot, call, moment): &(String, &OutputCall, &ValidCall, MarkTime)| {
-        // Without an id of its own the call has its mark upstream too.
-        let upstream_id = if slot.call_id.is_empty() { mark } else { &slot.call_id };
-        let (digest, arguments) = (call_digest(call.name(), call.arguments()), kept_arguments(call.arguments()));
-        (mark.clone(), KnownCall { upstream_id: upstream_id.as_str().into(), tool: call.name().into(), moment: *moment, digest, arguments })
-    };
+    let known = |(mark, slot, call, moment): &(String, &OutputCall, &ValidCall, MarkTime)| known_call(mark, &slot.call_id, call, *moment);
     let calls: Vec<(String, KnownCall)> = calls.iter().map(known).collect();
     let text = |id: &str| Some(id.to_owned()).filter(|id| !id.is_empty());
     let conversation = hidden.conversation.clone().or_else(|| conversation.and_then(text));
     if !hidden.store && conversation.is_none() {
         return Memo { calls, ..Memo::default() };
     }
-    let earlier = hidden.earlier.as_deref().cloned().unwrap_or_default();
-    // The request has paid what was owed before, and an id of another response is none of this one's.
-    let mut thread = Thread { owed: Vec::new(), upstream_id: None, ..earlier };
-    thread.incomplete |= hidden.unseen;
-    let mut thread = thread.with(&context.executions, &context.succeeded, &hidden.tools, context.data());
-    thread.follow(&context.loops.trail);
-    let has_results = material::prove(context, &mut thread);
-    // Of what isn't the model's, the tools come last, and before them what the user said; where there are results they know it.
-    let tools = usize::from(context.request().root().get_some("tools").is_some());
-    let asked = context.data().iter().rev().nth(tools).filter(|_| hidden.spoke && !has_results);
-    thread.hear(calls.iter().map(|(_, call)| call.arguments.clone()), asked.map(String::as_str));
-    thread.owe(owed);
-    thread.write(written(context.request()));
-    if let Some(id) = response_id.filter(|id| !id.is_empty()) {
-        thread.answer(id);
-    }
-    let responses = response_id.filter(|_| hidden.store).and_then(text).into_iter().collect();
-    Memo { responses, conversation, thread, calls, items, left: None }
+    let mut memo = memo_of(context, response_id, conversation, calls);
+    memo.items = items;
+    memo.thread.owe(owed);
+    memo.thread.write(written(context.request()));
+    memo
 }
 
 /// Digests of the assistant texts in a request.

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::{
     exchange::{
+        call_ids::CallIdMinter,
         context::Context,
         conversation::{KnownCall, kept_arguments},
         hidden_turns::{Back, HistoryExtent, How, Kept, RoundForm, Speaker, Turn, released_choice},
@@ -28,7 +29,7 @@ use crate::{
     openai::{Api, content::text_of},
     responses::{
         call_name::tool_name,
-        output_items::{CallIdMinter, echoed_status},
+        output_items::echoed_status,
         request::{
             input_items::{InputItem, Kind},
             prepare::{output_item, user_item},
@@ -235,6 +236,7 @@ pub fn known_calls(kept: &Kept, registry: &Registry, ring: &KeyRing, scope: &Sco
         let moment = ring.verify(&mark, scope, &tool, &arguments)?;
         let upstream_id = mark.upstream_id().unwrap_or(&id).into();
         let known = KnownCall {
+            read_by_code: false,
             upstream_id,
             tool: tool.as_str().into(),
             moment,

@@ -44,7 +44,7 @@ impl PromotedItem {
 }
 
 fn allowed(context: &Context) -> bool {
-    promotion::allowed(context) && !context.hidden.store && context.hidden.conversation.is_none()
+    promotion::allowed(context)
 }
 
 /// The response with its message replaced by calls, and the names of their tools; `None` if it is unchanged.

@@ -120,6 +120,16 @@ fn check_explains_or_says_which_tool_is_wrong() {
     check(directory, "check", 0, &["All is well", "get_weather", "main: http://127.0.0.1:9/v1"]);
     write(directory, "translated.toml", &format!("{UPSTREAM}responses = 'translate'\n"));
     check(directory, "check --config translated.toml", 0, &["Responses API translated"]);
+    let messages = "[[upstreams]]\nname = 'claude'\nbase_url = 'https://api.anthropic.com/v1'\napi_key_env = 'PATH'\nchat = 'translate'\nresponses = 'translate'\n\
+                    [[upstreams]]\nname = 'fast'\nbase_url = 'https://api.cerebras.ai/v1'\nmessages = 'translate'\nmodels = ['llama*']\n";
+    write(directory, "messages.toml", messages);
+    let words = [
+        "claude: https://api.anthropic.com/v1, key from PATH, sent in x-api-key, all models, Responses API translated, chat completions translated, preset anthropic",
+        "models llama*, Responses API translated, Messages API translated",
+    ];
+    check(directory, "check --config messages.toml", 0, &words);
+    write(directory, "messages.toml", &messages.replace("messages = 'translate'", "messages = 'translat'"));
+    check(directory, "check --config messages.toml", 2, &["messages.toml:10", "translate"]);
     for (parameters, why) in [
         (r#"{"type":"objekt"}"#, "isn't valid"),
         (r##"{"type":"object","properties":{"a":{"$ref":"https://example.org/a.json"}}}"##, "isn't valid"),

@@ -13,11 +13,11 @@ fn every_scene_is_caught_whole_and_streamed() {
     let demo = finish(&["demo"], directory.path());
     assert_eq!((demo.code, &*demo.stderr), (Some(0), ""), "{}", demo.stdout);
     let rows: Vec<&str> = demo.stdout.lines().filter(|line| line.contains("✅")).collect();
-    for (mode, count) in [("whole", 17), ("streamed", 17)] {
+    for (mode, count) in [("whole", 20), ("streamed", 20)] {
         assert_eq!(rows.iter().filter(|row| row.contains(&format!(" {mode} "))).count(), count, "{}", demo.stdout);
     }
-    assert!(!demo.stdout.contains('❌') && demo.stdout.contains("34 of 34"), "{}", demo.stdout);
-    for number in 1..=17 {
+    assert!(!demo.stdout.contains('❌') && demo.stdout.contains("40 of 40"), "{}", demo.stdout);
+    for number in 1..=20 {
         assert!(rows.iter().any(|row| row.starts_with(&format!("{number} "))), "no scene {number}:\n{}", demo.stdout);
     }
     for code in [

@@ -38,6 +38,7 @@ mod messages;
 mod messages_clients;
 mod messages_everywhere;
 mod messages_folded;
+mod messages_threads;
 mod messages_traffic;
 mod model;
 mod mutants;

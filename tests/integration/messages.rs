@@ -422,19 +422,6 @@ fn models_come_in_the_form_of_the_client() {
 }
 
 #[test]
-fn threads_are_refused_so_that_clients_send_the_conversation() {
-    let fixture = fixture("default", "", vec![message(json!([text("Hi.")]), "end_turn")]);
-    for thread in [json!({"type": "create"}), json!({"type": "continue", "previous_message_id": "msg_1"})] {
-        let answer = ask(&fixture, &request(json!({"thread": thread})));
-        let error = &answer.json()["error"];
-        assert_eq!((answer.status, &error["type"]), (400, &"invalid_request_error".into()));
-        assert_eq!(error["details"]["error_code"], "thread_unsupported_request");
-        assert!(error["message"].as_str().unwrap().starts_with("capability_rejected: beta_header:message-threads-2026-08-12;"));
-    }
-    assert!(fixture.upstream.received().is_empty());
-}
-
-#[test]
 fn toolsets_and_servers_tools_pass_unjudged() {
     let member =
         json!({"type": "tool_use", "id": "toolu_9", "name": "left_click", "toolset_name": "computer", "input": {"coordinate": [1, 2]}});

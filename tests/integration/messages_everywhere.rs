@@ -310,7 +310,7 @@ fn cassettes_are_recorded_played_judged_exported_and_imported() {
     for _ in 0..2 {
         let played = Proxy::builder().cassette(directory.join("session.jsonl")).policy(policy.to_str().unwrap()).key(KEY).start().unwrap();
         assert_eq!(bare(&conversation(&played)), bare(&lived));
-        // Nothing is counted where there is no upstream.
+        // What wasn't counted then can't be counted now.
         assert_eq!(played.post("/messages/count_tokens", &request(false, &[asks("Weather?")])).unwrap().status, 404);
     }
     let replayed = finish(&["replay", "session.jsonl", "--policy", "policy.toml", "--json"], directory);
@@ -326,6 +326,39 @@ fn cassettes_are_recorded_played_judged_exported_and_imported() {
         let replayed = finish(&["replay", &again, "--policy", "policy.toml"], directory);
         assert!(replayed.code == Some(0) || replayed.stdout.contains("unknown_tool"), "{replayed:?}");
     }
+}
+
+#[test]
+fn counts_of_tokens_are_recorded_and_played() {
+    let directory: TempDir = tempfile::tempdir().unwrap();
+    let path = directory.path().join("session.jsonl");
+    let upstream = ScriptedUpstream::start(|received| {
+        assert!(received.line.starts_with("POST /v1/messages/count_tokens"), "{}", received.line);
+        let status = if received.json()["messages"].to_string().contains("Too much") { 400 } else { 200 };
+        ScriptedReply::json(status, r#"{"input_tokens":7}"#)
+    })
+    .unwrap();
+    std::fs::write(directory.path().join("policy.toml"), "[protocol]\ninject = true\n").unwrap();
+    let policy = directory.path().join("policy.toml").to_str().unwrap().to_owned();
+    let counted = |proxy: &Proxy| {
+        ["Weather?", "Too much"].map(|text| {
+            let answer = proxy.post("/messages/count_tokens?beta=true", &request(false, &[asks(text)])).unwrap();
+            (answer.status, answer.body)
+        })
+    };
+    let lived = counted(&Proxy::builder().upstream(&upstream).policy(&policy).key(KEY).record(path.clone()).start().unwrap());
+    assert_eq!((lived[0].0, &*lived[0].1, lived[1].0), (200, r#"{"input_tokens":7}"#, 400));
+    let (exchanges, notices) = reader::all(&path).unwrap();
+    assert_eq!((exchanges.len(), notices.len()), (2, 0));
+    let sent = exchanges[0].attempts[0].request.as_ref().unwrap().body.as_ref().unwrap().text().unwrap();
+    assert!(sent.contains("execution_id"), "as it went up: {sent}");
+    let played = Proxy::builder().cassette(path.clone()).policy(&policy).key(KEY).start().unwrap();
+    assert_eq!([counted(&played), counted(&played)], [lived.clone(), lived]);
+    let unknown = played.post("/messages/count_tokens", &request(false, &[asks("Other")])).unwrap();
+    assert_eq!((unknown.status, &unknown.json()["error"]["details"]["error_code"]), (404, &"cassette_miss".into()));
+    // There is nothing in it to judge.
+    let replayed = finish(&["replay", "session.jsonl"], directory.path());
+    assert_eq!(replayed.code, Some(0), "{replayed:?}");
 }
 
 #[test]
@@ -457,6 +490,10 @@ fn tools_of_mcp_servers_run_and_what_they_did_is_looked_up() {
         } else {
             assert!(answer.violations().contains(&"state_mismatch".to_owned()), "{}", answer.body);
         }
+        // A thread would have calls that the application hasn't: clients send whole conversations.
+        let threaded = json!({"model": "m", "max_tokens": 100, "messages": [asks("Add milk")], "thread": {"type": "create"}});
+        let refused = fixture.proxy.post("/messages", &threaded).unwrap();
+        assert_eq!((refused.status, &refused.json()["error"]["details"]["error_code"]), (400, &"thread_unsupported_request".into()));
         // The round is in the next request again, as the model saw it.
         let before = fixture.upstream.received().len();
         let further = json!({"model": "m", "max_tokens": 100, "messages": [asks("Add milk"), kept(&answer.json()), asks("Add milk")]});

@@ -1,6 +1,8 @@
-//! The demo's application: posts to chat completions, and reads answers as an SDK would.
+//! The demo's application: posts to chat completions or to the Messages API, and reads answers as an SDK would.
 
 use serde_json::Value;
+
+use super::{messages, scenes::DemoApi};
 
 /// A client of one proxy.
 pub struct DemoClient {
@@ -36,11 +38,11 @@ pub struct ClientView {
     pub text: String,
     /// The answer's calls.
     pub calls: Vec<SeenCall>,
-    /// `finish_reason`
+    /// `finish_reason`, or what a `stop_reason` is in its terms.
     pub finish: Option<String>,
     /// The code of an error.
     pub error: Option<String>,
-    /// The stream ended with `[DONE]`, or the body is valid JSON.
+    /// The stream ended with `[DONE]` or `message_stop`, or the body is valid JSON.
     pub ended: bool,
     /// The whole body as text.
     pub raw: String,
@@ -55,15 +57,19 @@ impl DemoClient {
         let tls = crate::sys::tls::http_client_config(crate::sys::tls::TrustedRoots::None)?;
         let http =
             reqwest::Client::builder().no_proxy().tls_backend_preconfigured(tls).timeout(std::time::Duration::from_secs(30)).build()?;
-        Ok(Self { http, url: format!("{base_url}/chat/completions") })
+        Ok(Self { http, url: base_url.to_owned() })
     }
 
     /// Sends one request and reads the response.
     ///
     /// # Errors
     /// The connection fails, except in a stream that has already begun.
-    pub async fn ask(&self, request: &Value) -> Result<ClientView, reqwest::Error> {
-        let post = self.http.post(&self.url).header("content-type", "application/json").body(request.to_string());
+    pub async fn ask(&self, api: DemoApi, request: &Value) -> Result<ClientView, reqwest::Error> {
+        let (path, request) = match api {
+            DemoApi::Chat => ("chat/completions", request.clone()),
+            DemoApi::Messages => ("messages", messages::request_of(request)),
+        };
+        let post = self.http.post(format!("{}/{path}", self.url)).header("content-type", "application/json").body(request.to_string());
         let mut response = post.send().await?;
         let headers = response.headers().clone();
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
@@ -127,6 +133,12 @@ impl ClientView {
         let message = &body["choices"][0]["message"];
         self.text = message["content"].as_str().unwrap_or_default().to_owned();
         self.finish = body["choices"][0]["finish_reason"].as_str().map(str::to_owned);
+        if body["type"] == "message" {
+            let blocks = || body["content"].as_array().into_iter().flatten();
+            self.text = blocks().filter_map(|block| block["text"].as_str()).collect();
+            self.calls = blocks().filter_map(messages::seen_call).collect();
+            self.finish = body["stop_reason"].as_str().map(|stop| messages::finish_of(stop).to_owned());
+        }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
             let function = &call["function"];
@@ -141,7 +153,11 @@ impl ClientView {
             }
             match line.strip_prefix("data: ") {
                 Some("[DONE]") => self.ended = true,
-                Some(data) => self.read_chunk(&serde_json::from_str(data).unwrap_or_default()),
+                Some(data) => {
+                    let event = serde_json::from_str(data).unwrap_or_default();
+                    self.read_chunk(&event);
+                    self.read_message_event(&event);
+                }
                 None => {}
             }
         }
@@ -178,10 +194,27 @@ impl ClientView {
         }
     }
 
+    fn read_message_event(&mut self, event: &Value) {
+        let delta = &event["delta"];
+        match event["type"].as_str() {
+            Some("content_block_start") => self.calls.extend(messages::seen_call(&event["content_block"])),
+            Some("content_block_delta") => {
+                self.text.push_str(delta["text"].as_str().unwrap_or_default());
+                if let (Some(call), Some(piece)) = (self.calls.last_mut(), delta["partial_json"].as_str()) {
+                    call.arguments.push_str(piece);
+                }
+            }
+            Some("message_delta") => self.finish = delta["stop_reason"].as_str().map(|stop| messages::finish_of(stop).to_owned()),
+            Some("message_stop") => self.ended = true,
+            _ => {}
+        }
+    }
+
     fn note_error(&mut self, body: &Value) {
         let error = &body["error"];
         if error.is_object() {
-            self.error = Some(error["code"].as_str().or(error["type"].as_str()).unwrap_or("error").to_owned());
+            let code = error["code"].as_str().or(error["details"]["error_code"].as_str());
+            self.error = Some(code.or(error["type"].as_str()).unwrap_or("error").to_owned());
         }
     }
 }

@@ -7,6 +7,7 @@
 //! The scenes are in `scenes`; nothing here judges: the proxy is the one that `serve` runs.
 
 mod client;
+mod messages;
 mod scenes;
 mod script;
 mod table;
@@ -110,7 +111,7 @@ impl DemoSetup {
                 };
             }
         };
-        let upstream = self.upstream.received().iter().skip(before).map(crate::testing::Received::json).collect();
+        let upstream = self.upstream.received().iter().skip(before).map(|received| scenes::received_of(scene, received)).collect();
         let played = SceneRun { mode, seen, upstream };
         let mut check = Expectations::default();
         check.sound(&played);

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::messages;
 use crate::testing::ScriptedReply;
 
 /// One answer of the scripted model.
@@ -56,6 +57,16 @@ impl DemoTurn {
         .to_string();
         let end = if self.cut { body.len() / 2 } else { body.len() };
         ScriptedReply::json(200, body.get(..body.floor_char_boundary(end)).unwrap_or_default())
+    }
+
+    /// The turn as one message of the Messages API.
+    pub fn message(&self, model: &str) -> ScriptedReply {
+        ScriptedReply::json(200, messages::answer(model, &messages::blocks(&self.text.concat(), &self.calls)).to_string())
+    }
+
+    /// The turn as a stream of the Messages API.
+    pub fn message_events(&self, model: &str) -> ScriptedReply {
+        ScriptedReply::events(messages::events(model, &self.text, &messages::blocks(&self.text.concat(), &self.calls)))
     }
 
     /// The turn as a stream of events.

@@ -4,7 +4,7 @@
 use super::{
     Directory, SceneOutcome,
     client::DemoClient,
-    scenes::{self, AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun},
+    scenes::{self, AnswerForm, DemoApi, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun},
     script::DemoTurn,
 };
 use crate::testing::{Misbehaviour, Proxy, ScriptedUpstream, StartError, TodoServer};
@@ -68,7 +68,7 @@ impl TodoSetup {
                 };
             }
         };
-        let upstream = self.upstream.received().iter().skip(asked).map(crate::testing::Received::json).collect();
+        let upstream = self.upstream.received().iter().skip(asked).map(|received| scenes::received_of(scene, received)).collect();
         let played = SceneRun { mode, seen, upstream };
         let mut check = Expectations::default();
         let ran: Vec<String> = self.todo.ran().into_iter().skip(ran).collect();
@@ -84,6 +84,7 @@ impl TodoSetup {
 fn scenes() -> Vec<DemoScene> {
     let scene = |name, model_does, script: fn(&ModelRequest) -> DemoTurn, check: fn(&SceneRun, &mut Expectations)| DemoScene {
         name,
+        api: DemoApi::Chat,
         model_does,
         ask: "Put it on my list.",
         rounds: SceneRequests::One,

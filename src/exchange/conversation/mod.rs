@@ -3,7 +3,9 @@
 //! For `[responses] stateful = "track"`: docs/wire-facts.md#conversations-that-the-upstream-keeps. Everything here is
 //! bounded, so that a conversation without end takes no memory without end. Pure.
 
+pub mod recalled;
 pub mod request_prefix;
+pub mod update;
 
 use std::{
     collections::{HashMap, HashSet},
@@ -127,6 +129,9 @@ pub struct KnownCall {
     pub digest: u64,
     /// Its arguments, as evidence for claims about its result; long ones are truncated.
     pub arguments: Arc<str>,
+    /// Code that the upstream runs reads its result, not the model.
+    #[serde(default)]
+    pub read_by_code: bool,
 }
 
 /// Arguments, truncated for storage.

@@ -22,6 +22,7 @@ use super::{
     error,
     places::swept_event,
     response::{Words, call_block, drops_thinking, explanation_of, nature_of},
+    thread::MarkedCalls,
 };
 use crate::{
     exchange::{
@@ -76,6 +77,10 @@ pub struct MessagesStream {
     keep_text: bool,
     /// `message_start` of this attempt has come.
     started: bool,
+    /// The upstream's id of this attempt's answer.
+    id: Option<String>,
+    /// Calls that have left.
+    marked: MarkedCalls,
     /// A call was demanded: no text is released before there is one.
     waits_for_call: bool,
     drops_thinking: bool,
@@ -122,6 +127,8 @@ impl AnswerStream for MessagesStream {
             text: String::new(),
             keep_text: keeps,
             started: false,
+            id: None,
+            marked: MarkedCalls::default(),
             waits_for_call: context.demands_call(),
             drops_thinking: drops_thinking(&context),
             ended: None,
@@ -184,7 +191,7 @@ impl AnswerStream for MessagesStream {
         }
         let calls = self.calls.iter().map(|call| (call.call(), Vec::new())).collect();
         let items = self.said.iter().flatten().map(|block| block.item(&self.calls)).collect();
-        Said { text: self.text.clone(), reasoning: String::new(), calls, items }
+        Said { text: self.text.clone(), calls, items, answer_id: self.id.clone(), ..Said::default() }
     }
 
     fn unjudged(&self) -> bool {
@@ -193,6 +200,11 @@ impl AnswerStream for MessagesStream {
 
     fn released(&self) -> bool {
         self.released
+    }
+
+    fn response_id(&self) -> Option<String> {
+        // Nothing is fetched by it; what passes unjudged is still its caller's.
+        self.id.clone().filter(|_| self.context.hidden.store && self.context.observes())
     }
 
     fn held_bytes(&self) -> usize {
@@ -221,9 +233,14 @@ impl AnswerStream for MessagesStream {
         if self.context.observes() {
             return None;
         }
+        let mut memo = None;
         let (stop_reason, details) = match finals.into_iter().next().unwrap_or_else(|| ChoiceOutcome::Replace(String::new())) {
             ChoiceOutcome::Accept(calls) => {
                 let left = self.leave(&calls, out);
+                if self.line.edited {
+                    self.marked.change();
+                }
+                memo = std::mem::take(&mut self.marked).memo(&self.context, self.id.as_deref());
                 (fitting_stop(self.stop_reason.as_deref(), left).map(str::to_owned), None)
             }
             ChoiceOutcome::Replace(text) => {
@@ -253,7 +270,7 @@ impl AnswerStream for MessagesStream {
         out.extend_from_slice(verdict.as_bytes());
         out.extend_from_slice(b"\n\n");
         frame(out, "message_stop", br#"{"type":"message_stop"}"#);
-        None
+        memo
     }
 
     fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo> {
@@ -366,6 +383,7 @@ impl MessagesStream {
             return Ok(());
         }
         self.started = true;
+        self.id = message.get("id").and_then(Value::text).map(|id| id.into_owned());
         self.note_usage(message.get_some("usage"));
         if std::mem::replace(&mut self.line.begun, true) {
             return Ok(());
@@ -652,8 +670,9 @@ impl MessagesStream {
                         continue;
                     };
                     left += 1;
-                    let mark = context.mint(call.name(), call.arguments(), *moment);
-                    let json = block.start.root().get("content_block").map(Value::raw_str).unwrap_or_default();
+                    let own = block.start.root().get("content_block").unwrap_or_else(|| block.start.root());
+                    let mark = self.marked.mark(&context, own, call, *moment);
+                    let json = own.raw_str();
                     let name = call.renamed().then(|| call.name());
                     self.line.start(&block.start, call_with(json, &mark, name, Some("{}")).as_deref(), out);
                     self.line.delta_made("input_json_delta", "partial_json", call.arguments(), out);

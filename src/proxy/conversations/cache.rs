@@ -214,6 +214,7 @@ mod tests {
         let mut thread = thread.with(&[execution(number)], &succeeded, &tools, &data);
         thread.owe([crate::exchange::conversation::Owed { call_id: format!("call_{number}"), custom: false, output: "x".repeat(1 << 10) }]);
         let call = KnownCall {
+            read_by_code: false,
             upstream_id: format!("call_{number}").into(),
             tool: "get_weather".into(),
             moment: execution(number).moment,

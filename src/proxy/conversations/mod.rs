@@ -5,5 +5,6 @@ pub mod hidden_turns;
 pub mod journal;
 pub mod originals;
 pub mod owners;
+pub mod recall;
 pub mod replicated;
 pub mod session_calls;

@@ -10,14 +10,12 @@ use http::StatusCode;
 use quick_cache::sync::Cache;
 
 use crate::{
+    exchange::conversation::recalled::{NAMED_MAX, NamedObject, ObjectKind},
     ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
     policy::PolicyMode,
     proxy::{app::App, conversations::replicated::KvEntry, http::failure::Failure},
-    responses::{
-        request::named::{NAMED_MAX, NamedObject, ObjectKind},
-        stored::Ids,
-    },
+    responses::stored::Ids,
     violation::Code,
 };
 
@@ -147,6 +145,7 @@ pub async fn check(app: &App, scope: &Scope, upstream: &str, named: &[NamedObjec
 fn not_found(named: &NamedObject) -> Failure {
     let (code, what) = match named.kind {
         ObjectKind::Response => ("unknown_response", "Response"),
+        ObjectKind::Thread => ("thread_not_found", "Thread"),
         ObjectKind::Conversation => ("unknown_conversation", "Conversation"),
         ObjectKind::Item => ("unknown_item", "Item"),
     };

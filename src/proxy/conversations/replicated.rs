@@ -13,17 +13,16 @@ use http::StatusCode;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    exchange::conversation::{KnownCall, Memo, Thread},
+    exchange::conversation::{
+        KnownCall, Memo, Thread,
+        recalled::{NamedObject, ObjectKind, Wanted},
+    },
     ledger::{lookup::LookupUnavailable, sealed_kv::cipher::KvKey},
     marks::Scope,
     proxy::{
         app::App,
         conversations::originals::{Got, Object},
         http::failure::Failure,
-    },
-    responses::request::{
-        Head, Wanted,
-        named::{NamedObject, ObjectKind, named_objects},
     },
     settings::StoredContent,
     upstreams::quirks::ProviderExtras,
@@ -189,27 +188,27 @@ pub fn forget(app: &App, scope: &Scope, id: &str) {
     let _removed = app.recorder.shelf().put_behind(rows.into(), Default::default(), app.now_ms());
 }
 
-/// Reads what a request of the Responses API names and this process doesn't know into its caches.
+/// Reads what a request names and this process doesn't know into its caches.
 ///
 /// # Errors
 /// [`LookupUnavailable`] if the ledger doesn't say in time.
-pub async fn load(app: &App, scope: &Scope, head: &Head<'_>) -> Result<(), LookupUnavailable> {
+pub async fn load(app: &App, scope: &Scope, named: Vec<NamedObject>, of: Wanted) -> Result<(), LookupUnavailable> {
     if !app.recorder.shelf().is_lasting() {
         return Ok(());
     }
     let memory = &app.memory;
     let shared = app.recorder.is_shared();
     let mut wanted: Vec<(RowKind, String)> = Vec::new();
-    for NamedObject { kind, id, .. } in named_objects(head, |id| memory.knows_item(scope, id)) {
+    for NamedObject { kind, id, .. } in named {
         let row = match kind {
-            ObjectKind::Response => may_have_changed(app, scope, &id).then_some(RowKind::Response),
+            ObjectKind::Response | ObjectKind::Thread => may_have_changed(app, scope, &id).then_some(RowKind::Response),
             // Another replica may have continued a conversation that this one knows.
             ObjectKind::Conversation => (shared || memory.conversation(scope, &id).is_none()).then_some(RowKind::Conversation),
             ObjectKind::Item => Some(RowKind::Item),
         };
         wanted.extend(row.map(|row| (row, id)));
     }
-    let Wanted { calls, items } = head.wanted();
+    let Wanted { calls, items, .. } = of;
     wanted.extend(calls.into_iter().filter(|mark| memory.call(scope, mark).is_none()).map(|mark| (RowKind::Call, mark)));
     if shared {
         let unknown = items.into_iter().filter(|id| !memory.knows_item(scope, id));

@@ -72,7 +72,7 @@ impl ConversationPlace<'_> {
     /// True if the upstream would open what this exchange stores there to every caller.
     fn is_everybodys(&self) -> bool {
         let caller = if self.selection.is_foreign() { CallerCredential::Withheld } else { self.app.caller_credential() };
-        self.selection.api() == Api::Responses && self.endpoint.opens_everybodys(caller)
+        (self.context.hidden.store || self.selection.api() == Api::Responses) && self.endpoint.opens_everybodys(caller)
     }
 }
 

@@ -7,6 +7,7 @@ pub mod attempt;
 pub mod cassette_session;
 pub(super) mod clock;
 pub(super) mod conversation;
+pub mod count;
 pub mod driver;
 pub(super) mod finish;
 pub mod http_probe;
@@ -23,7 +24,7 @@ pub mod verifier;
 use std::{pin::pin, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use uuid::Uuid;
 
 use super::upstream;
@@ -34,6 +35,7 @@ use crate::{
         adapter::{Adapter, AnswerStream as _, RequestHead as _, WholeAnswer as _, WholeConversation},
         attempts::NextStep,
         context::{Basis, Begun, JudgedChoice, Upstream},
+        conversation::recalled::Recalled,
         conversation::request_prefix::{PrefixOwner, PrefixUse, SharedPrefix},
         error::{Fault, Refusal},
         text::places::claims,
@@ -43,7 +45,7 @@ use crate::{
     judge::loops::ExternalCounts,
     marks::Scope,
     openai::error::{Reported, masked},
-    proxy::conversations::{journal::Identity, replicated},
+    proxy::conversations::{journal::Identity, recall::recall_for, replicated},
     proxy::upstream::BodyPassage,
     proxy::{
         app::{App, Caller},
@@ -54,12 +56,7 @@ use crate::{
             failure::Failure,
         },
         server::admission::Held,
-        upstream::{
-            pool::{Answer, Outgoing},
-            select::UpstreamSelection,
-            status::Asked,
-            timeout::within,
-        },
+        upstream::{pool::Answer, select::UpstreamSelection, timeout::within},
         worker::Worker,
     },
     sys::clock::Began,
@@ -101,47 +98,6 @@ pub async fn serve<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming
     }
 }
 
-/// Path of Anthropic's token count below the base URL.
-const COUNT_PATH: &str = "/messages/count_tokens";
-
-/// Serves a request for the number of its tokens: the upstream counts it as it would get it.
-pub async fn count<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Response<Body> {
-    counted::<A>(worker, incoming).await.unwrap_or_else(|failure| failure.response(A::API))
-}
-
-async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Response<Body>, Failure> {
-    let Incoming { headers, query, body, caller, held: _held, .. } = incoming;
-    let app = worker.app.clone();
-    let standard = app.standard(&caller).clone();
-    helper_threads::step_for(body.len()).await;
-    let came = read(body, &standard, A::DEPTH_NOTED)?;
-    let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
-    let document = restored.body.map(|body| read(body, &standard, A::DEPTH_NOTED)).transpose()?.unwrap_or(came);
-    let (selection, begun) = {
-        let head = A::Head::read(&document)?;
-        let selection = UpstreamSelection::new(&worker, A::API, head.model(), query, headers)?;
-        let rules = &standard.rules;
-        let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
-        let basis = basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools);
-        let begun = A::begin(&document, &head, basis)?;
-        (selection, begun)
-    };
-    let endpoint = selection.endpoint(&worker);
-    let missing = || Failure::new(StatusCode::NOT_FOUND, "not_found", "this upstream counts no tokens");
-    if selection.api_of(&endpoint.settings) != A::API || app.cassettes.player(selection.upstream()).is_some() {
-        return Err(missing());
-    }
-    let target = endpoint.target(COUNT_PATH, selection.query()).ok_or_else(missing)?;
-    let answer = endpoint.send(Method::POST, target, selection.headers(), Outgoing::Whole(begun.body.joined())).await?;
-    endpoint.usable(Asked::Answer, COUNT_PATH, &answer)?;
-    let (status, headers) = (answer.status(), endpoint.downstream_headers(answer.headers(), BodyPassage::MayChange));
-    let body = endpoint.read(answer, upstream::ERROR_BYTES_MAX).await?;
-    let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
-    let mut response = Response::new(Body::Whole(body));
-    (*response.status_mut(), *response.headers_mut()) = (status, headers);
-    Ok(response)
-}
-
 /// Prepares an exchange: everything before the first byte goes upstream.
 async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, caller, started, tape, held } = incoming;
@@ -167,10 +123,12 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let identity = if app.settings.runs_tools() { identity() } else { Identity::default() };
     let selection = UpstreamSelection::new(&worker, A::API, &model, query, headers)?;
     let rules = &standard.rules;
-    if standard.tools.takes_long(&head.brought()) {
+    let recalled = recall_for(&app, &standard, &caller.scope, &worker.endpoints[selection.upstream()], &head).await?;
+    let further = recalled.tools_with(head.further_tools());
+    if standard.tools.takes_long(&head.brought(&further)) {
         helper_threads::step().await;
     }
-    let tools = standard.tools.get(head.brought(), &rules.policy, &rules.checks, &app.schemas)?;
+    let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
     let delivery = Delivery::of(head.streams());
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
@@ -184,10 +142,10 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
         beyond: basis.beyond.clone(),
         came: came.clone(),
         identity,
-        prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, basis)),
+        prepare: Box::new(|document, basis| A::begin(document, &A::Head::read(document)?, &Recalled::default(), basis)),
         tap: A::tap,
     });
-    let Begun { context, body, known, mut violations } = A::begin(&document, &head, basis)?;
+    let Begun { context, body, known, mut violations } = A::begin(&document, &head, &recalled, basis)?;
     violations.extend(restored.violations);
     if !worker.endpoints[selection.upstream()].settings.fitting.put_back.is_nothing() {
         let marks = context.executions.iter().map(|execution| &*execution.mark);

@@ -12,13 +12,14 @@ use crate::{
         conversation::request_prefix::{PrefixOwner, PrefixUse},
         hidden_turns::{How, RoundForm as _},
     },
+    ledger::lookup::LookupUnavailable,
     marks::Scope,
     policy::PolicyMode,
     proxy::conversations::journal::Identity,
     proxy::conversations::owners::UnownedObjects,
     proxy::{
         app::App,
-        conversations::{cache::Memory, owners, replicated},
+        conversations::{owners, recall, replicated},
         exchange::{
             Incoming, basis,
             cassette_session::CassetteSession,
@@ -80,16 +81,14 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let selection = UpstreamSelection::new(&worker, Responses::API, &model, query, headers)?;
     let endpoint = &worker.endpoints[selection.upstream()];
     let translates = selection.translation(&endpoint.settings).is_some();
-    let loaded = replicated::load(&app, &caller.scope, &head).await;
-    let mut recalled = recall(&app.memory, &caller.scope, &head);
+    let (mut recalled, loaded) = recall(&app, &caller.scope, &head).await;
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
         let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
     check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;
-    let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
-    further.extend(head.further_tools());
+    let further = recalled.tools_with(head.further_tools());
     let rules = &standard.rules;
     if standard.tools.takes_long(&head.brought(&further)) {
         helper_threads::step().await;
@@ -170,18 +169,12 @@ pub(in crate::proxy) async fn check_named(
     owners::check(app, scope, &endpoint.settings.name, &named, UnownedObjects::under(policy.mode)).await
 }
 
-pub(in crate::proxy) fn recall(memory: &Memory, scope: &Scope, head: &Head<'_>) -> Recalled {
-    let wanted = head.wanted();
-    let by_response = || memory.response(scope, head.previous.as_deref()?);
-    let by_conversation = || memory.conversation(scope, head.conversation.as_deref()?);
-    Recalled {
-        thread: by_response().or_else(by_conversation),
-        calls: wanted
-            .calls
-            .into_iter()
-            .filter_map(|mark| Some((memory.call(scope, &mark)?, mark)))
-            .map(|(call, mark)| (mark, call))
-            .collect(),
-        items: wanted.items.into_iter().filter_map(|id| Some((memory.item(scope, &id)?, id))).map(|(fate, id)| (id, fate)).collect(),
-    }
+/// Reads what a request names and this process doesn't know into its caches, and takes what is known of it from there.
+///
+/// # Errors
+/// [`LookupUnavailable`] beside what this process knows, if the ledger doesn't say in time.
+pub(in crate::proxy) async fn recall(app: &App, scope: &Scope, head: &Head<'_>) -> (Recalled, Result<(), LookupUnavailable>) {
+    let named = named_objects(head, |id| app.memory.knows_item(scope, id));
+    let loaded = replicated::load(app, scope, named, head.wanted()).await;
+    (recall::recall(&app.memory, scope, head.wanted()), loaded)
 }

@@ -4,7 +4,10 @@
 
 use http::StatusCode;
 
-use crate::{exchange::error::Refusal, openai::error::envelope};
+use crate::{
+    exchange::error::{Refusal, RefusalKind},
+    openai::error::envelope,
+};
 
 /// Maximum bytes of all header lines together; OpenAI documents 64 KiB.
 pub const HEADER_BYTES_MAX: usize = 64 << 10;
@@ -95,6 +98,10 @@ impl Failure {
 
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
-        Self { param: refusal.param, ..Self::new(StatusCode::BAD_REQUEST, refusal.code, refusal.message) }
+        let status = match refusal.kind {
+            RefusalKind::Invalid => StatusCode::BAD_REQUEST,
+            RefusalKind::NotFound => StatusCode::NOT_FOUND,
+        };
+        Self { param: refusal.param, ..Self::new(status, refusal.code, refusal.message) }
     }
 }

@@ -288,7 +288,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let start = if parts.headers.contains_key(http::header::EXPECT) { BodyStart::AfterContinue } else { BodyStart::AtOnce };
     let body = read_body(body, bytes_max, settings.limits.client_idle, start, &mut held.weight).await?;
     let tape = match found {
-        Route::Stored(_) | Route::CountTokens => None,
+        Route::Stored(_) => None,
         _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
@@ -296,7 +296,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
         Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
-        Route::CountTokens => Movable::new(exchange::count::<Messages>(worker, incoming)).await,
+        Route::CountTokens => Movable::new(exchange::count::count::<Messages>(worker, incoming)).await,
         Route::Messages => Movable::new(exchange::serve::<Messages>(worker, incoming)).await,
         _ => Movable::new(exchange::serve::<Chat>(worker, incoming)).await,
     };

@@ -684,11 +684,9 @@ impl StoredCaller<'_> {
     async fn begun(&self, holder: Holder, body: Bytes) -> Result<(Document, Begun), Failure> {
         let document = read(body, self.standard, DEPTH_NOTED)?;
         let head = Head::read(&document)?;
-        let loaded = replicated::load(self.app, self.scope, &head).await;
-        let recalled = responses::recall(&self.app.memory, self.scope, &head);
+        let (recalled, loaded) = responses::recall(self.app, self.scope, &head).await;
         self.check_named(holder, &head, &recalled).await?;
-        let mut further: Vec<Arc<str>> = recalled.thread.iter().flat_map(|thread| thread.tools.iter().cloned()).collect();
-        further.extend(head.further_tools());
+        let further = recalled.tools_with(head.further_tools());
         let rules = &self.standard.rules;
         let tools = self.standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &self.app.schemas)?;
         let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools);

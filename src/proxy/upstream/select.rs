@@ -424,7 +424,7 @@ impl UpstreamSelection {
                 Api::Messages => "Messages API",
             };
             let message = format!("the upstream `{}` has no {api}, and this can't be translated: {}", settings.name, why.message);
-            refused(&why.param, message)
+            Failure { code: why.code, ..refused(&why.param, message) }
         })?;
         self.fitted(&translated.into(), request).map_err(misfit)
     }

@@ -15,11 +15,13 @@ pub mod tools;
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
-pub use crate::policy::Stateful;
+pub use crate::{
+    exchange::conversation::recalled::{Recalled, Wanted},
+    policy::Stateful,
+};
 use crate::{
     exchange::{
         context::{Basis, Begun},
-        conversation::{Fate, KnownCall, Thread},
         error::{Refusal, array, unique},
         tool_set::{Brought, Dialect},
     },
@@ -65,26 +67,6 @@ pub(super) enum Input<'d> {
     Text(Value<'d>),
     /// The array and its items.
     Items(Value<'d>, Vec<InputItem<'d>>),
-}
-
-/// Keys to look up before a request can be prepared.
-#[derive(Clone, Debug, Default, Eq, PartialEq)]
-pub struct Wanted {
-    /// The `call_id`s of outputs whose calls aren't in the input.
-    pub calls: Vec<String>,
-    /// Ids of items: references, and the ids of the input's own items.
-    pub items: Vec<String>,
-}
-
-/// Stored state that was looked up for a request.
-#[derive(Clone, Debug, Default)]
-pub struct Recalled {
-    /// The conversation up to this request, if the upstream stores it.
-    pub thread: Option<Arc<Thread>>,
-    /// Calls that were passed on, by the ids that the application has.
-    pub calls: Vec<(String, KnownCall)>,
-    /// Dispositions of items, by id.
-    pub items: Vec<(String, Fate)>,
 }
 
 impl<'d> Head<'d> {
@@ -180,7 +162,8 @@ impl<'d> Head<'d> {
         let mut seen = HashSet::new();
         let items = self.items().iter().filter_map(InputItem::id);
         let items = items.filter(|id| !id.is_empty() && seen.insert(id.clone())).map(Cow::into_owned).collect();
-        Wanted { calls, items }
+        let response = self.previous.as_deref().map(str::to_owned);
+        Wanted { response, conversation: self.conversation.clone(), calls, items }
     }
 
     /// The request's tools. `further`: arrays from input items.

@@ -6,32 +6,8 @@
 use std::collections::HashSet;
 
 use super::{Head, input_items::InputItem};
+pub use crate::exchange::conversation::recalled::{NAMED_MAX, NamedObject, ObjectKind};
 use crate::openai::stored_item::is_named_by_id;
-
-/// Maximum objects that one request may name: each is looked up.
-pub const NAMED_MAX: usize = 1024;
-
-/// Kind of a stored object.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum ObjectKind {
-    /// A response.
-    Response,
-    /// A conversation.
-    Conversation,
-    /// An item of a response or a conversation.
-    Item,
-}
-
-/// Object that a request names.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct NamedObject {
-    /// Kind of the object.
-    pub kind: ObjectKind,
-    /// Its ID.
-    pub id: String,
-    /// Member of the request that names it, if it is named in the body.
-    pub param: Option<&'static str>,
-}
 
 /// Stored objects that the request names, each once; at most one more than [`NAMED_MAX`]. `known`: items that toolmark itself
 /// replaces or leaves out.

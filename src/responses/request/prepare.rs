@@ -14,14 +14,14 @@ use super::material::words_of;
 use crate::{
     exchange::{
         context::{Basis, Prepared},
-        conversation::{Fate, Hidden, KnownCall, Owed, Thread},
+        conversation::{Fate, Hidden, KnownCall, Owed},
         error::Refusal,
         evidence::material::Material,
         hidden_turns::HistoryExtent,
     },
     judge::call::CallKind,
     judge::history::{
-        self, Adjacency, Execution, HistoryItem, StoredCall, VerifiedHistory,
+        self, Adjacency, Execution, HistoryItem, VerifiedHistory,
         stamp::{self, Stamp},
     },
     marks::CallMark,
@@ -82,7 +82,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     if let Some(thread) = &recalled.thread {
-        remember(thread, &mut executions, &mut succeeded, spoke, basis);
+        thread.prepend_to(&mut executions, &mut succeeded, spoke, rules.policy.results.window, basis.now_ms);
     }
     Ok(Prepared {
         body: basis.prefix.apply(edits, document, head.array(), tools, &memo),
@@ -169,11 +169,7 @@ fn is_meant(item: &InputItem<'_>, fate: &Fate) -> bool {
 }
 
 fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, extent: HistoryExtent, basis: &Basis<'_>) -> VerifiedHistory {
-    let remember = |(id, call): &(String, KnownCall)| {
-        let KnownCall { tool, moment, digest, arguments, .. } = call;
-        StoredCall { id: id.clone(), tool: tool.to_string(), moment: *moment, digest: *digest, arguments: arguments.clone() }
-    };
-    let remembered: Vec<StoredCall> = recalled.calls.iter().map(remember).collect();
+    let remembered = recalled.stored_calls();
     let rules = history::HistoryRules {
         checks: &basis.rules.checks,
         ring: basis.ring,
@@ -189,24 +185,6 @@ fn verify(steps: &[HistoryItem<'_>], recalled: &Recalled, extent: HistoryExtent,
         told_apart: extent == HistoryExtent::Continued || basis.rules.policy.loops.forbids_repeating(),
     };
     history::verify(steps, &rules)
-}
-
-/// Puts the remembered executions and tools in front of those that the request proves.
-fn remember(thread: &Thread, executions: &mut Vec<Execution>, succeeded: &mut Vec<String>, spoke: bool, basis: &Basis<'_>) {
-    let expired = |execution: &Execution| history::is_expired(execution.moment, basis.rules.policy.results.window, basis.now_ms);
-    let own: HashSet<&str> = executions.iter().map(|execution| &*execution.id).collect();
-    let earlier = thread.executions.iter().filter(|execution| !own.contains(&*execution.id));
-    let earlier = earlier.map(|execution| Execution {
-        recent: execution.recent && !spoke,
-        expired: expired(execution),
-        item: usize::MAX,
-        ..execution.clone()
-    });
-    let earlier: Vec<Execution> = earlier.collect();
-    executions.splice(0..0, earlier);
-    let known: HashSet<&str> = succeeded.iter().map(String::as_str).collect();
-    let further: Vec<String> = thread.succeeded.iter().filter(|tool| !known.contains(&***tool)).cloned().collect();
-    succeeded.extend(further);
 }
 
 fn stamp_results(

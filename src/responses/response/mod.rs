@@ -98,7 +98,7 @@ impl WholeAnswer for BufferedResponse {
             ItemKind::Message | ItemKind::Reasoning | ItemKind::Hosted | ItemKind::Other => SaidItem::Raw(item.raw_str().to_owned()),
         };
         let items = self.items().zip(&self.kinds).map(item).collect();
-        Said { text, reasoning: String::new(), calls, items }
+        Said { text, calls, items, ..Said::default() }
     }
 
     fn usage(&self) -> Option<Value<'_>> {

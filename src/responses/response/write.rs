@@ -6,6 +6,7 @@ use super::{BufferedResponse, read::is_built_in};
 use crate::{
     exchange::context::WordsMember,
     exchange::{
+        call_ids::CallIdMinter,
         context::Context,
         text::{
             annotations,
@@ -15,7 +16,7 @@ use crate::{
     judge::call::{CallKind, ValidCall},
     marks::MarkTime,
     responses::{
-        output_items::{CallIdMinter, ItemKind, OutputCall},
+        output_items::{ItemKind, OutputCall},
         synthetic,
     },
     wire::json::{Value, splice::Splices, string::quote},

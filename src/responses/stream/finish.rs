@@ -8,6 +8,7 @@ use super::{EventRole, ResponseStream, texts::TEXT};
 use crate::{
     exchange::{
         adapter::{End, Made},
+        call_ids::CallIdMinter,
         conversation::Fate,
         conversation::{Left, Memo},
         decision::ChoiceOutcome,
@@ -18,7 +19,7 @@ use crate::{
     openai::{error::Reported, usage},
     responses::{
         conversation_update,
-        output_items::{CallIdMinter, OutputCall, echoed_status},
+        output_items::{OutputCall, echoed_status},
         response::write::rename,
         stream::sent::fate_of,
         synthetic,

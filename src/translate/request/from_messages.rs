@@ -15,7 +15,10 @@ use super::{
     },
     kind_of, string,
 };
-use crate::wire::json::{Kind, Value, string::quote};
+use crate::{
+    messages::thread,
+    wire::json::{Kind, Value, string::quote},
+};
 
 /// Start of the block of `system` that only Anthropic reads.
 const BILLING: &str = "x-anthropic-billing-header:";
@@ -60,7 +63,11 @@ pub(super) fn read(root: Value<'_>) -> Result<Vec<RequestPart<'_>>, Untranslatab
             "service_tier" if value.is_text("standard_only") => return Err(Untranslatable::uncarried(name, "standard_only")),
             // `system` goes with `messages`.
             "system" | "cache_control" | "context_management" | "diagnostics" | "service_tier" | "speed" => {}
-            "container" | "mcp_servers" | "thread" | "fallbacks" | "inference_geo" => {
+            "thread" => {
+                let message = format!("{}; it keeps no conversations: send all messages, without `thread`", thread::CAPABILITY_REJECTED);
+                return Err(Untranslatable { code: thread::UNSUPPORTED, ..Untranslatable::new(name, message) });
+            }
+            "container" | "mcp_servers" | "fallbacks" | "inference_geo" => {
                 return Err(Untranslatable::uncarried(&*name, &name));
             }
             _ => return Err(Untranslatable::uncarried(&*name, "a member unknown to toolmark")),

@@ -26,6 +26,9 @@ use crate::{
 /// of the Messages API take instructions at the start only.
 const NOTE: &str = "Note from the system, not from the user:\n";
 
+/// `error.code` of a request that can't be translated.
+const INVALID: &str = "invalid_request";
+
 /// A request that can't be translated: HTTP 400.
 #[derive(Clone, Debug, Eq, PartialEq, thiserror::Error)]
 #[error("{message}")]
@@ -34,32 +37,34 @@ pub struct Untranslatable {
     pub param: String,
     /// Error message.
     pub message: String,
+    /// `error.code`
+    pub code: &'static str,
 }
 
 impl Untranslatable {
     pub(super) fn new(param: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { param: param.into(), message: message.into() }
+        Self { param: param.into(), message: message.into(), code: INVALID }
     }
 
     /// Error for a member that the request's own API would refuse.
     pub(super) fn malformed(param: impl Into<String>, expected: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}` is not {expected}");
-        Self { param, message }
+        Self::new(param, message)
     }
 
     /// Error for a member of a kind that chat can't carry.
     pub(super) fn uncarried(param: impl Into<String>, kind: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}`: this upstream speaks chat completions, which can't carry `{kind}`");
-        Self { param, message }
+        Self::new(param, message)
     }
 
     /// Error for a member of a kind that the Messages API can't carry.
     pub(super) fn unsaid(param: impl Into<String>, kind: &str) -> Self {
         let param = param.into();
         let message = format!("`{param}`: this upstream speaks Anthropic's Messages API, which can't carry `{kind}`");
-        Self { param, message }
+        Self::new(param, message)
     }
 }
 

@@ -3,7 +3,10 @@
 //!
 //! Sources: Anthropic API reference, "Messages", "Handle tool calls" and "Preserved thinking"; the errors' words are those of the live API.
 
-use std::collections::HashSet;
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Mutex,
+};
 
 use serde_json::{Map, Value, json};
 use toolmark::testing::{Received, ScriptedReply};
@@ -43,16 +46,68 @@ pub fn messages_model(received: &Received) -> ScriptedReply {
 
 /// The API with another model behind it.
 pub fn strict(received: &Received, script: Script) -> ScriptedReply {
+    strict_with(received, script, None)
+}
+
+/// Threads that the API keeps, by the ids of the answers that they can go on from. `None`: it went on.
+#[derive(Default)]
+pub struct Threads(Mutex<HashMap<String, Option<Value>>>);
+
+/// The API with message threads, as strict about them: an answer can be gone on from once, and `system` and `tools` are the thread's.
+///
+/// Source: Anthropic's documentation, "Message threads".
+pub fn strict_with_threads(script: Script) -> impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static {
+    let threads = Threads::default();
+    move |received| strict_with(received, script, Some(&threads))
+}
+
+impl Threads {
+    /// The whole conversation of a request, as the API has it.
+    fn whole(&self, request: &Value) -> Result<Value, Refusal> {
+        let thread = &request["thread"];
+        let mut whole = request.clone();
+        whole.as_object_mut().unwrap().remove("thread");
+        match thread["type"].as_str() {
+            Some("create") => Ok(whole),
+            Some("continue") => {
+                let mut kept = self.0.lock().unwrap();
+                let known = kept.get_mut(thread["previous_message_id"].as_str().unwrap_or_default());
+                let known = known.ok_or((404, "thread_not_found", "No usable Thread state was found".into()))?;
+                if ["system", "tools"].iter().any(|name| whole.get(*name).is_some()) {
+                    return Err(bad("thread: `system` and `tools` can't be sent with `continue`".into()));
+                }
+                let known = known.take().ok_or((400, "thread_already_continued", "The response has already been continued".into()))?;
+                for name in ["system", "tools"] {
+                    if known.get(name).is_some() {
+                        whole[name] = known[name].clone();
+                    }
+                }
+                let both = [&known["messages"], &request["messages"]].map(|own| own.as_array().cloned().unwrap_or_default());
+                whole["messages"] = both.concat().into();
+                Ok(whole)
+            }
+            _ => Err(bad("thread: unexpected".into())),
+        }
+    }
+
+    /// Keeps the conversation up to an answer.
+    fn keep(&self, mut whole: Value, id: String, content: &[Value]) {
+        whole["messages"].as_array_mut().unwrap().push(json!({"role": "assistant", "content": content}));
+        self.0.lock().unwrap().insert(id, Some(whole));
+    }
+}
+
+fn strict_with(received: &Received, script: Script, threads: Option<&Threads>) -> ScriptedReply {
     let line = received.line.split('?').next().unwrap_or_default();
     match line {
-        "POST /v1/messages" => answer(received, script).unwrap_or_else(|(status, kind, message)| error(status, kind, &message)),
+        "POST /v1/messages" => answer(received, script, threads).unwrap_or_else(|(status, kind, message)| error(status, kind, &message)),
         "POST /v1/messages/count_tokens" => ScriptedReply::json(200, r#"{"input_tokens":10}"#),
         "HEAD /api/hello" | "GET /api/hello" => ScriptedReply::json(200, "{}"),
         line => error(404, "not_found_error", &format!("Not found: {line}")),
     }
 }
 
-fn answer(received: &Received, script: Script) -> Result<ScriptedReply, Refusal> {
+fn answer(received: &Received, script: Script, threads: Option<&Threads>) -> Result<ScriptedReply, Refusal> {
     let header = |name: &str| received.headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if header("x-api-key") != "sk-test" && header("authorization") != "Bearer sk-test" {
         return Err((401, "authentication_error", "invalid x-api-key".into()));
@@ -61,21 +116,28 @@ fn answer(received: &Received, script: Script) -> Result<ScriptedReply, Refusal>
     if !matches!(version, "2023-06-01" | "2026-10-21") {
         return Err(bad(format!("anthropic-version: \"{version}\" is not a valid version")));
     }
-    let request = received.json();
+    let sent = received.json();
+    let threads = threads.filter(|_| header("anthropic-beta").contains("message-threads-2026-08-12") && !sent["thread"].is_null());
+    let request = threads.map_or(Ok(sent.clone()), |threads| threads.whole(&sent))?;
     let messages = checked(&request, version)?;
     let conversation = as_chat(&messages);
     let asked = conversation.iter().rev().find(|message| message["role"] == "user").map(|message| message["content"].clone());
-    let reply = Reply::new(&request, &messages);
+    let mut reply = Reply::new(&request, &messages);
     if asked == Some(json!("Cut the stream.")) {
         return Ok(reply.cut());
     }
-    match script(&request, &conversation) {
-        Turn::Reject => Err(bad("the script says no".into())),
-        Turn::Break if request["stream"] == true => Ok(reply.broken()),
-        Turn::Break => Err((500, "api_error", "the model fell over".into())),
-        Turn::Say(text) => Ok(reply.whole(&text, &[])),
-        Turn::Call(text, calls) => Ok(reply.whole(text, &calls)),
+    let (text, calls) = match script(&request, &conversation) {
+        Turn::Reject => return Err(bad("the script says no".into())),
+        Turn::Break if request["stream"] == true => return Ok(reply.broken()),
+        Turn::Break => return Err((500, "api_error", "the model fell over".into())),
+        Turn::Say(text) => (text, Vec::new()),
+        Turn::Call(text, calls) => (text.to_owned(), calls),
+    };
+    reply.say(&text, &calls);
+    if let Some(threads) = threads {
+        threads.keep(request, reply.message_id(), &reply.content);
     }
+    Ok(reply.end(!calls.is_empty()))
 }
 
 fn bad(message: String) -> Refusal {
@@ -83,7 +145,14 @@ fn bad(message: String) -> Refusal {
 }
 
 fn error(status: u16, kind: &str, message: &str) -> ScriptedReply {
-    let error = json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"});
+    let error = match kind.strip_prefix("thread_") {
+        Some(_) => {
+            let named = if status == 404 { "not_found_error" } else { "invalid_request_error" };
+            json!({"type": named, "message": message, "details": {"error_code": kind}})
+        }
+        None => json!({"type": kind, "message": message}),
+    };
+    let error = json!({"type": "error", "error": error, "request_id": "req_1"});
     ScriptedReply::json(status, error.to_string()).header("x-should-retry", "false").header("request-id", "req_1")
 }
 
@@ -253,10 +322,23 @@ fn check_pairs(at: usize, before: Option<&Value>, message: &Value) -> Result<(),
     Ok(())
 }
 
+/// The same, whatever the order in which a client writes its members.
+fn sorted(value: &Value) -> Value {
+    match value {
+        Value::Array(items) => items.iter().map(sorted).collect(),
+        Value::Object(members) => {
+            members.iter().map(|(name, value)| (name.clone(), sorted(value))).collect::<BTreeMap<_, _>>().into_iter().collect()
+        }
+        other => other.clone(),
+    }
+}
+
 /// What a thinking block is signed with: where thinking is adaptive everything that was sent before it, else its text alone.
 fn signature(request: &Value, before: &[Value], thought: &str) -> String {
     let bound = match request["thinking"]["type"] == "adaptive" {
-        true => json!([blocks(&without_cache_control(&request["system"])), without_cache_control(&request["tools"]), before, thought]),
+        true => {
+            sorted(&json!([blocks(&without_cache_control(&request["system"])), without_cache_control(&request["tools"]), before, thought]))
+        }
         false => json!(thought),
     };
     blake3::hash(bound.to_string().as_bytes()).to_hex().to_string()
@@ -329,9 +411,13 @@ impl Reply {
         reply
     }
 
+    fn message_id(&self) -> String {
+        format!("msg_01{}", self.id)
+    }
+
     fn message(&self, stop_reason: &Value) -> Value {
         let usage = json!({"input_tokens": 10, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 0, "output_tokens": 5});
-        json!({"id": format!("msg_01{}", self.id), "type": "message", "role": "assistant", "model": self.model, "content": self.content,
+        json!({"id": self.message_id(), "type": "message", "role": "assistant", "model": self.model, "content": self.content,
             "stop_reason": stop_reason, "stop_sequence": null, "usage": usage})
     }
 
@@ -381,7 +467,7 @@ impl Reply {
         }
     }
 
-    fn whole(mut self, text: &str, calls: &[(&str, &str)]) -> ScriptedReply {
+    fn say(&mut self, text: &str, calls: &[(&str, &str)]) {
         if !text.is_empty() {
             self.block(json!({"type": "text", "text": text}));
         }
@@ -389,7 +475,10 @@ impl Reply {
             let input: Value = serde_json::from_str(input).unwrap();
             self.block(json!({"type": "tool_use", "id": format!("toolu_01{}{at:02}", self.id), "name": tool, "input": input}));
         }
-        let stop_reason = json!(if calls.is_empty() { "end_turn" } else { "tool_use" });
+    }
+
+    fn end(mut self, calls: bool) -> ScriptedReply {
+        let stop_reason = json!(if calls { "tool_use" } else { "end_turn" });
         if !self.streamed {
             return ScriptedReply::json(200, self.message(&stop_reason).to_string()).header("request-id", "req_1");
         }

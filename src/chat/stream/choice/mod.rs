@@ -419,7 +419,7 @@ impl ChoiceStream {
     /// The model's turn, as far as it was kept.
     pub fn said(&self) -> Said {
         let calls = self.slots().iter().map(|slot| (slot.call(), slot.extras.clone())).collect();
-        Said { text: self.texts[0].clone(), reasoning: self.reasoning.clone(), calls, items: Vec::new() }
+        Said { text: self.texts[0].clone(), reasoning: self.reasoning.clone(), calls, ..Said::default() }
     }
 }
 

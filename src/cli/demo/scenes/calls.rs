@@ -1,6 +1,6 @@
 //! Scenes about calls: unknown tools, wrong arguments, repairs.
 
-use super::{AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun};
+use super::{AnswerForm, DemoApi, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun};
 use crate::cli::demo::script::DemoTurn;
 
 /// The scenes.
@@ -9,6 +9,7 @@ pub fn scenes() -> Vec<DemoScene> {
     let both = "Compare the weather in Oslo and Bergen.";
     let scene = |name, model_does, ask, script: fn(&ModelRequest) -> DemoTurn, check: fn(&SceneRun, &mut Expectations)| DemoScene {
         name,
+        api: DemoApi::Chat,
         model_does,
         ask,
         rounds: SceneRequests::One,

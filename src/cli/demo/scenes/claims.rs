@@ -1,6 +1,6 @@
 //! Scenes about what answers claim: real results, made-up ones, and histories that were changed.
 
-use super::{AnswerForm, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun, stamp_of};
+use super::{AnswerForm, DemoApi, DemoScene, Expectations, ModelRequest, SceneRequests, SceneRun, stamp_of};
 use crate::{cli::demo::script::DemoTurn, marks::ExecutionId};
 
 /// The scenes.
@@ -9,6 +9,7 @@ pub fn scenes() -> Vec<DemoScene> {
     let speed = "How fast is my internet connection?";
     let scene = |name, model_does, ask, rounds, script: fn(&ModelRequest) -> DemoTurn, check: fn(&SceneRun, &mut Expectations)| DemoScene {
         name,
+        api: DemoApi::Chat,
         model_does,
         ask,
         rounds,

@@ -4,11 +4,13 @@
 
 mod calls;
 mod claims;
+mod messages;
 
 use serde_json::{Value, json};
 
 use super::{
     client::{ClientView, DemoClient},
+    messages as wire,
     script::DemoTurn,
 };
 use crate::{
@@ -35,6 +37,15 @@ impl AnswerForm {
     }
 }
 
+/// API that a scene is played on.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum DemoApi {
+    /// `POST /v1/chat/completions`
+    Chat,
+    /// `POST /v1/messages`, Anthropic's.
+    Messages,
+}
+
 /// The application's requests in a scene.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SceneRequests {
@@ -50,6 +61,8 @@ pub enum SceneRequests {
 pub struct DemoScene {
     /// The scene's name, which is also its model's name.
     pub name: &'static str,
+    /// The API.
+    pub api: DemoApi,
     /// Description of the model's behaviour.
     pub model_does: &'static str,
     /// The user's message.
@@ -68,7 +81,7 @@ pub struct SceneRun {
     pub mode: AnswerForm,
     /// The application's view of each response, in order.
     pub seen: Vec<ClientView>,
-    /// The requests that the upstream got.
+    /// The requests that the upstream got, with messages in the form of chat completions.
     pub upstream: Vec<Value>,
 }
 
@@ -186,7 +199,7 @@ pub fn stamp_of(result: &str) -> Option<String> {
 
 /// All scenes, in their order.
 pub static SCENES: std::sync::LazyLock<Vec<DemoScene>> =
-    std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).collect());
+    std::sync::LazyLock::new(|| calls::scenes().into_iter().chain(claims::scenes()).chain(messages::scenes()).collect());
 
 /// Reply of the scripted upstream.
 pub fn answer(received: &Received) -> ScriptedReply {
@@ -205,9 +218,23 @@ pub fn answer_of(scenes: &[DemoScene], received: &Received) -> ScriptedReply {
                 .to_string(),
         );
     };
-    let asked = ModelRequest { messages: request["messages"].as_array().cloned().unwrap_or_default() };
-    let turn = (scene.script)(&asked);
-    if request["stream"] == true { turn.events(scene.name) } else { turn.whole(scene.name) }
+    let asked = received_of(scene, received);
+    let turn = (scene.script)(&ModelRequest { messages: asked["messages"].as_array().cloned().unwrap_or_default() });
+    match (scene.api, request["stream"] == true) {
+        (DemoApi::Chat, true) => turn.events(scene.name),
+        (DemoApi::Chat, false) => turn.whole(scene.name),
+        (DemoApi::Messages, true) => turn.message_events(scene.name),
+        (DemoApi::Messages, false) => turn.message(scene.name),
+    }
+}
+
+/// A request that the upstream got, with messages in the form of chat completions.
+pub fn received_of(scene: &DemoScene, received: &Received) -> Value {
+    let mut request = received.json();
+    if scene.api == DemoApi::Messages {
+        request["messages"] = wire::chat_messages(&request).into();
+    }
+    request
 }
 
 /// The first messages of a scene's conversation.
@@ -233,7 +260,7 @@ pub fn request(scene: &DemoScene, form: AnswerForm, messages: &[Value]) -> Value
 /// The connection fails.
 pub async fn play(client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> Result<Vec<ClientView>, reqwest::Error> {
     let mut messages = opening(scene);
-    let first = client.ask(&request(scene, mode, &messages)).await?;
+    let first = client.ask(scene.api, &request(scene, mode, &messages)).await?;
     if scene.rounds == SceneRequests::One || first.calls.is_empty() {
         return Ok(vec![first]);
     }
@@ -249,7 +276,7 @@ pub async fn play(client: &DemoClient, scene: &DemoScene, mode: AnswerForm) -> R
     let result =
         |name: &str| if name == "get_weather" { r#"{"temperature_c": 7, "sky": "rain"}"# } else { r#"{"download": 92, "upload": 31}"# };
     messages.extend(first.calls.iter().map(|call| json!({"role": "tool", "tool_call_id": call.id, "content": result(&call.name)})));
-    let second = client.ask(&request(scene, mode, &messages)).await?;
+    let second = client.ask(scene.api, &request(scene, mode, &messages)).await?;
     Ok(vec![first, second])
 }
 

@@ -135,31 +135,18 @@ impl CassetteSession {
             Ok(answer) => {
                 let answer =
                     if kind == Some(FaultKind::WrongId) { with_wrong_ids(app, endpoint, answer, &body.joined()).await? } else { answer };
-                if let Some((tape, number)) = &tape {
-                    tape.head(*number, answer.status().as_u16(), answer.headers());
-                }
+                let answer = recorded_answer(Ok(answer), &tape).map_err(|failure| (failure, None))?;
                 let disturbance = kind.map_or(Disturbance::None, disturbance);
-                Ok(if tape.is_none() && kind.is_none() { answer } else { answer.map(|body| body.taped(tape).disturbed(disturbance)) })
+                Ok(if kind.is_none() { answer } else { answer.map(|body| body.disturbed(disturbance)) })
             }
-            Err((failure, failed)) => {
-                if let Some((tape, number)) = &tape {
-                    tape.failed(*number, failure.status.as_u16(), failure.code, &failure.message);
-                }
-                Err((failure, failed))
-            }
+            Err((failure, failed)) => recorded_answer(Err(failure), &tape).map_err(|failure| (failure, failed)),
         }
     }
 
     /// Records an upstream request.
     fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<FaultKind>) -> Option<(RecordingHandle, usize)> {
         let tape = self.tape.clone()?;
-        let (endpoint, target) = (request.endpoint, request.target.as_str());
-        let url = [&*endpoint.origin, target].concat();
-        let headers = match tape.extent() {
-            CaptureExtent::Whole => request.headers.clone(),
-            CaptureExtent::Bodies => endpoint.own_header(),
-        };
-        let number = tape.attempt(&endpoint.settings.name, url, headers, request.body.clone());
+        let (tape, number) = record_attempt(tape, request.endpoint, &request.target, &request.headers, &request.body);
         if let Some(kind) = fault {
             tape.fault(number, kind.as_str());
         }
@@ -183,6 +170,38 @@ impl CassetteSession {
             raw.moments = moments;
             raw.mcp = mcp;
         });
+    }
+}
+
+/// Records a request to an upstream. Returns the attempt's number with the handle.
+pub(in crate::proxy) fn record_attempt(
+    tape: RecordingHandle,
+    endpoint: &Endpoint,
+    target: &PathAndQuery,
+    headers: &HeaderMap,
+    body: &Rope,
+) -> (RecordingHandle, usize) {
+    let url = [&*endpoint.origin, target.as_str()].concat();
+    let headers = match tape.extent() {
+        CaptureExtent::Whole => headers.clone(),
+        CaptureExtent::Bodies => endpoint.own_header(),
+    };
+    let number = tape.attempt(&endpoint.settings.name, url, headers, body.clone());
+    (tape, number)
+}
+
+/// Records what came of a request to an upstream: the answer, whose body is recorded as it is read, or an error.
+pub(in crate::proxy) fn recorded_answer(sent: Result<Answer, Failure>, tape: &Option<(RecordingHandle, usize)>) -> Result<Answer, Failure> {
+    let Some((tape, number)) = tape else { return sent };
+    match sent {
+        Ok(answer) => {
+            tape.head(*number, answer.status().as_u16(), answer.headers());
+            Ok(answer.map(|body| body.taped(Some((tape.clone(), *number)))))
+        }
+        Err(failure) => {
+            tape.failed(*number, failure.status.as_u16(), failure.code, &failure.message);
+            Err(failure)
+        }
     }
 }
 

@@ -88,7 +88,11 @@ fn what_is_wanted_and_brought() {
     let read = document(text);
     let head = Head::read(&read).unwrap();
     let strings = |own: &[&str]| own.iter().map(|own| (*own).to_owned()).collect::<Vec<_>>();
-    assert_eq!(head.wanted(), Wanted { calls: strings(&["b"]), items: strings(&["i1", "i2", "i3"]) });
+    let wanted = Wanted { calls: strings(&["b"]), items: strings(&["i1", "i2", "i3"]), ..Wanted::default() };
+    assert_eq!(head.wanted(), wanted);
+    let kept = document(r#"{"previous_response_id":"r","conversation":{"id":"c"}}"#);
+    let wanted = Head::read(&kept).unwrap().wanted();
+    assert_eq!((wanted.response.as_deref(), wanted.conversation.as_deref()), (Some("r"), Some("c")));
     assert_eq!(head.further_tools(), [Arc::from(r#"[{"type":"function","name":"x"}]"#), Arc::from("[]")]);
     let data = head.data();
     assert_eq!(data, ["told", "", "seen b", "part", r#"[{"type":"function","name":"x"}]"#, "[]", "asked", "returned", "judged", "[1]"]);

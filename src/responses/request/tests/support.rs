@@ -118,7 +118,17 @@ pub(in crate::responses) fn none() -> Recalled {
 
 /// [`TOOL`]'s call, remembered.
 pub(in crate::responses) fn known(mark: &str, upstream_id: &str) -> (String, KnownCall) {
-    (mark.to_owned(), KnownCall { upstream_id: upstream_id.into(), tool: TOOL.into(), moment: MOMENT, digest: 0, arguments: "{}".into() })
+    (
+        mark.to_owned(),
+        KnownCall {
+            upstream_id: upstream_id.into(),
+            tool: TOOL.into(),
+            moment: MOMENT,
+            digest: 0,
+            arguments: "{}".into(),
+            read_by_code: false,
+        },
+    )
 }
 
 pub(in crate::responses) fn call(id: &str) -> Value {
