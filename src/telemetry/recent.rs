@@ -16,7 +16,10 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
-    cassette::{capture::CapturedExchange, recorder::{CaptureExtent, CaptureSink}},
+    cassette::{
+        capture::CapturedExchange,
+        recorder::{CaptureExtent, CaptureSink},
+    },
     ledger::{record::ExchangeRecord, recorder::RecordObserver},
     violation::Verdict,
 };
@@ -191,8 +194,12 @@ mod tests {
     }
 
     fn captured_at(id: Uuid, at_ms: u64, bytes: usize) -> CapturedExchange {
-        let message =
-            CapturedRequest { method: "POST".into(), url: "/".into(), headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; bytes]).into() };
+        let message = CapturedRequest {
+            method: "POST".into(),
+            url: "/".into(),
+            headers: HeaderMap::new(),
+            body: Bytes::from(vec![b'x'; bytes]).into(),
+        };
         let mut captured = CapturedExchange::new(at_ms, Instant::now(), message);
         captured.id = Some(id);
         captured
@@ -233,7 +240,9 @@ mod tests {
             let before = ring.captured().len();
             for number in 0..300 {
                 let id = Uuid::from_u128(from + number);
-                ring.take(CapturedExchange { verdict: verdict(found), ..captured_at(id, at_ms, 10) });
+                let mut captured = captured_at(id, at_ms, 10);
+                captured.verdict = verdict(found);
+                ring.take(captured);
                 let record = ExchangeRecord { id, at_ms, verdict: found, violations: Vec::new(), ..RecordGenerator::record(1) };
                 ring.observe(&record);
             }
