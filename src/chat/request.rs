@@ -257,11 +257,11 @@ fn stamp_results(
     for execution in &past.executions {
         let (Some(place), Some(HistoryItem::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
-        match place.content {
+        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match place.content {
             Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
             Some(content) if content.is_string() => stamp::stamp_string(edits, content, result.nature, &stamp, form),
             _ => {}
-        }
+        });
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{ExecutionProof, stamp::ResultTraits};
-use crate::{judge::claims::evidence::ResultReading, marks::MarkTime, violation::Violation};
+use crate::{judge::claims::evidence::ResultReading, marks::MarkTime, violation::Violation, wire::json::splice::Splices};
 
 /// Bytes that a violation takes, about.
 const VIOLATION_BYTES: usize = 512;
@@ -56,6 +56,8 @@ pub struct ResultMemo {
     pub raw_digest: OnceLock<u64>,
     /// The execution that it proves, with the call that it answered.
     pub proof: OnceLock<Arc<ExecutionProof>>,
+    /// The edits that stamp it, with the execution that they name.
+    pub stamp: OnceLock<(Arc<ExecutionProof>, Splices)>,
     /// Evidence read from it, with the place of the call that it answered: the call's item, and its number there.
     pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
 }
@@ -86,6 +88,7 @@ impl ItemMemo {
                 digest: OnceLock::new(),
                 raw_digest: OnceLock::new(),
                 proof: OnceLock::new(),
+                stamp: OnceLock::new(),
                 reading: OnceLock::new(),
             })
         })
@@ -113,7 +116,8 @@ impl ResultMemo {
     fn bytes(&self) -> usize {
         let proof = self.proof.get().map_or(0, |proof| size_of::<ExecutionProof>() + proof.id.len() + proof.mark.len());
         // Its text and arguments are counted with the items that they stand in.
-        size_of::<Self>() + proof + self.reading.get().map_or(0, |(_, reading)| reading.bytes())
+        let stamp = self.stamp.get().map_or(0, |(_, edits)| edits.bytes());
+        size_of::<Self>() + proof + stamp + self.reading.get().map_or(0, |(_, reading)| reading.bytes())
     }
 }
 

@@ -3,11 +3,15 @@
 //! docs/wire-facts.md#stamps. Works on the result as it lies in the request: a stamp is a splice, the result's
 //! own bytes stay. Pure and deterministic: the same conversation gets the same stamps.
 
-use std::time::{Duration, UNIX_EPOCH};
+use std::{
+    sync::Arc,
+    time::{Duration, UNIX_EPOCH},
+};
 
 use bytes::Bytes;
 use regex::RegexSet;
 
+use super::{ExecutionProof, memo::ResultMemo};
 use crate::{
     marks::MarkTime,
     policy::StampForm,
@@ -82,6 +86,21 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
         stamped: root.get("execution_id").is_some(),
         object: true,
         members: root.members().next().is_some(),
+    }
+}
+
+/// Stamps a result by `stamp`, or as it was stamped before if the same bytes were read and its execution is the same.
+pub fn stamp_once(edits: &mut Splices, memo: Option<&ResultMemo>, proof: &Arc<ExecutionProof>, stamp: impl FnOnce(&mut Splices)) {
+    let Some(memo) = memo else { return stamp(edits) };
+    match memo.stamp.get() {
+        Some((known, own)) if Arc::ptr_eq(known, proof) => edits.extend(own),
+        Some(_) => stamp(edits),
+        None => {
+            let mut own = Splices::default();
+            stamp(&mut own);
+            edits.extend(&own);
+            let _known = memo.stamp.set((proof.clone(), own));
+        }
     }
 }
 

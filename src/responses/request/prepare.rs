@@ -201,11 +201,11 @@ fn stamp_results(
             continue;
         };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
-        match item.output() {
+        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match item.output() {
             Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
             Some(output) if output.is_string() => stamp::stamp_string(edits, output, result.nature, &stamp, form),
             _ => {}
-        }
+        });
     }
 }
 

@@ -125,6 +125,16 @@ impl Splices {
         self.splices.is_empty()
     }
 
+    /// Adds the edits of another, which are for the same original.
+    pub fn extend(&mut self, other: &Self) {
+        self.splices.extend_from_slice(&other.splices);
+    }
+
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        self.splices.iter().map(|(_, with)| with.len() + size_of::<Edit>()).sum()
+    }
+
     /// Returns whether any edit lies within `range`.
     pub fn touches(&self, range: &Range<usize>) -> bool {
         self.splices.iter().any(|(own, _)| own.start >= range.start && own.end <= range.end)

@@ -46,6 +46,8 @@ const SAID_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a result that are read first, as what is said of one mostly stands there.
 const NEAR_BYTES: usize = 16 << 10;
 
+/// Numbers that are looked up one result at a time, before those of all results are sorted.
+const SINGLE_LOOKUPS_MAX: usize = 3;
 /// Dates and numbers that the dates of an exchange's answers are compared with.
 const COMPARED_MAX: usize = 4 << 20;
 
@@ -83,6 +85,7 @@ pub struct ResultReading {
     pub text: Arc<str>,
     facts: OnceLock<ResultFacts>,
     folded_arguments: OnceLock<String>,
+    argument_numbers: OnceLock<Box<[f64]>>,
     tool_words: OnceLock<String>,
     tool_folded: OnceLock<String>,
     nouns: OnceLock<Vec<String>>,
@@ -141,6 +144,7 @@ impl ResultReading {
                 .map(|text| text.get().map_or(0, String::len))
                 .iter()
                 .sum::<usize>()
+            + self.argument_numbers.get().map_or(0, |numbers| size_of_val(&**numbers))
             + self.nouns.get().map_or(0, |nouns| words(nouns))
             + self.told.get().map_or(0, told)
             + self.rows.get().map_or(0, Rows::bytes)
@@ -176,6 +180,11 @@ impl ResultReading {
     /// Its call's arguments, folded.
     pub fn folded_arguments(&self) -> &str {
         self.folded_arguments.get_or_init(|| fold(&self.arguments))
+    }
+
+    /// The numbers in its call's arguments.
+    pub fn argument_numbers(&self) -> &[f64] {
+        self.argument_numbers.get_or_init(|| values(&self.arguments).collect())
     }
 
     /// The words of its tool's name, folded, with blanks between.
@@ -250,6 +259,8 @@ pub struct EvidenceIndex {
     told: OnceLock<Vec<(u64, String)>>,
     addresses: OnceLock<Vec<String>>,
     numbers: OnceLock<Vec<f64>>,
+    /// How often numbers were looked up one result at a time.
+    looked_up: AtomicUsize,
     by_id: OnceLock<HashMap<Arc<str>, usize>>,
     /// Index of the folded words of the results and of the conversation.
     standing: LazyWordIndex,
@@ -290,7 +301,7 @@ impl EvidenceIndex {
     pub fn has_plain_number(&self, number: &Number, precision: Precision, source: &ToolResult) -> bool {
         let facts = source.facts();
         fits(number, precision, &facts.numbers)
-            || fits(number, precision, self.numbers())
+            || self.fits_any(number, precision)
             || equals(number, precision, &facts.derived().plain)
             || self.in_minor_units(number, precision, source)
     }
@@ -315,6 +326,16 @@ impl EvidenceIndex {
         let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
         let said = || ["cent", "minor", "amount", "price", "total"].iter().any(|word| source.folded().contains(word));
         whole && said() && (fits(&minor, precision, &source.facts().numbers) || follows(&minor, precision, source.facts()))
+    }
+
+    /// Does `number` stand in any result, or in anything that was said? The first few times it is looked up in each of them: to sort all
+    /// of them costs more.
+    fn fits_any(&self, number: &Number, precision: Precision) -> bool {
+        if self.numbers.get().is_some() || self.looked_up.fetch_add(1, Ordering::Relaxed) >= SINGLE_LOOKUPS_MAX {
+            return fits(number, precision, self.numbers());
+        }
+        let each = self.results.iter().map(|source| &source.facts().numbers[..]).chain([self.said_numbers()]);
+        each.into_iter().any(|known| fits(number, precision, known))
     }
 
     /// The numbers of all results and of all that was said, sorted.
@@ -435,9 +456,15 @@ impl EvidenceIndex {
     /// Every number that anybody said or called a tool with, sorted.
     pub fn said_numbers(&self) -> &[f64] {
         self.said_numbers.get_or_init(|| {
-            let texts = self.said.iter().map(|said| &**said).chain(self.results.iter().map(|source| &*source.arguments));
-            let mut found: Vec<f64> =
-                texts.flat_map(numbers).flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)).collect();
+            // What was said is mostly calls, whose arguments the results have too: read once, with the result.
+            let known: HashMap<*const u8, &ToolResult> = self.results.iter().map(|source| (source.arguments.as_ptr(), source)).collect();
+            let mut found: Vec<f64> = self.results.iter().flat_map(|source| source.argument_numbers()).copied().collect();
+            for said in &self.said {
+                match known.get(&said.as_ptr()).filter(|source| Arc::ptr_eq(&source.arguments, said)) {
+                    Some(source) => found.extend_from_slice(source.argument_numbers()),
+                    None => found.extend(values(said)),
+                }
+            }
             found.sort_by(f64::total_cmp);
             found
         })
@@ -490,6 +517,11 @@ impl EvidenceIndex {
             texts.join(" ")
         })
     }
+}
+
+/// The values of the numbers in a text.
+fn values(text: &str) -> impl Iterator<Item = f64> {
+    numbers(text).into_iter().flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value))
 }
 
 /// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?
