@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use toolmark::violation::Severity;
+use toolmark::violation::{Severity, Violation};
 
 use super::world::{World, violations};
 
@@ -209,8 +209,37 @@ pub fn report(world: &World, files: &[String]) {
     }
 }
 
+/// Prints a digest of all that is found in each answer, whole and streamed.
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+pub fn verdicts(world: &World, files: &[String]) {
+    for file in files {
+        for case in read(&std::fs::read_to_string(file).expect(file)) {
+            println!("{file} {} {}", case.id, digest(&[usize::MAX, 1, 7].map(|characters| found_in(world, &case, characters))));
+        }
+    }
+}
+
+/// A digest of what was found in each form of an answer.
+#[allow(dead_code, reason = "the integration tests share this file and print nothing")]
+pub fn digest(found: &[Vec<Violation>]) -> String {
+    let digests = found.iter().map(|found| blake3::hash(format!("{found:?}").as_bytes()).to_hex()[..16].to_owned());
+    digests.collect::<Vec<String>>().join(" ")
+}
+
 /// The violations for which this answer is stopped, taken in pieces of so many characters.
 pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<Stop> {
+    let found = found_in(world, case, characters);
+    let stops = found.iter().filter(|violation| violation.severity == Severity::Block);
+    stops
+        .map(|violation| Stop {
+            rule: violation.detail.as_ref().map_or("(none)", |detail| detail.rule),
+            why: format!("{}: {}", violation.code, violation.message),
+        })
+        .collect()
+}
+
+/// All that is found in this answer, taken in pieces of so many characters.
+fn found_in(world: &World, case: &Case, characters: usize) -> Vec<Violation> {
     let plain = |message: &Value| message["tool_calls"].is_null() && message["role"] != "tool" && !message.to_string().contains("{{ID");
     let mut messages: Vec<Value> = case.history.clone().filter(|history| history.iter().all(plain)).unwrap_or_default();
     messages.push(json!({"role": "user", "content": case.user}));
@@ -225,12 +254,5 @@ pub fn stopped_by(world: &World, case: &Case, characters: usize) -> Vec<Stop> {
         answer = answer.replace(&format!("{{{{ID{number}_ALTERED}}}}"), &altered).replace(&format!("{{{{ID{number}}}}}"), &id);
     }
     let context = world.exchange(&messages, &case.tools);
-    let found = violations(&context, &answer, characters);
-    let stops = found.iter().filter(|violation| violation.severity == Severity::Block);
-    stops
-        .map(|violation| Stop {
-            rule: violation.detail.as_ref().map_or("(none)", |detail| detail.rule),
-            why: format!("{}: {}", violation.code, violation.message),
-        })
-        .collect()
+    violations(&context, &answer, characters)
 }

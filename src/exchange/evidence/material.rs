@@ -179,7 +179,7 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
             unseen: context.hidden.unseen || context.hidden.lacks_evidence || context.tools.runs_any() || !context.tools.hosted.is_empty(),
-            asked: grounds(context).asked.to_string(),
+            asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
         };
         let before = grounds(context).results.iter().filter(|result| !result.recent && !result.failed);

@@ -36,6 +36,7 @@ use crate::{
                 lexicon::{self, Lexicon, Word, says_success},
                 number::{Number, numbers},
                 voice::Voice,
+                word_list::{PhraseList, WordList},
             },
         },
         text::{Evidence, TextRules},
@@ -551,10 +552,7 @@ impl PassageChecker {
     /// `All four renewed` where one of them was refused.
     fn partial(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         self.told_failure |= account::tells_of_failure(scene);
-        let few = scene.sources.len() == 1
-            && scene.bond >= CitationScope::Introduced
-            && !self.told_failure
-            && !scene.text().contains(['?', '？']);
+        let few = scene.sources.len() == 1 && scene.bond >= CitationScope::Introduced && !self.told_failure && !scene.plain.asks();
         let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
         let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
         if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
@@ -576,19 +574,13 @@ impl PassageChecker {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
         self.told_failure |= told;
-        if told
-            || self.told_failure
-            || scene.bond < CitationScope::Near
-            || passage.kind == Kind::Heading
-            || scene.text().contains(['?', '？'])
-        {
+        if told || self.told_failure || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
             return;
         }
         let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
-        let success =
-            says_success(&scene.text().to_lowercase()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
+        let success = says_success(scene.plain.lower()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
         let statement = || {
-            let asked = fold(&scene.grounds.asked);
+            let asked = scene.grounds.asked.folded();
             let stands = |word: &Word| {
                 let own = fold(&word.lower);
                 let source = |source: &&ToolResult| source.folded().contains(&own) || source.folded_arguments().contains(&own);
@@ -641,7 +633,7 @@ impl PassageChecker {
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
-        let reports = scene.bond != CitationScope::Near || !states::is_unsure(&fold(scene.text()), &scene.plain.words);
+        let reports = scene.bond != CitationScope::Near || !states::is_unsure(scene.plain.folded(), &scene.plain.words);
         if reports {
             all.extend(values::values(scene).into_iter().filter(free));
         }
@@ -713,7 +705,7 @@ fn says_anything(text: &str) -> bool {
 }
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.
-const ATTEMPTS: &[&str] = &[
+static ATTEMPTS: WordList = WordList::new(&[
     "tried",
     "try",
     "attempt",
@@ -793,9 +785,24 @@ const ATTEMPTS: &[&str] = &[
     "kan",
     "vill",
     "men",
-];
-const ATTEMPTS_INSIDE: &[&str] =
-    &["試み", "試し", "ください", "でしょう", "尝试", "试图", "可以", "需要", "请", "但", "कोशिश", "सकत", "लेकिन", "시도", "하지만"];
+]);
+static ATTEMPTS_INSIDE: PhraseList = PhraseList::new(&[
+    "試み",
+    "試し",
+    "ください",
+    "でしょう",
+    "尝试",
+    "试图",
+    "可以",
+    "需要",
+    "请",
+    "但",
+    "कोशिश",
+    "सकत",
+    "लेकिन",
+    "시도",
+    "하지만",
+]);
 
 /// A call that does more than read failed, and the sentence tells something of it as a fact, with no word of a failure, of an attempt or
 /// of what could be done.
@@ -805,13 +812,12 @@ fn is_bare_statement(scene: &CheckContext<'_>) -> bool {
     // What is told in its first clause: `It is back again, and the old one will be removed`.
     let clause = first_clause(scene.text());
     let within = |word: &&Word| word.start < clause || scene.plain.words.iter().filter(|own| own.start < clause).count() < 4;
-    let tries = scene.plain.words.iter().filter(within).any(|word| ATTEMPTS.contains(&word.lower.as_str()))
-        || ATTEMPTS_INSIDE.iter().any(|part| scene.text().contains(part));
+    let tries = scene.plain.words.iter().filter(within).any(|word| ATTEMPTS.has(&word.lower)) || ATTEMPTS_INSIDE.stands_in(scene.text());
     scene.bond == CitationScope::Cited
         && scene.sources.iter().all(|source| source.fails() && !source.reads())
         && (folded >= 4 || spaceless)
         && !tries
-        && !scene.text().contains(['?', '？'])
+        && !scene.plain.asks()
 }
 
 /// End of the first clause of a sentence.
@@ -821,7 +827,7 @@ fn first_clause(text: &str) -> usize {
 }
 
 /// Words by which a trial is told.
-const TRIAL: &[&str] = &[
+static TRIAL: PhraseList = PhraseList::new(&[
     "not ",
     "nothing",
     "n't",
@@ -866,16 +872,15 @@ const TRIAL: &[&str] = &[
     "試",
     "模拟",
     "试",
-];
+]);
 
 /// Does the passage tell of a trial?
 fn tells_trial(scene: &CheckContext<'_>) -> bool {
-    let lower = scene.text().to_lowercase();
-    TRIAL.iter().any(|word| lower.contains(word))
+    TRIAL.stands_in(scene.plain.lower())
 }
 
 /// Words and endings with which a failure is regretted or told, beside those of the checks of single results.
-const REGRETS: &[&str] = &[
+static REGRETS: PhraseList = PhraseList::new(&[
     "unknown",
     "no longer",
     "locked",
@@ -944,17 +949,16 @@ const REGRETS: &[&str] = &[
     "없",
     "오류",
     "실패",
-];
+]);
 
 /// Does it tell of a failure by one of these?
 fn regrets(scene: &CheckContext<'_>) -> bool {
-    let lower = scene.text().to_lowercase();
-    REGRETS.iter().any(|part| lower.contains(part))
+    REGRETS.stands_in(scene.plain.lower())
 }
 
 /// Does it repeat a word of the error that neither the call nor the request has? Then it tells of the error.
 fn echoes(scene: &CheckContext<'_>) -> bool {
-    let asked = fold(&scene.grounds.asked);
+    let asked = scene.grounds.asked.folded();
     // The status of an error: `it answered with a 503`.
     let mut codes = scene.sources.iter().filter_map(|source| source.text.split(|c: char| !c.is_ascii_digit()).find(|code| code.len() == 3));
     if codes.any(|code| scene.plain.words.iter().any(|word| word.lower == code)) {

@@ -83,7 +83,7 @@ impl<'s> CheckContext<'s> {
 
     /// Does it tell of a failure?
     pub fn tells_failure(&self) -> bool {
-        let lower = self.text().to_lowercase();
+        let lower = self.plain.lower();
         self.lexicon.failures.iter().any(|part| lower.contains(part.as_str()))
     }
 

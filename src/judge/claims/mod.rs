@@ -23,4 +23,5 @@ pub mod report;
 pub fn warm_up() {
     language::lexicon::warm_up();
     checks::acts::warm_up();
+    let _ready = (checks::states::data(), checks::account::text_tells_failure(""));
 }

@@ -5,6 +5,7 @@ use std::{ops::Range, sync::OnceLock};
 use super::passage::Passage;
 use crate::judge::claims::language::{
     date::{self, Dates},
+    fold::{fold, lower_of},
     lexicon::{Word, words},
     number::{Number, numbers},
     url,
@@ -43,6 +44,9 @@ pub struct AnalyzedPassage {
     pub dates: Dates,
     /// The numbers in it.
     pub numbers: Vec<Number>,
+    folded: OnceLock<String>,
+    lower: OnceLock<String>,
+    asks: OnceLock<bool>,
 }
 
 impl AnalyzedPassage {
@@ -61,7 +65,22 @@ impl AnalyzedPassage {
         }
         let digits = text.bytes().any(|byte| byte.is_ascii_digit());
         let (dates, numbers) = if digits { (date::dates(&text), numbers(&text)) } else { Default::default() };
-        Self { text, words, urls, dates, numbers }
+        Self { text, words, urls, dates, numbers, ..Self::default() }
+    }
+
+    /// Its text, folded.
+    pub fn folded(&self) -> &str {
+        self.folded.get_or_init(|| fold(&self.text))
+    }
+
+    /// Its text in lower case.
+    pub fn lower(&self) -> &str {
+        self.lower.get_or_init(|| lower_of(&self.text))
+    }
+
+    /// It has a question mark.
+    pub fn asks(&self) -> bool {
+        *self.asks.get_or_init(|| self.text.contains(['?', '？']))
     }
 
     /// Does something lie there that is read as a whole: a date, a time of day, an address?

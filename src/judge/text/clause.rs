@@ -3,10 +3,10 @@
 //! `…, with an execution ID of X.` loses all from the comma on, `Execution ID: X` on a line of its own the whole line. If no clause can be
 //! removed so that a whole sentence is left, the citation stays.
 
-use std::ops::Range;
+use std::{ops::Range, sync::OnceLock};
 
 use super::{around, item::Labelling, tail::TextWindow};
-use crate::judge::text_input::TextInput;
+use crate::judge::{claims::language::fold::lower, text_input::TextInput};
 
 /// Words and marks before a citation that are looked at.
 const TOKENS_MAX: usize = 20;
@@ -234,21 +234,31 @@ const PARTS: [&str; 136] = [
     "number",
 ];
 
-fn role(word: &str) -> Option<WordRole> {
-    let word = word.to_lowercase();
-    let is = |words: &[&str]| words.contains(&word.as_str());
-    match () {
-        () if is(&PREPOSITIONS) => Some(WordRole::Preposition),
-        () if is(&CONJUNCTIONS) => Some(WordRole::Conjunction),
-        () if is(&PARTS) => Some(WordRole::Part),
-        () => None,
-    }
+/// The words of such clauses, sorted, each with its role: of two roles the first one listed above.
+fn roles() -> &'static [(&'static str, WordRole)] {
+    static ROLES: OnceLock<Vec<(&str, WordRole)>> = OnceLock::new();
+    ROLES.get_or_init(|| {
+        let of = |words: &'static [&'static str], role: WordRole| words.iter().map(move |word| (*word, role));
+        let all =
+            of(&PREPOSITIONS, WordRole::Preposition).chain(of(&CONJUNCTIONS, WordRole::Conjunction)).chain(of(&PARTS, WordRole::Part));
+        let mut roles: Vec<(&str, WordRole)> = all.collect();
+        // Stable: what is listed first stays first, and is kept.
+        roles.sort_by_key(|(word, _)| *word);
+        roles.dedup_by_key(|(word, _)| *word);
+        roles
+    })
 }
 
-/// True if a word of such a clause begins with `start`.
+/// `word`: in lower case.
+fn role(word: &str) -> Option<WordRole> {
+    let at = roles().binary_search_by_key(&word, |(own, _)| own).ok()?;
+    roles().get(at).map(|(_, role)| *role)
+}
+
+/// True if a word of such a clause begins with `start`, in lower case.
 fn may_begin(start: &str) -> bool {
-    let start = start.to_lowercase();
-    [&PREPOSITIONS[..], &CONJUNCTIONS, &PARTS].into_iter().flatten().any(|word| word.starts_with(&start))
+    let from = roles().partition_point(|(word, _)| *word < start);
+    roles().get(from).is_some_and(|(word, _)| word.starts_with(start))
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -321,12 +331,10 @@ fn before(tail: &TextWindow, from: usize, floor: usize, input: TextInput) -> Bef
                 Some(at) => (start + at, said.get(at..).unwrap_or_default().trim_start_matches(['\'', '’'])),
                 None => (start, said),
             };
+            let (length, said) = (said.len(), &*lower(said));
             let known = role(said);
-            let open = input == TextInput::Partial
-                && read.tokens.is_empty()
-                && end == text.len()
-                && said.len() <= WORD_BYTES_MAX
-                && may_begin(said);
+            let open =
+                input == TextInput::Partial && read.tokens.is_empty() && end == text.len() && length <= WORD_BYTES_MAX && may_begin(said);
             match known {
                 Some(role) => read.tokens.push((base + start, ClauseToken::Word(role))),
                 None if open => read.tokens.push((base + start, ClauseToken::Word(WordRole::Part))),

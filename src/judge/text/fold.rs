@@ -3,7 +3,7 @@
 //! Tells invisible characters and markup from letters; resolves full-width, mathematical and look-alike letters, escapes, entities,
 //! percent-encoding, tags, comments and empty links. Never changes the text.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, sync::OnceLock};
 
 use crate::judge::text_input::TextInput;
 use unicode_normalization::char::decompose_compatible;
@@ -265,11 +265,22 @@ pub(super) fn plain(text: &str) -> String {
     plain_so_far(text, TextInput::Complete)
 }
 
+/// Like [`plain_so_far`]; borrowed where nothing is disguised.
+pub(super) fn visible_so_far(text: &str, input: TextInput) -> Cow<'_, str> {
+    let plain = text.bytes().all(|byte| CLASSES[usize::from(byte)] != Class::Special);
+    if plain { Cow::Borrowed(text) } else { Cow::Owned(plain_so_far(text, input)) }
+}
+
 /// Like [`plain`]; if the input is partial, without a symbol at the end that more text is needed for.
 pub(super) fn plain_so_far(text: &str, input: TextInput) -> String {
     let mut seen = String::with_capacity(text.len());
     let mut rest = text;
-    while let Some((symbol, length)) = next(rest, input) {
+    loop {
+        // What stands for itself, as nearly all does.
+        let own = rest.bytes().position(|byte| CLASSES[usize::from(byte)] == Class::Special).unwrap_or(rest.len());
+        seen.push_str(rest.get(..own).unwrap_or_default());
+        rest = rest.get(own..).unwrap_or_default();
+        let Some((symbol, length)) = next(rest, input) else { break };
         match symbol {
             VisibleSymbol::Word(letters) => seen.extend(letters.as_bytes().iter().copied().map(char::from)),
             VisibleSymbol::Blank(c) | VisibleSymbol::Other(c) => seen.push(c),

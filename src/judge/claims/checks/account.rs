@@ -3,12 +3,9 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::{
-    collections::{BTreeSet, HashSet},
-    sync::OnceLock,
-};
+use std::{collections::BTreeSet, sync::OnceLock};
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use crate::{
     judge::claims::{
@@ -20,10 +17,11 @@ use crate::{
         },
         language::{
             cues, date,
-            fold::{akin, fold, key, name_words, stands_in},
+            fold::{akin, fold, key, lower_of, name_words, stands_in},
             lexicon::{self, Word},
             number::{self, numbers},
             unit,
+            word_list::{PhraseList, WordList},
         },
         passage::Kind,
     },
@@ -47,11 +45,7 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
 pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.grounds.is_endless()
-        || scene.text().contains(['?', '？'])
-        || scene.bond < CitationScope::Introduced
-        || scene.sources.is_empty()
-    {
+    if scene.grounds.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -75,7 +69,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Words by which a sentence tells that something isn't there or isn't so, in any language. Folded; those of scripts without blanks
 /// are looked for inside words.
-const NOTHING: &[&str] = &[
+static NOTHING: WordList = WordList::new(&[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
     "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
@@ -83,11 +77,13 @@ const NOTHING: &[&str] = &[
     "ninguno", "nada", "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto",
     "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden",
     "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga",
-];
-const NOTHING_INSIDE: &[&str] =
+]);
+static NOTHING_INSIDE: PhraseList = PhraseList::new(NOTHING_PARTS);
+const NOTHING_PARTS: &[&str] =
     &["没", "無", "无", "不", "未", "空", "ない", "ません", "なし", "なかった", "नहीं", "कोई", "खाली", "शून्य", "零", "暂无", "尚"];
 
 /// Phrases with which a success is told: nothing is denied by them.
+static SMOOTH: PhraseList = PhraseList::new(SMOOTHLY);
 const SMOOTHLY: &[&str] = &[
     "without problems",
     "without any problems",
@@ -166,42 +162,37 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
 
 /// Does a word of this text deny something, in any language?
 pub(in crate::judge::claims) fn denies(text: &str) -> bool {
-    let lower = text.to_lowercase();
     let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
-    let word = |word: &str| !plain.contains(&word) && is_nothing(word) || word.ends_with("nt") && lower.contains("n't");
-    fold(text).split(' ').any(word) || NOTHING_INSIDE.iter().any(|part| text.contains(part))
+    let word = |word: &str| !plain.contains(&word) && is_nothing(word) || word.ends_with("nt") && text.to_lowercase().contains("n't");
+    fold(text).split(' ').any(word) || NOTHING_INSIDE.stands_in(text)
 }
 
 /// Is this a word of nothing? `word`: in lower case.
 pub(in crate::judge::claims) fn is_nothing(word: &str) -> bool {
-    static WORDS: OnceLock<HashSet<&str>> = OnceLock::new();
-    let words = WORDS.get_or_init(|| NOTHING.iter().copied().collect());
     let folded = word.bytes().all(|byte| byte.is_ascii_alphanumeric());
-    if folded { words.contains(word) } else { words.contains(fold(word).as_str()) }
+    if folded { NOTHING.has(word) } else { NOTHING.has(&fold(word)) }
 }
 
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
     static PARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
-    let parts = PARTS.get_or_init(|| AhoCorasick::new(FAILED.iter().chain(NOTHING_INSIDE)).ok());
-    let mut lower = text.to_lowercase();
-    for phrase in SMOOTHLY {
-        if lower.contains(phrase) {
-            lower = lower.replace(phrase, " ");
-        }
+    let build = || AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(FAILED.iter().chain(NOTHING_PARTS)).ok();
+    let parts = PARTS.get_or_init(build);
+    let mut lower = lower_of(text);
+    if SMOOTH.stands_in(&lower) {
+        SMOOTHLY.iter().for_each(|phrase| lower = lower.replace(phrase, " "));
     }
     let words = lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')));
-    let denies = |word: &str| word != "free" && word != "clear" && word != "clean" && word != "quiet" && is_nothing(word);
+    let denies = |word: &str| is_nothing(word) && word != "free" && word != "clear" && word != "clean" && word != "quiet";
     parts.as_ref().is_none_or(|parts| parts.is_match(&lower))
         || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))
 }
 
 /// Does the passage tell that something isn't there or isn't so?
 pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
-    let folded = fold(scene.text());
-    let lower = scene.text().to_lowercase();
-    folded.split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
-        || NOTHING_INSIDE.iter().any(|part| lower.contains(part))
+    let lower = scene.plain.lower();
+    scene.plain.folded().split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
+        || NOTHING_INSIDE.stands_in(lower)
 }
 
 /// Does this result hold nothing but empty lists?
@@ -377,7 +368,7 @@ fn excludes(scene: &CheckContext<'_>) -> bool {
         "utom",
     ];
     let says = |word: &Word| EXCLUDES.contains(&word.lower.as_str());
-    scene.plain.words.iter().any(says) || lexicon::words(&scene.grounds.asked).iter().any(says)
+    scene.plain.words.iter().any(says) || scene.grounds.asked.words().iter().any(says)
 }
 
 /// `3 of the 12`, `3 von 12`: the part is judged by its share's own rules.
@@ -556,11 +547,11 @@ fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> 
     let asked = |word: &str| {
         let folded = fold(word);
         let last = folded.rsplit(' ').next().unwrap_or(&folded).to_owned();
-        name_words(&grounds.asked).iter().any(|word| word.chars().count() > 3 && akin(word, &last))
+        grounds.asked.name_words().iter().any(|word| word.chars().count() > 3 && akin(word, &last))
     };
     if noun.iter().any(|word| MEASURES.contains(&word.as_str())) {
         let many = ["how many", "wie viele", "combien", "cuántos", "cuántas", "quanti", "quante", "quantos", "quantas", "hoeveel"];
-        let lower = grounds.asked.to_lowercase();
+        let lower = grounds.asked.lower();
         return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == CitationScope::Cited;
     }
     let same = |word: &str| {
@@ -860,10 +851,10 @@ fn of_record(
         let mine = leaves().find(|leaf| leaf.key == other.key);
         let mine_says =
             leaves().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if stands_in(&fold(text), &folded)) || leaf.key.contains(&folded));
-        let said = stands_in(&fold(&scene.grounds.asked), &folded) || stands_in(source.folded_arguments(), &folded);
+        let said = stands_in(scene.grounds.asked.folded(), &folded) || stands_in(source.folded_arguments(), &folded);
         if let Some(mine) = mine.filter(|_| few && !mine_says && !said) {
             let shown = mine.value.shown();
-            if !stands_in(&self::fold(scene.text()), &fold(&shown)) {
+            if !stands_in(scene.plain.folded(), &fold(&shown)) {
                 return Some(ClaimFinding {
                     rule: "record_word",
                     code: Code::ClaimMismatch,
@@ -1580,7 +1571,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
         ];
         let foreign = || {
             scene.lexicon.language != "en" && {
-                let asked = name_words(&scene.grounds.asked);
+                let asked = scene.grounds.asked.name_words();
                 OTHER.contains(&lower)
                     || OTHER.contains(&folded.as_str())
                     || end.chars().count() > 3 && !NARROW.contains(&lower) && asked.iter().any(|own| akin(own, &end))

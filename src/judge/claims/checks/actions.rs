@@ -130,7 +130,7 @@ fn is_meant(ability: &ToolCapability, done: &ClaimedAction<'_>, lexicon: &Lexico
         return true;
     }
     let asked = || {
-        words(&abilities.asked).into_iter().any(|word| {
+        abilities.asked.words().iter().any(|word| {
             thing(&word.lower)
                 || lexicon
                     .verbs

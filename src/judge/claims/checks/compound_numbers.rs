@@ -5,7 +5,7 @@ use crate::judge::claims::{
     context::CheckContext,
     evidence::{derive, equals, fits, follows},
     language::{
-        date, lexicon,
+        date,
         number::{Interpretation, Number, Precision},
         unit::{self, Unit},
     },
@@ -82,8 +82,8 @@ const SCALES: &[(&str, &[f64])] = &[
 
 /// Is it a value of the result for half of it, a dozen, a month instead of a year, as the passage or the question says?
 fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let asked = lexicon::words(&scene.grounds.asked);
-    let words = || scene.plain.words.iter().chain(&asked);
+    let asked = scene.grounds.asked.words();
+    let words = || scene.plain.words.iter().chain(asked);
     let factors = SCALES.iter().filter(|(name, _)| words().any(|word| word.lower == *name || word.lower.strip_suffix('s') == Some(name)));
     factors.flat_map(|(_, factors)| factors.iter()).any(|factor| {
         let scaled = |reading: Interpretation| Interpretation { value: reading.value / factor, step: reading.step / factor };

@@ -18,7 +18,7 @@ use crate::{
         language::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
-            number::{Interpretation, Number, Precision, numbers},
+            number::{Interpretation, Number, Precision},
         },
     },
     violation::{Certainty, Code},
@@ -89,7 +89,7 @@ fn finding(
 /// Is only a part of the records meant, as far as the words of the question and the passage say?
 fn is_chosen(scene: &CheckContext<'_>) -> bool {
     let chosen = |word: &str| data().chosen.contains(word);
-    scene.plain.words.iter().any(|word| chosen(&word.lower)) || name_words(&scene.grounds.asked).iter().any(|word| chosen(word))
+    scene.plain.words.iter().any(|word| chosen(&word.lower)) || scene.grounds.asked.name_words().iter().any(|word| chosen(word))
 }
 
 /// `The cheapest is B at 37.90` where another costs less.
@@ -123,8 +123,8 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if values.len() < 3 || least >= most {
         return None;
     }
-    let folded = fold(scene.text());
-    let named: Vec<&Row> = rows.iter().filter(|row| names(row, rows, &folded, scene.text())).collect();
+    let folded = scene.plain.folded();
+    let named: Vec<&Row> = rows.iter().filter(|row| names(row, rows, folded, scene.text())).collect();
     let own = match named.as_slice() {
         [one] => value(one)?,
         [] => {
@@ -261,10 +261,10 @@ const RECORD_MAX: usize = 12;
 /// Does a number follow from the one record that the passage names: a sum of some of its figures that stand side by side, or the share
 /// of one of its figures that such a sum is?
 pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let folded = fold(scene.text());
+    let folded = scene.plain.folded();
     let named = |source: &ToolResult| -> Option<Vec<f64>> {
         let rows = &source.rows().rows;
-        let mut own = rows.iter().filter(|row| names(row, rows, &folded, scene.text()));
+        let mut own = rows.iter().filter(|row| names(row, rows, folded, scene.text()));
         let (Some(row), None) = (own.next(), own.next()) else { return None };
         Some(row.cells.iter().filter_map(|cell| cell.number).take(RECORD_MAX).collect())
     };
@@ -304,8 +304,8 @@ fn is_some_sum(column: &[f64], number: &Number) -> bool {
 fn others(scene: &CheckContext<'_>, number: &Number) -> Vec<f64> {
     let own = scene.plain.numbers.iter().filter(|other| other.span != number.span && !other.ordinal);
     let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
-    let asked = numbers(&scene.grounds.asked);
-    let mut found: Vec<f64> = own.chain(&asked).flat_map(Number::readings).map(|reading| reading.value).chain(words).collect();
+    let asked = scene.grounds.asked.numbers();
+    let mut found: Vec<f64> = own.chain(asked).flat_map(Number::readings).map(|reading| reading.value).chain(words).collect();
     found.extend(scene.told.iter().rev().take(8));
     found.truncate(24);
     found
@@ -321,7 +321,7 @@ impl Sums {
     fn of(scene: &CheckContext<'_>, rows: &[&Row]) -> Self {
         let choices: Vec<String> = name_words(scene.text())
             .into_iter()
-            .chain(name_words(&scene.grounds.asked))
+            .chain(scene.grounds.asked.name_words().iter().cloned())
             .filter(|word| word.chars().count() > 2)
             .take(CHOICES_MAX)
             .collect();
@@ -342,9 +342,9 @@ impl Sums {
             parts.extend([with, without]);
         }
         // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
-        let told = fold(scene.text());
+        let told = scene.plain.folded();
         let named = |row: &&Row| {
-            row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(&told, &cell.folded))
+            row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
         parts.push(rows.iter().copied().filter(named).collect());
         for word in &choices {
@@ -575,7 +575,7 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let common = scene.lexicon.common.contains(&word.lower) || scene.lexicon.scope.contains(&word.lower);
     // Whatever else the clause says narrows what is denied, but for words of the call and of nothing in particular.
     let rest: Vec<Word> = clause.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, word)| (*word).clone()).collect();
-    let asked = name_words(&scene.grounds.asked);
+    let asked = scene.grounds.asked.name_words();
     let plain = |word: &Word| {
         let folded = fold(&word.lower);
         scene.is_open_end(std::slice::from_ref(word), source)

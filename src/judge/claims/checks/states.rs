@@ -22,6 +22,7 @@ use crate::{
         language::{
             fold::fold,
             lexicon::{Word, WordSet},
+            word_list::FoldedParts,
         },
         passage::Kind,
     },
@@ -34,8 +35,6 @@ const LEAVES_MAX: usize = 400;
 const CLAUSES_MAX: usize = 24;
 /// Letters of a state.
 const STATE_CHARS_MAX: usize = 48;
-/// Mark in front of a part, folded, that may stand anywhere in a text.
-const ANYWHERE: char = '*';
 /// Names of a member that says how a thing stands, in any language.
 const STATES: &[&str] = &[
     "status",
@@ -56,82 +55,79 @@ const STATES: &[&str] = &[
     "상태",
 ];
 
-/// The words of `lexicon/states.toml`.
+/// The words of `lexicon/states.toml`, as they are written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(in crate::judge::claims) struct StateWords {
+struct WrittenStateWords {
     pending: Vec<String>,
     done: Vec<String>,
     over: Vec<String>,
     holds: Vec<String>,
     unsure: Vec<String>,
-    pub messages: Vec<String>,
-    pub asks_messages: Vec<String>,
-    pub messaging_tools: WordSet,
+    messages: Vec<String>,
+    asks_messages: Vec<String>,
+    messaging_tools: WordSet,
     ranks: Vec<String>,
+}
+
+/// The words of `lexicon/states.toml`.
+#[derive(Debug)]
+pub(in crate::judge::claims) struct StateWords {
+    pending: FoldedParts,
+    done: FoldedParts,
+    over: FoldedParts,
+    holds: FoldedParts,
+    unsure: FoldedParts,
+    pub messages: FoldedParts,
+    pub asks_messages: FoldedParts,
+    pub messaging_tools: WordSet,
+    ranks: FoldedParts,
 }
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
     static ALL: OnceLock<StateWords> = OnceLock::new();
     ALL.get_or_init(|| {
-        let mut read: StateWords =
+        let read: WrittenStateWords =
             Figment::from(Toml::string(include_str!("../language/lexicon/states.toml"))).extract().unwrap_or_default();
-        let lists = [&mut read.pending, &mut read.done, &mut read.over, &mut read.holds, &mut read.unsure, &mut read.ranks];
-        for part in lists.into_iter().chain([&mut read.messages, &mut read.asks_messages]).flatten().filter(|part| !part.is_ascii()) {
-            *part = format!("{ANYWHERE}{}", fold(part.trim_end_matches('$')));
+        let parts = |list: &[String]| FoldedParts::new(list, fold);
+        StateWords {
+            pending: parts(&read.pending),
+            done: parts(&read.done),
+            over: parts(&read.over),
+            holds: parts(&read.holds),
+            unsure: parts(&read.unsure),
+            messages: parts(&read.messages),
+            asks_messages: parts(&read.asks_messages),
+            messaging_tools: read.messaging_tools,
+            ranks: parts(&read.ranks),
         }
-        read
-    })
-}
-
-/// Does a folded text have one of these: at the beginning of a word, as a whole word where it ends with `$`, or anywhere for scripts
-/// without blanks?
-pub(in crate::judge::claims) fn has(folded: &str, parts: &[String]) -> bool {
-    let mut starts = Vec::with_capacity(folded.len() / 4 + 1);
-    starts.push(folded);
-    starts.extend(memchr::memchr_iter(b' ', folded.as_bytes()).filter_map(|at| folded.get(at + 1..)));
-    parts.iter().any(|part| {
-        if let Some(inside) = part.strip_prefix(ANYWHERE) {
-            return folded.contains(inside);
-        }
-        let (bare, whole) = part.strip_suffix('$').map_or((part.as_str(), false), |bare| (bare, true));
-        let first = bare.as_bytes().first();
-        let begins = |rest: &&&str| rest.as_bytes().first() == first;
-        starts
-            .iter()
-            .filter(begins)
-            .any(|rest| rest.strip_prefix(bare).is_some_and(|rest| !whole || rest.is_empty() || rest.starts_with(' ')))
     })
 }
 
 /// Does a text tell what could or will be, rather than what is?
 pub(in crate::judge::claims) fn is_unsure(folded: &str, words: &[Word]) -> bool {
-    has(folded, &data().unsure) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
+    data().unsure.stand_in(folded) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
 }
 
 /// Does a text put things in an order, by its words?
 pub(in crate::judge::claims) fn ranks(text: &str) -> bool {
-    has(&fold(text), &data().ranks)
+    data().ranks.stand_in(&fold(text))
 }
 
 /// The finding of a passage that tells as done or in force what its result says to be pending or over.
 pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced
-        || scene.text().contains(['?', '？'])
-        || scene.kind == Kind::Heading
-        || source.fails()
-        || source.is_partial()
+    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.kind == Kind::Heading || source.fails() || source.is_partial()
     {
         return None;
     }
     let state = state_of(source)?;
     let words = data();
-    let text = fold(scene.text());
-    let pending = has(&state, &words.pending) && !says(source, &words.done);
-    let over = has(&state, &words.over) && !says(source, &words.holds);
-    let told = pending && !has(&text, &words.pending) && clauses(scene).any(|clause| has(&clause, &words.done))
-        || over && !has(&text, &words.over) && clauses(scene).any(|clause| has(&clause, &words.holds));
+    let text = scene.plain.folded();
+    let pending = words.pending.stand_in(&state) && !says(source, &words.done);
+    let over = words.over.stand_in(&state) && !says(source, &words.holds);
+    let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
+        || over && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
@@ -151,21 +147,21 @@ fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = String> + 's
     let all: Vec<String> = cut(scene.text()).split(marks).map(str::to_owned).collect();
     all.into_iter().take(CLAUSES_MAX).filter_map(|clause| {
         let folded = fold(&clause);
-        (!account::denies(&clause) && !has(&folded, &data().unsure)).then_some(folded)
+        (!account::denies(&clause) && !data().unsure.stand_in(&folded)).then_some(folded)
     })
 }
 
 /// Does one of the result's short values have such a word, or a name of one that isn't blank?
-fn says(source: &ToolResult, words: &[String]) -> bool {
+fn says(source: &ToolResult, words: &FoldedParts) -> bool {
     let facts: &ResultFacts = source.facts();
     facts.leaves.iter().take(LEAVES_MAX).any(|leaf| {
         let (value, blank) = match &leaf.value {
-            Scalar::Text(text) => (text.chars().count() <= STATE_CHARS_MAX && has(&fold(text), words), text.is_empty()),
+            Scalar::Text(text) => (text.chars().count() <= STATE_CHARS_MAX && words.stand_in(&fold(text)), text.is_empty()),
             Scalar::Number(number) => (false, *number == 0.0),
             Scalar::Flag(flag) => (false, !flag),
             Scalar::Null => (false, true),
         };
-        value || !blank && has(&leaf.key, words)
+        value || !blank && words.stand_in(&leaf.key)
     })
 }
 

@@ -11,7 +11,7 @@ use crate::{
             cues, date,
             fold::fold,
             lexicon::Word,
-            number::{Number, Precision, numbers},
+            number::{Number, Precision},
             url,
         },
         passage::Kind,
@@ -137,7 +137,7 @@ fn is_of_name(text: &str, place: usize) -> bool {
 
 /// May it reckon with the numbers of its results: does it show that it does, or is it only covered by another one's citation?
 fn may_reckon(scene: &CheckContext<'_>) -> bool {
-    scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && numbers(&scene.grounds.asked).len() > 1)
+    scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && scene.grounds.asked.numbers().len() > 1)
         || cues::reckons(scene.plain)
 }
 

@@ -4,7 +4,10 @@ use crate::{
     judge::claims::{
         context::ClaimFinding,
         evidence::tool_capabilities::ToolCapabilities,
-        language::fold::{name_words, stands_in},
+        language::{
+            fold::{name_text, stands_in},
+            word_list::WordList,
+        },
         passage::{Kind, Passage},
     },
     violation::{Certainty, Code},
@@ -19,7 +22,7 @@ const ASKED_BYTES_MAX: usize = 300;
 /// Languages of a fence that hold data; in any other stands a program.
 const DATA: &[&str] = &["", "text", "txt", "plain", "plaintext", "output", "console", "json", "yaml", "yml", "shell", "bash", "sh"];
 /// Words of a question for an example, of how something is called, of a program.
-const EXAMPLES: &[&str] = &[
+static EXAMPLES: WordList = WordList::new(&[
     "example",
     "examples",
     "sample",
@@ -59,7 +62,7 @@ const EXAMPLES: &[&str] = &[
     "例",
     "例子",
     "उदाहरण",
-];
+]);
 
 /// Follows an answer's lines.
 #[derive(Debug, Default)]
@@ -83,9 +86,8 @@ impl WrittenOutput {
             return None;
         }
         if self.fence.is_none() {
-            let words = name_words(text);
-            self.shows = words.iter().any(|word| EXAMPLES.contains(&word.as_str()) || SHOWS.contains(&word.as_str()))
-                || self.shows && words.is_empty();
+            let words = name_text(text);
+            self.shows = words.split(' ').any(|word| EXAMPLES.has(word) || SHOWS.has(word)) || self.shows && words.is_empty();
         }
         if let Some(info) = text.strip_prefix("```").or_else(|| text.strip_prefix("~~~")) {
             self.prompt = false;
@@ -145,8 +147,9 @@ impl WrittenOutput {
 }
 
 /// Words of a line before a fence that shows how something looks.
-const SHOWS: &[&str] =
-    &["like", "see", "expect", "expected", "should", "looks", "run", "use", "try", "type", "similar", "pattern", "run:", "install"];
+static SHOWS: WordList = WordList::new(&[
+    "like", "see", "expect", "expected", "should", "looks", "run", "use", "try", "type", "similar", "pattern", "run:", "install",
+]);
 /// Words of a line that introduces a result.
 const RESULTS: &[&str] = &[
     "result",
@@ -177,7 +180,7 @@ const RESULTS_INSIDE: &[&str] = &["结果", "返回", "結果", "出力", "प�
 
 /// Does the text ask for an example, for how something is called, for a program?
 pub(in crate::judge::claims) fn asks_for_example(text: &str) -> bool {
-    name_words(text).iter().any(|word| EXAMPLES.contains(&word.as_str()))
+    name_text(text).split(' ').any(|word| EXAMPLES.has(word))
 }
 
 fn is_result(text: &str) -> bool {

@@ -27,9 +27,10 @@ use crate::judge::{
         evidence::tool_capabilities::{Effect, ToolCapability},
         language::{
             date::{self, Dates},
-            fold::{fold, stands_in},
+            fold::{fold, name_text, stands_in},
             lexicon,
             number::{Interpretation, Number, Precision, numbers},
+            request::UserRequest,
             tool_names::tool_nouns,
             unit, url,
         },
@@ -82,6 +83,8 @@ pub struct ResultReading {
     pub text: Arc<str>,
     facts: OnceLock<ResultFacts>,
     folded_arguments: OnceLock<String>,
+    tool_words: OnceLock<String>,
+    tool_folded: OnceLock<String>,
     nouns: OnceLock<Vec<String>>,
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
@@ -134,7 +137,10 @@ impl ResultReading {
         let told = |told: &Vec<(u64, String)>| told.iter().map(|(_, word)| word.len() + size_of::<(u64, String)>()).sum::<usize>();
         size_of::<Self>()
             + self.facts.get().map_or(0, ResultFacts::bytes)
-            + self.folded_arguments.get().map_or(0, String::len)
+            + [&self.folded_arguments, &self.tool_words, &self.tool_folded]
+                .map(|text| text.get().map_or(0, String::len))
+                .iter()
+                .sum::<usize>()
             + self.nouns.get().map_or(0, |nouns| words(nouns))
             + self.told.get().map_or(0, told)
             + self.rows.get().map_or(0, Rows::bytes)
@@ -170,6 +176,16 @@ impl ResultReading {
     /// Its call's arguments, folded.
     pub fn folded_arguments(&self) -> &str {
         self.folded_arguments.get_or_init(|| fold(&self.arguments))
+    }
+
+    /// The words of its tool's name, folded, with blanks between.
+    pub fn tool_words(&self) -> &str {
+        self.tool_words.get_or_init(|| name_text(&self.tool))
+    }
+
+    /// Its tool's name, folded.
+    pub fn tool_folded(&self) -> &str {
+        self.tool_folded.get_or_init(|| fold(&self.tool))
     }
 
     /// Words of its tool's name that say what it is about.
@@ -223,10 +239,11 @@ pub struct EvidenceIndex {
     /// Texts of earlier answers; they are in `said` too.
     pub answers: Vec<Arc<str>>,
     /// The last user message.
-    pub asked: Arc<str>,
+    pub asked: UserRequest,
     /// The tools as they were brought: only addresses count of it.
     pub definitions: String,
     asked_numbers: OnceLock<Vec<f64>>,
+    answers_folded: OnceLock<Vec<String>>,
     said_numbers: OnceLock<Vec<f64>>,
     said_dates: OnceLock<Dates>,
     said_folded: OnceLock<String>,
@@ -247,7 +264,7 @@ pub struct EvidenceIndex {
 impl EvidenceIndex {
     /// Those of these results and words.
     pub fn new(results: Vec<ToolResult>, said: Vec<Arc<str>>, asked: Arc<str>) -> Self {
-        Self { results, said, asked, ..Self::default() }
+        Self { results, said, asked: asked.into(), ..Self::default() }
     }
 
     /// The result of this execution.
@@ -322,7 +339,7 @@ impl EvidenceIndex {
     fn reckoned<'s>(&self, source: &'s ToolResult) -> &'s [f64] {
         let asked = || {
             let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
-            numbers(&self.asked).iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
+            self.asked.numbers().iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
         };
         source.reckoned.get_or_init(|| {
             let mut found = Vec::new();
@@ -458,6 +475,11 @@ impl EvidenceIndex {
     /// The whole numbers in what was said, each with what follows it.
     pub fn told(&self) -> &[(u64, String)] {
         self.told.get_or_init(|| self.said.iter().flat_map(|said| lists::told(said)).collect())
+    }
+
+    /// Texts of earlier answers, folded.
+    pub fn answers_folded(&self) -> &[String] {
+        self.answers_folded.get_or_init(|| self.answers.iter().map(|answer| fold(answer)).collect())
     }
 
     /// Texts of the conversation and arguments of calls, folded.

@@ -54,7 +54,7 @@ impl Operands {
             scene.lexicon.numbers.get(&word.lower).copied().or_else(|| crate::judge::claims::checks::account::number_word(&word.lower))
         });
         near.extend(counts.map(|count| count as f64));
-        let asked = numbers(&scene.grounds.asked);
+        let asked = scene.grounds.asked.numbers();
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         let mut wide = near.clone();
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
@@ -178,7 +178,7 @@ const PORTIONS: &[&str] =
 
 /// Is it an amount of the result for another number of portions, which somebody named: 300 g for six is 200 g for four?
 pub fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let asked: Vec<f64> = numbers(&scene.grounds.asked).iter().flat_map(Number::readings).map(|reading| reading.value).take(4).collect();
+    let asked: Vec<f64> = scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value).take(4).collect();
     let whole = |source: &&evidence::ToolResult| -> Vec<f64> {
         let own = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
         own.filter_map(|leaf| leaf.value.number()).filter(|value| *value >= 1.0).take(2).collect()
@@ -205,7 +205,7 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         .said_numbers()
         .iter()
         .copied()
-        .chain(numbers(&scene.grounds.asked).iter().flat_map(Number::readings).map(|reading| reading.value))
+        .chain(scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value))
         .filter(|count| (2.0..=100.0).contains(count) && count.fract() == 0.0)
         .take(12)
         .collect();
@@ -291,10 +291,10 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
 fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
     let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
     let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
-    let asked = numbers(&grounds.asked);
+    let asked = grounds.asked.numbers();
     let mut all: Vec<f64> = words.collect();
     all.extend(
-        own.chain(&asked)
+        own.chain(asked)
             .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
     );
     all.extend(grounds.said_numbers().iter().take(8));

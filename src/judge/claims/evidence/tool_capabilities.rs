@@ -1,13 +1,15 @@
 //! What the tools of an exchange can do, by their names and descriptions, and which of them ran. Pure.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     sync::{Arc, OnceLock},
 };
 
 use crate::judge::claims::language::{
-    fold::name_words,
+    fold::{fold, name_words},
     lexicon::{self, all},
+    request::UserRequest,
     tool_names::{ACTS, tool_nouns},
 };
 
@@ -32,6 +34,10 @@ pub struct ToolCapability {
     pub nouns: Vec<String>,
     /// Its description's words.
     pub about: Vec<String>,
+    /// The words of its name.
+    pub words: Vec<String>,
+    /// Its name, folded.
+    pub folded: String,
     effect: OnceLock<Effect>,
 }
 
@@ -194,7 +200,7 @@ pub struct ToolCapabilities {
     /// conversation that isn't there.
     pub unseen: bool,
     /// The user's last message.
-    pub asked: String,
+    pub asked: UserRequest,
     /// The last thing in the conversation is no result: nothing ran since the user spoke.
     pub idle: bool,
     /// The outcomes of the calls since the user spoke, by tool.
@@ -214,7 +220,8 @@ impl ToolCapability {
         let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), &INFLECTED);
         let does = if does.is_empty() { first() } else { does };
         let english = lexicon::english();
-        Self { tool: tool.to_owned(), does, may, anything, nouns: tool_nouns(tool, english), about, effect: OnceLock::new() }
+        let nouns = tool_nouns(tool, english);
+        Self { tool: tool.to_owned(), does, may, anything, nouns, about, words, folded: fold(tool), effect: OnceLock::new() }
     }
 
     /// Its effect on the world. The first word of its name that tells decides, else the first words of its description.
@@ -233,8 +240,8 @@ impl ToolCapability {
                 }
             })
         };
-        let name = name_words(&self.tool);
-        if let Some(effect) = by_first_words(&name) {
+        let name = &self.words;
+        if let Some(effect) = by_first_words(name) {
             return effect;
         }
         if name.iter().any(|word| {
@@ -251,14 +258,14 @@ impl ToolCapability {
         if !verb && name.last().is_some_and(|last| READ_NOUNS.contains(&last.as_str())) {
             return Effect::Reads;
         }
-        told(&name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
+        told(name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
     }
 
     /// May it do anything, as its name says: run a command, a query, a program?
     pub fn may_do_anything(&self) -> bool {
         const ANY: &[&str] =
             &["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"];
-        name_words(&self.tool).iter().any(|word| ANY.contains(&word.as_str()))
+        self.words.iter().any(|word| ANY.contains(&word.as_str()))
     }
 
     /// Would it have done this, as its name says?
@@ -355,6 +362,12 @@ impl ToolCapabilities {
     pub fn effect(&self, tool: &str) -> Effect {
         let own = self.tools.iter().find(|ability| ability.tool == tool);
         own.map_or_else(|| ToolCapability::new(tool, "").effect(), ToolCapability::effect)
+    }
+
+    /// The words of a tool's name.
+    pub fn words_of(&self, tool: &str) -> Cow<'_, [String]> {
+        let own = self.tools.iter().find(|ability| ability.tool == tool);
+        own.map_or_else(|| Cow::Owned(name_words(tool)), |ability| Cow::Borrowed(ability.words.as_slice()))
     }
 
     /// Has anything returned a result?

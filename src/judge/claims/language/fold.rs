@@ -6,6 +6,9 @@ use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
 /// `text` in lower-case letters and digits, one blank between words. Nothing else is left of it.
 pub fn fold(text: &str) -> String {
+    if text.is_ascii() {
+        return fold_ascii(text);
+    }
     let mut folded = String::with_capacity(text.len());
     let mut gap = false;
     let push = |c: char, folded: &mut String, gap: &mut bool| {
@@ -28,11 +31,58 @@ pub fn fold(text: &str) -> String {
             folded.push(c.to_ascii_lowercase());
         } else if c.is_ascii() {
             gap |= c != '\'';
+        } else if is_ideograph(c) {
+            push(c, &mut folded, &mut gap);
         } else {
             c.nfkd().for_each(|part| push(part, &mut folded, &mut gap));
         }
     }
     folded
+}
+
+/// True for characters of the block CJK Unified Ideographs, which decompose into nothing.
+fn is_ideograph(c: char) -> bool {
+    matches!(c, '\u{4e00}'..='\u{9fff}')
+}
+
+/// What [`fold`] makes of each ASCII byte: the byte itself in lower case, a gap between words, or nothing.
+const GAP: u8 = 0;
+const NOTHING: u8 = 1;
+const FOLDED: [u8; 128] = {
+    let mut folded = [GAP; 128];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        if byte.is_ascii_alphanumeric() {
+            folded[byte as usize] = byte.to_ascii_lowercase();
+        }
+        byte += 1;
+    }
+    folded[b'\'' as usize] = NOTHING;
+    folded
+};
+
+/// Most text is ASCII: one look-up a byte.
+fn fold_ascii(text: &str) -> String {
+    let mut folded = Vec::with_capacity(text.len());
+    let mut gap = false;
+    for byte in text.bytes() {
+        match FOLDED.get(usize::from(byte)).copied().unwrap_or(GAP) {
+            GAP => gap = true,
+            NOTHING => {}
+            letter => {
+                if std::mem::take(&mut gap) && !folded.is_empty() {
+                    folded.push(b' ');
+                }
+                folded.push(letter);
+            }
+        }
+    }
+    String::from_utf8(folded).unwrap_or_default()
+}
+
+/// In lower case.
+pub fn lower_of(text: &str) -> String {
+    if text.is_ascii() { text.to_ascii_lowercase() } else { text.to_lowercase() }
 }
 
 /// In lower case; as it is where that is so already.
@@ -43,6 +93,17 @@ pub fn lower(word: &str) -> Cow<'_, str> {
 
 /// A member's or tool's name as words: `getAllPlayers`, `get_all-players` are `get all players`.
 pub fn name_words(name: &str) -> Vec<String> {
+    name_text(name).split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+}
+
+/// The words of a member's or tool's name, folded, with blanks between: `getAllPlayers` is `get all players`.
+pub fn name_text(name: &str) -> String {
+    if name.is_ascii() {
+        let humps = |two: &[u8]| matches!(two, [before, c] if before.is_ascii_lowercase() && c.is_ascii_uppercase());
+        if !name.as_bytes().windows(2).any(humps) {
+            return fold_ascii(name);
+        }
+    }
     let mut spaced = String::with_capacity(name.len() + 8);
     let mut before = ' ';
     for c in name.chars() {
@@ -52,7 +113,7 @@ pub fn name_words(name: &str) -> Vec<String> {
         spaced.push(c);
         before = c;
     }
-    fold(&spaced).split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
+    fold(&spaced)
 }
 
 /// A name as one key: `Download-Speed` and `download_speed` are `downloadspeed`.

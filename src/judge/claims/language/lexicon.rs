@@ -276,13 +276,18 @@ pub fn may_say_absent(text: &str) -> bool {
 
 /// Does it say in any language that something went well? `lower`: in lower case.
 pub fn says_success(lower: &str) -> bool {
-    all().iter().flat_map(|lexicon| &lexicon.successes).any(|part| lower.contains(part.as_str()))
+    static SUCCESS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
+    let build = || {
+        let parts = all().iter().flat_map(|lexicon| &lexicon.successes);
+        AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(parts).ok()
+    };
+    SUCCESS.get_or_init(build).as_ref().is_none_or(|automaton| automaton.is_match(lower))
 }
 
 /// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
 /// It takes a good part of a second: not for a thread that serves.
 pub fn warm_up() {
-    let _ready = (may_say_done(""), may_say_absent(""), month("may"), language(&[], None));
+    let _ready = (may_say_done(""), may_say_absent(""), says_success(""), month("may"), language(&[], None));
     for lexicon in all() {
         let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
         let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));

@@ -11,3 +11,4 @@ pub mod tool_names;
 pub mod unit;
 pub mod url;
 pub mod voice;
+pub mod word_list;

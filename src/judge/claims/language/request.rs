@@ -1,6 +1,9 @@
 //! What a user's message asks for: that something be done, or to be told something. Pure.
 
-use std::sync::OnceLock;
+use std::{
+    ops::Deref,
+    sync::{Arc, OnceLock},
+};
 
 use figment::{
     Figment,
@@ -9,7 +12,9 @@ use figment::{
 use serde::Deserialize;
 
 use crate::judge::claims::language::{
+    fold::{fold, lower_of, name_words},
     lexicon::{Word, WordSet, words},
+    number::{Number, numbers},
     tool_names::names_act,
 };
 
@@ -21,6 +26,79 @@ const SENTENCES_MAX: usize = 12;
 const WORDS_MAX: usize = 24;
 /// Words at the beginning of a sentence among which its verb is looked for.
 const VERB_WORDS: usize = 6;
+
+/// The user's last message, of which each form is made once, when it is first asked for. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub struct UserRequest(Arc<ReadRequest>);
+
+#[derive(Debug, Default)]
+struct ReadRequest {
+    text: Arc<str>,
+    words: OnceLock<Vec<Word>>,
+    name_words: OnceLock<Vec<String>>,
+    folded: OnceLock<String>,
+    lower: OnceLock<String>,
+    numbers: OnceLock<Vec<Number>>,
+    asks_for_act: OnceLock<bool>,
+    asks_to_know: OnceLock<bool>,
+    is_question: OnceLock<bool>,
+}
+
+impl<T: Into<Arc<str>>> From<T> for UserRequest {
+    fn from(text: T) -> Self {
+        Self(Arc::new(ReadRequest { text: text.into(), ..ReadRequest::default() }))
+    }
+}
+
+impl Deref for UserRequest {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0.text
+    }
+}
+
+impl UserRequest {
+    /// Its words.
+    pub fn words(&self) -> &[Word] {
+        self.0.words.get_or_init(|| words(self))
+    }
+
+    /// Its words, folded, as those of a name.
+    pub fn name_words(&self) -> &[String] {
+        self.0.name_words.get_or_init(|| name_words(self))
+    }
+
+    /// Its text, folded.
+    pub fn folded(&self) -> &str {
+        self.0.folded.get_or_init(|| fold(self))
+    }
+
+    /// Its text in lower case.
+    pub fn lower(&self) -> &str {
+        self.0.lower.get_or_init(|| lower_of(self))
+    }
+
+    /// Its numbers.
+    pub fn numbers(&self) -> &[Number] {
+        self.0.numbers.get_or_init(|| numbers(self))
+    }
+
+    /// It asks, in one of its sentences, that something be done.
+    pub fn asks_for_act(&self) -> bool {
+        *self.0.asks_for_act.get_or_init(|| asks_for_act(self))
+    }
+
+    /// It asks, in one of its sentences, to be told something.
+    pub fn asks_to_know(&self) -> bool {
+        *self.0.asks_to_know.get_or_init(|| asks_to_know(self))
+    }
+
+    /// Every sentence of it is a question for information.
+    pub fn is_question(&self) -> bool {
+        *self.0.is_question.get_or_init(|| is_question(self))
+    }
+}
 
 /// The words of `lexicon/requests.toml`.
 #[derive(Debug, Default, Deserialize)]
@@ -47,12 +125,12 @@ fn requests() -> &'static Requests {
 
 /// Does the message ask, in one of its sentences, that something be done in the world? A statement counts as such a request: `It is
 /// too hot in here`. Generous: it only opens the way for checks that need more than that.
-pub fn asks_for_act(message: &str) -> bool {
+fn asks_for_act(message: &str) -> bool {
     message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(is_act)
 }
 
 /// Does one of its sentences ask to be told something?
-pub fn asks_to_know(message: &str) -> bool {
+fn asks_to_know(message: &str) -> bool {
     let asks = |sentence: &str| !sentence.trim().is_empty() && !is_act(sentence);
     message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(asks)
 }
@@ -158,7 +236,7 @@ fn is_errand(left: &[Word], known: &Requests) -> bool {
 }
 
 /// Is every sentence of the message a question for information?
-pub fn is_question(message: &str) -> bool {
+fn is_question(message: &str) -> bool {
     let asks = |sentence: &str| sentence.trim_end().ends_with(['?', '？', '؟']) && !is_act(sentence);
     let all: Vec<&str> = sentences(message).into_iter().filter(|sentence| !sentence.trim().is_empty()).take(SENTENCES_MAX).collect();
     !all.is_empty() && all.into_iter().all(asks)

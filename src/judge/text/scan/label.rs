@@ -8,6 +8,7 @@ use std::{ops::Range, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
+use super::beginnings::Beginnings;
 use crate::judge::{
     text::{
         around,
@@ -530,20 +531,11 @@ fn partial(rest: &[u8]) -> usize {
         let end = end.get(*from..).unwrap_or_default();
         PHRASES.iter().any(|phrase| phrase.as_bytes().get(..end.len()).is_some_and(|start| start.eq_ignore_ascii_case(end)))
     };
-    let likely = |from: &usize| end.get(*from).is_some_and(|byte| BEGINNINGS[usize::from(byte.to_ascii_lowercase())]);
+    let likely = |from: &usize| BEGINNINGS.may_begin_with(end.get(*from..).unwrap_or_default());
     (0..end.len()).filter(likely).find(begins).map_or(0, |from| end.len() - from)
 }
 
-/// The bytes that phrases begin with.
-const BEGINNINGS: [bool; 256] = {
-    let mut beginnings = [false; 256];
-    let mut at = 0;
-    while at < PHRASES.len() {
-        beginnings[PHRASES[at].as_bytes()[0] as usize] = true;
-        at += 1;
-    }
-    beginnings
-};
+static BEGINNINGS: Beginnings = Beginnings::of(&PHRASES);
 
 fn automaton() -> Option<&'static AhoCorasick> {
     static AUTOMATON: OnceLock<Option<AhoCorasick>> = OnceLock::new();

@@ -1,5 +1,6 @@
 //! Scanners of an answer's text: ids, labels, blocks, records and calls written as text. Each reports findings, which the gate judges. Pure.
 
+mod beginnings;
 pub(super) mod block;
 pub(super) mod label;
 pub(super) mod line;

@@ -243,7 +243,7 @@ impl RecordScanner {
         }
         // No more than a key's worth, for this is asked with every piece.
         let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
-        let folded = fold::plain_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
+        let folded = fold::visible_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
         let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
         match binder(begun) {
             Some((at, _)) => {

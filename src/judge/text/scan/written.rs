@@ -9,7 +9,10 @@ use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
-use super::mark::{CallMarker, MARKS};
+use super::{
+    beginnings::Beginnings,
+    mark::{CallMarker, MARKS},
+};
 use crate::{
     judge::{
         text::{
@@ -220,15 +223,13 @@ const MARK_BYTES_MAX: usize = {
     longest
 };
 
-/// The bytes that markers begin with.
-const BEGINNINGS: [bool; 256] = {
-    let mut beginnings = [false; 256];
-    let mut at = 0;
+static BEGINNINGS: Beginnings = {
+    let (mut marks, mut at) = ([""; MARKS.len()], 0);
     while at < MARKS.len() {
-        beginnings[MARKS[at].0.as_bytes()[0] as usize] = true;
+        marks[at] = MARKS[at].0;
         at += 1;
     }
-    beginnings
+    Beginnings::of(&marks)
 };
 
 /// Number of bytes at the end of `rest` that may begin a marker.
@@ -238,7 +239,7 @@ fn partial(rest: &[u8]) -> usize {
         let end = end.get(*from..).unwrap_or_default();
         MARKS.iter().any(|(mark, _)| mark.len() > end.len() && mark.as_bytes().starts_with(end))
     };
-    let likely = |from: &usize| end.get(*from).is_some_and(|byte| BEGINNINGS[usize::from(*byte)]);
+    let likely = |from: &usize| BEGINNINGS.may_begin_with(end.get(*from..).unwrap_or_default());
     (0..end.len()).filter(likely).find(begins).map_or(0, |from| end.len() - from)
 }
 

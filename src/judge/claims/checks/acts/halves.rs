@@ -12,6 +12,7 @@ use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities
 use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
+use crate::judge::claims::language::word_list::WordList;
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
@@ -177,7 +178,7 @@ pub(in crate::judge::claims) fn beyond(
         .filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads)
         .collect();
     let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
-    if done.is_empty() || abilities.unseen || passage.text.contains(['?', '？']) || done.iter().any(anything) {
+    if done.is_empty() || abilities.unseen || passage.asks() || done.iter().any(anything) {
         return None;
     }
     let marked = kind == Kind::Line && passage.text.contains(['✅', '✔', '☑', '✓']);
@@ -194,7 +195,7 @@ pub(in crate::judge::claims) fn beyond(
 }
 
 /// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
-const NOT_SO: &[&str] = &[
+static NOT_SO: WordList = WordList::new(&[
     "neither",
     "nor",
     "none",
@@ -264,12 +265,12 @@ const NOT_SO: &[&str] = &[
     "henüz",
     "ister",
     "misiniz",
-];
+]);
 
 /// Does the sentence tell something as so, without a word of doubt, denial or offer?
 fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
     let denies = |word: &Word| {
-        NOT_SO.contains(&word.lower.as_str())
+        NOT_SO.has(&word.lower)
             || word.lower.ends_with("n't")
             || word.lower.ends_with("n’t")
             || word.lower.ends_with("'ll")
@@ -341,7 +342,7 @@ fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_
     let does = |tool: &str| crate::judge::claims::checks::acts::is_form_of(&deed.verb, &verb_of(tool));
     let acts = |ability: &&ToolCapability| ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts;
     let idle = abilities.tools.iter().filter(acts).find(|ability| !abilities.recent.contains_key(&ability.tool) && does(&ability.tool))?;
-    let asked = name_words(&abilities.asked).iter().any(|word| crate::judge::claims::checks::acts::is_form_of(&deed.verb, word));
+    let asked = abilities.asked.name_words().iter().any(|word| crate::judge::claims::checks::acts::is_form_of(&deed.verb, word));
     let backed = abilities.recent.keys().any(|tool| does(tool))
         || ran.folded.iter().any(|text| text.contains(&fold(&deed.verb)))
         || ran.has(&verb_of(&idle.tool));
@@ -376,7 +377,7 @@ impl<'r> RecentCalls<'r> {
         let stem: String = folded.chars().take(5.max(folded.chars().count().saturating_sub(2))).collect();
         let has =
             |text: &str| text.contains(stem.as_str()) || bare.chars().any(|c| c.is_ascii_digit()) && text.replace(' ', "").contains(&bare);
-        folded.is_empty() || self.folded.iter().any(|text| has(text)) || self.done.iter().any(|source| has(&fold(&source.tool)))
+        folded.is_empty() || self.folded.iter().any(|text| has(text)) || self.done.iter().any(|source| has(source.tool_folded()))
     }
 
     /// Did anything that ran tell somebody something, as far as its words say?
@@ -438,9 +439,9 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
     let sent = ran.done.iter().any(|source| sends(&source.tool) || telling(source.folded()) || telling(source.folded_arguments()));
     let text = fold(&passage.text);
     let unsure = states::is_unsure(&text, &passage.words);
-    let told = states::has(&text, &words.messages);
-    let named = name_words(&abilities.asked).iter().any(|word| words.messaging_tools.contains(word))
-        || states::has(&fold(&abilities.asked), &words.asks_messages);
+    let told = words.messages.stand_in(&text);
+    let named = abilities.asked.name_words().iter().any(|word| words.messaging_tools.contains(word))
+        || words.asks_messages.stand_in(abilities.asked.folded());
     if sent || unsure || !told || !named || !has_no_denial(passage) {
         return None;
     }
@@ -452,7 +453,7 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
 fn has_no_denial(passage: &AnalyzedPassage) -> bool {
     let denies = |word: &Word| {
         crate::judge::claims::checks::account::is_nothing(&word.lower)
-            || NOT_SO.contains(&word.lower.as_str())
+            || NOT_SO.has(&word.lower)
             || ["n't", "n’t", "'ll", "’ll"].iter().any(|ending| word.lower.ends_with(ending))
     };
     let inside = ["没", "未", "不", "ません", "ない", "नहीं", "않"];
@@ -530,7 +531,7 @@ fn parts(asked: &str) -> Vec<&str> {
 
 /// Of several things that were asked for by name one is told as done that no call names.
 fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
-    let asked = Some(abilities.asked.as_str()).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
+    let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
     if let Some(found) = unnamed_mail(passage, ran, asked).filter(|_| is_told_as_so(passage) || said.iter().any(|said| !said.is_harmless()))
     {
         return Some(found);
@@ -600,10 +601,10 @@ fn shape(word: &str) -> String {
 
 /// `516 is now inspected` where the call is for 561, and nobody spoke of that.
 fn another_id(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
-    let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
+    let asked = abilities.asked.words();
     let digits = |word: &str| word.bytes().filter(u8::is_ascii_digit).count();
     let own = passage.words.iter().map(|word| word.lower.as_str()).filter(|word| digits(word) >= 2 && word.len() >= 3 && !is_year(word));
-    for id in own.filter(|id| asked.iter().any(|word| word == id) && !ran.has(id)).take(8) {
+    for id in own.filter(|id| asked.iter().any(|word| word.lower == *id) && !ran.has(id)).take(8) {
         for source in ran.done {
             let own = words(&source.arguments);
             let texts = own.iter().map(|word| word.lower.as_str());
@@ -631,12 +632,12 @@ fn another_id(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &Tool
 
 /// `Your travel card is frozen` where `set_card_state` didn't run, and nothing that ran is about a card.
 fn idle_tool(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
-    let asked: Vec<String> = words(&abilities.asked).into_iter().map(|word| word.lower).collect();
+    let asked = abilities.asked.words();
     let english = lexicon::english();
     let idle = |ability: &&ToolCapability| {
         !abilities.recent.contains_key(&ability.tool) && ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts
     };
-    let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked == word);
+    let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked.lower == word);
     let capitals = |noun: &str| noun.chars().count() == 3 && passage.text.contains(&noun.to_uppercase());
     let thing = |noun: &&String| (noun.chars().count() >= 4 || capitals(noun)) && !english.names_act(noun) && own(noun) && !ran.has(noun);
     let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
@@ -664,7 +665,7 @@ mod tests {
             tools: tools.iter().map(|tool| ToolCapability::new(tool, "")).collect(),
             recent: ran.clone().collect(),
             ran: ran.collect(),
-            asked: asked.to_owned(),
+            asked: asked.into(),
             ..ToolCapabilities::default()
         };
         let plain = AnalyzedPassage::of(text);

@@ -7,12 +7,17 @@
 pub mod halves;
 pub mod unlooked;
 
-use std::{ops::Range, sync::OnceLock};
+use std::{
+    collections::HashMap,
+    ops::{Deref, Range},
+    sync::OnceLock,
+};
 
 use figment::{
     Figment,
     providers::{Format as _, Toml},
 };
+use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
@@ -26,8 +31,9 @@ use crate::{
         },
         language::{
             fold::{akin, fold, name_words, stands_in},
-            lexicon::{Word, WordSet, words},
-            request,
+            lexicon::{Word, WordSet},
+            request::UserRequest,
+            word_list::{PhraseList, WordList},
         },
         passage::Kind,
         plain::AnalyzedPassage,
@@ -193,6 +199,24 @@ impl ReportedAct {
     }
 }
 
+/// The acts that a sentence reports, and what of it was read to find them; of one that can report none, nothing.
+#[derive(Debug, Default)]
+pub(in crate::judge::claims) struct ReportedActs {
+    acts: Vec<ReportedAct>,
+    /// The sentence in lower case, as far as it is ASCII.
+    lower: String,
+    /// The languages that it may be in.
+    speeches: Vec<&'static Speech>,
+}
+
+impl Deref for ReportedActs {
+    type Target = [ReportedAct];
+
+    fn deref(&self) -> &[ReportedAct] {
+        &self.acts
+    }
+}
+
 /// The languages of `lexicon/acts.toml`.
 fn languages() -> &'static [Speech] {
     static ALL: OnceLock<Vec<Speech>> = OnceLock::new();
@@ -204,23 +228,53 @@ fn languages() -> &'static [Speech] {
 
 /// The languages that a sentence may be in: by its script, else those with most of its frequent words.
 fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
+    if let Some(script) = script(text) {
+        return languages().iter().filter(|speech| speech.script == script).collect();
+    }
+    let mut counts = [0_usize; LANGUAGES_MAX];
+    for word in words {
+        let mut of = common().get(word.lower.as_str()).copied().unwrap_or(0);
+        while of != 0 {
+            if let Some(count) = counts.get_mut(of.trailing_zeros() as usize) {
+                *count += 1;
+            }
+            of &= of - 1;
+        }
+    }
+    let most = counts.iter().copied().max().unwrap_or(0);
+    // Where nothing tells, each is tried; else those that tie.
+    let tries = if most > 0 { 3 } else { counts.len() };
+    let all = languages().iter().zip(counts).filter(|(speech, count)| !speech.is_script() && *count == most);
+    all.map(|(speech, _)| speech).take(tries).collect()
+}
+
+/// The script of a text that has one of its own.
+fn script(text: &str) -> Option<&'static str> {
+    if text.is_ascii() {
+        return None;
+    }
     let script = text.chars().find_map(|c| match c {
         '\u{3040}'..='\u{30ff}' => Some("ja"),
         '\u{0900}'..='\u{097f}' => Some("hi"),
         '\u{ac00}'..='\u{d7af}' => Some("ko"),
         _ => None,
     });
-    let han = || text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh");
-    if let Some(script) = script.or_else(han) {
-        return languages().iter().filter(|speech| speech.script == script).collect();
-    }
-    let count = |speech: &Speech| words.iter().filter(|word| speech.common.contains(&word.lower)).count();
-    let counts: Vec<(usize, &'static Speech)> =
-        languages().iter().filter(|speech| !speech.is_script()).map(|speech| (count(speech), speech)).collect();
-    let most = counts.iter().map(|(count, _)| *count).max().unwrap_or(0);
-    // Where nothing tells, each is tried; else those that tie.
-    let tries = if most > 0 { 3 } else { counts.len() };
-    counts.into_iter().filter(|(count, _)| *count == most).map(|(_, speech)| speech).take(tries).collect()
+    script.or_else(|| text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh"))
+}
+
+/// Languages that are told apart by their frequent words.
+const LANGUAGES_MAX: usize = 32;
+
+/// The frequent words of the languages without a script of their own: one bit for each language that has it.
+fn common() -> &'static HashMap<&'static str, u32, FixedState> {
+    static COMMON: OnceLock<HashMap<&'static str, u32, FixedState>> = OnceLock::new();
+    COMMON.get_or_init(|| {
+        let mut common: HashMap<&'static str, u32, FixedState> = HashMap::default();
+        for (at, speech) in languages().iter().take(LANGUAGES_MAX).enumerate().filter(|(_, speech)| !speech.is_script()) {
+            speech.common.iter().for_each(|word| *common.entry(word).or_default() |= 1 << at);
+        }
+        common
+    })
 }
 
 /// Makes the patterns of every language ready. It takes a moment: not for a thread that serves.
@@ -228,6 +282,7 @@ pub(in crate::judge::claims) fn warm_up() {
     languages().iter().for_each(|speech| {
         let _ready = speech.compiled();
     });
+    let _ready = (common(), may_say_done(""));
 }
 
 /// Bytes of the longest cue of [`may_say_done`].
@@ -236,7 +291,7 @@ pub const CUE_BYTES_MAX: usize = 16;
 /// May a sentence that begins so report an act? Cheap, and rather once too often. For its first
 /// words, ask [`may_begin_with_act`] too.
 pub fn may_say_done(text: &str) -> bool {
-    const CUES: &[&str] = &[
+    static CUES: PhraseList = PhraseList::in_any_case(&[
         " i ",
         " i've",
         " i’ve",
@@ -311,9 +366,8 @@ pub fn may_say_done(text: &str) -> bool {
         "दिया",
         "किया",
         "गया",
-    ];
-    let lower = text.to_ascii_lowercase();
-    CUES.iter().any(|cue| lower.contains(cue))
+    ]);
+    CUES.stands_in(text)
 }
 
 /// True if the first words of a sentence may report an act. Cheap, and rather once too often.
@@ -339,9 +393,8 @@ pub fn may_begin_with_act(text: &str) -> bool {
         "updated",
         "added",
     ];
-    let lower = text.to_ascii_lowercase();
-    let start = lower.trim_start_matches(|c: char| !c.is_alphanumeric());
-    FIRST.iter().any(|first| start.starts_with(first))
+    let start = text.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
+    FIRST.iter().any(|first| start.get(..first.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(first.as_bytes())))
 }
 
 /// The clause around a place: between marks that end one.
@@ -353,22 +406,26 @@ pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<
 }
 
 /// The acts that a sentence reports as done, in the languages that it may be in.
-pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> Vec<ReportedAct> {
+pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> ReportedActs {
     let AnalyzedPassage { text, words, .. } = passage;
     let idle = kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
-    if idle || text.contains(['?', '？']) || quotes(text) {
-        return Vec::new();
+    if idle || passage.asks() || quotes(text) {
+        return ReportedActs::default();
     }
-    speeches(text, words).into_iter().flat_map(|speech| spoken(text, words, speech)).collect()
+    let (lower, speeches) = (text.to_ascii_lowercase(), speeches(text, words));
+    let acts = speeches.iter().flat_map(|speech| spoken(text, &lower, words, speech)).collect();
+    ReportedActs { acts, lower, speeches }
 }
 
-fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<ReportedAct> {
+fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> Vec<ReportedAct> {
     let compiled = speech.compiled();
-    let lower = text.to_ascii_lowercase();
-    let matched = compiled.any.as_ref().map(|any| any.matches(&lower));
+    let matched = compiled.any.as_ref().map(|any| any.matches(lower));
+    if matched.as_ref().is_some_and(|matched| !matched.matched_any()) {
+        return Vec::new();
+    }
     let may = |at: usize| matched.as_ref().is_none_or(|matched| matched.matched(at));
     let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
-    let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, &lower));
+    let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, lower));
     let plainly = |said: &ReportedAct| {
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
@@ -383,22 +440,18 @@ fn spoken(text: &str, words: &[Word], speech: &'static Speech) -> Vec<ReportedAc
 pub(in crate::judge::claims) fn acts(
     passage: &AnalyzedPassage,
     kind: Kind,
-    told: &[ReportedAct],
+    told: &ReportedActs,
     abilities: &ToolCapabilities,
     grounds: Option<&EvidenceIndex>,
     apart: bool,
 ) -> Option<ClaimFinding> {
     let AnalyzedPassage { text, words, .. } = passage;
-    let idle = abilities.unseen || abilities.tools.is_empty() || kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
-    if idle || text.contains(['?', '？']) || quotes(text) {
+    if abilities.unseen || abilities.tools.is_empty() {
         return None;
     }
     let case = ActSentence { text, words, kind, abilities, grounds, apart };
     let found = told.iter().find_map(|said| judge(&case, said));
-    found.or_else(|| {
-        let lower = text.to_ascii_lowercase();
-        speeches(text, words).into_iter().find_map(|speech| sources(text, &lower, speech.compiled(), abilities))
-    })
+    found.or_else(|| told.speeches.iter().find_map(|speech| sources(text, &told.lower, speech.compiled(), abilities)))
 }
 
 /// A sentence and what it is judged by.
@@ -415,7 +468,7 @@ impl ActSentence<'_> {
     /// An earlier answer said so already.
     fn is_repeated(&self, verb: &str) -> bool {
         let verb = fold(verb);
-        self.grounds.is_some_and(|grounds| grounds.answers.iter().any(|answer| stands_in(&fold(answer), &verb)))
+        self.grounds.is_some_and(|grounds| grounds.answers_folded().iter().any(|answer| stands_in(answer, &verb)))
     }
 
     /// A result has the stem of every word of this.
@@ -425,9 +478,10 @@ impl ActSentence<'_> {
         let mut stems = folded.split(' ').filter(|word| word.chars().count() > 2 && *word != "now").map(stem).peekable();
         stems.peek().is_some()
             && self.grounds.is_some_and(|grounds| {
-                let results: Vec<&str> = grounds.results.iter().map(|source| source.folded()).collect();
-                let ran = |stem: &str| grounds.results.iter().any(|source| source.reads() && fold(&source.tool).contains(stem));
-                stems.all(|stem| results.iter().any(|result| result.contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem)))
+                let ran = |stem: &str| grounds.results.iter().any(|source| source.reads() && source.tool_folded().contains(stem));
+                stems.all(|stem| {
+                    grounds.results.iter().any(|source| source.folded().contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem))
+                })
             })
     }
 
@@ -437,7 +491,7 @@ impl ActSentence<'_> {
             "was", "were", "been", "is", "are", "has", "have", "had", "i've", "i’ve", "got", "already", "wurde", "ist", "habe", "été",
             "est", "ai", "fue", "ha", "he", "está", "foi", "è", "stato", "ho", "werd", "heb", "został",
         ];
-        let asked = words(&self.abilities.asked);
+        let asked = self.abilities.asked.words();
         let said = |at: usize| {
             asked.get(at.saturating_sub(3)..at).is_some_and(|before| before.iter().any(|word| FINITE.contains(&word.lower.as_str())))
         };
@@ -446,7 +500,7 @@ impl ActSentence<'_> {
 }
 
 /// Words by which a whole sentence tells of what would be.
-const CONDITIONS: &[&str] = &[
+static CONDITIONS: WordList = WordList::new(&[
     "if",
     "would",
     "when",
@@ -477,11 +531,11 @@ const CONDITIONS: &[&str] = &[
     "as soon as",
     "könnte",
     "suppose",
-];
+]);
 
 /// Does the sentence tell of what would be, rather than of what is?
 fn is_conditional(words: &[Word], said: &ReportedAct) -> bool {
-    words.iter().any(|word| word.start < said.span.start && CONDITIONS.contains(&word.lower.as_str()))
+    words.iter().any(|word| word.start < said.span.start && CONDITIONS.has(&word.lower))
 }
 
 /// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
@@ -522,10 +576,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let informs = said.form == ActForm::Passive
         && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
     let strong = said.is_strong() || informs;
-    let wanted = request::asks_for_act(&abilities.asked);
-    let asked = matches(&said.verb, &abilities.asked) || is_finished(&said.verb) && said.form == ActForm::Brief;
+    let wanted = abilities.asked.asks_for_act();
+    let asked = has_form(&said.verb, abilities.asked.name_words()) || is_finished(&said.verb) && said.form == ActForm::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
-    let would = |ability: &&ToolCapability| name_words(&ability.tool).iter().any(|word| is_form_of(&said.verb, word));
+    let would = |ability: &&ToolCapability| has_form(&said.verb, &ability.words);
     let named = able.clone().any(|ability| would(&ability));
     let acts = able.clone().next().is_some();
     // What the answer itself holds was made by writing it: `I've added the tax to each line`, `I've taken the first figure`.
@@ -539,9 +593,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     }
     let idle = abilities.recent.is_empty();
     let looked = abilities.looked();
-    let question = request::is_question(&abilities.asked);
+    let question = abilities.asked.is_question();
     // Nothing but orders: no sentence of it asks to be told something.
-    let ordered = || wanted && !request::asks_to_know(&abilities.asked);
+    let ordered = || wanted && !abilities.asked.asks_to_know();
     let already = words.iter().any(|word| ALREADY.contains(&word.lower.as_str()));
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
@@ -561,7 +615,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         _ if !acts => false,
         ActForm::Brief => {
             // To run `run_tests` may be all that was asked for, though it only reads.
-            let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(tool);
+            let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(&abilities.words_of(tool));
             let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
             let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
             let alone = !accompanied && said.verb != "confirmed";
@@ -610,13 +664,13 @@ fn denies(words: &[Word]) -> bool {
 }
 
 /// Does the tool's name say that it runs something?
-fn is_run(tool: &str) -> bool {
-    name_words(tool).first().is_some_and(|first| matches!(first.as_str(), "run" | "execute" | "perform" | "start"))
+fn is_run(words: &[String]) -> bool {
+    words.first().is_some_and(|first| matches!(first.as_str(), "run" | "execute" | "perform" | "start"))
 }
 
 /// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.
-fn plays(asked: &str) -> bool {
-    const PLAYS: &[&str] = &[
+fn plays(asked: &UserRequest) -> bool {
+    static PLAYS: WordList = WordList::new(&[
         "roleplay",
         "role-play",
         "pretend",
@@ -656,8 +710,8 @@ fn plays(asked: &str) -> bool {
         "opowiadanie",
         "oyun",
         "hikaye",
-    ];
-    words(asked).iter().any(|word| PLAYS.contains(&word.lower.as_str()))
+    ]);
+    asked.words().iter().any(|word| PLAYS.has(&word.lower))
 }
 
 /// Words by which something is told as so before the request.
@@ -673,10 +727,10 @@ const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "wat
 /// Is the look that it tells the deed that was asked for, and no tool of that name ran?
 fn is_ordered_deed(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let abilities = case.abilities;
-    let own = |tool: &String| name_words(tool).iter().any(|word| is_form_of(&said.verb, word));
+    let own = |tool: &String| has_form(&said.verb, &abilities.words_of(tool));
     DEEDS_TOO.iter().any(|verb| said.verb.starts_with(verb))
-        && matches(&said.verb, &abilities.asked)
-        && request::asks_for_act(&abilities.asked)
+        && has_form(&said.verb, abilities.asked.name_words())
+        && abilities.asked.asks_for_act()
         && !abilities.recent.keys().any(own)
         && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts)
 }
@@ -830,7 +884,7 @@ fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
 
 /// Did the user ask for a text, in which the act may be told?
 fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
-    name_words(&case.abilities.asked).iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
+    case.abilities.asked.name_words().iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
@@ -839,7 +893,7 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let clause = clause(case.text, said.span.clone());
     let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
     let brought = || abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
-    let asked = || name_words(&abilities.asked).iter().any(|word| speech.writes.contains(word));
+    let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower);
     let as_if = !said.is_strong();
     near.any(|word| text(word) || as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked() || brought()
@@ -848,7 +902,7 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
 const VAGUE_LOOKS: &[&str] = &["found", "read", "ran", "run", "test", "measur", "open", "watch", "track", "pull", "review", "locat"];
 /// Things that hold what can be looked up.
-const STORES: &[&str] = &[
+static STORES: WordList = WordList::new(&[
     "database",
     "calendar",
     "system",
@@ -888,7 +942,7 @@ const STORES: &[&str] = &[
     "sistema",
     "banco",
     "registro",
-];
+]);
 
 /// "I checked the database" where nothing was ever looked up.
 fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
@@ -939,20 +993,20 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let object: Vec<&str> = behind.clone().take(4).map(|word| word.lower.as_str()).collect();
     let clause = clause(text, said.span.clone());
     let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
-    let store = near().any(|word| STORES.contains(&word.lower.as_str()) || abilities.names(&word.lower));
-    let of_user = object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
+    let store = || near().any(|word| STORES.has(&word.lower) || abilities.names(&word.lower));
+    let of_user = || object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
     let brought = abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
-    let vague = !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store;
+    let vague = || !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store();
     let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
-    if abilities.any_ran() && !brought && !of_user {
+    if abilities.any_ran() && !brought && !of_user() {
         return looked_elsewhere(case, said).or_else(|| ran_nothing(case, said));
     }
-    if abilities.any_ran() || of_user || brought || vague || empty || case.is_repeated(&said.verb) {
+    if abilities.any_ran() || brought || of_user() || vague() || empty || case.is_repeated(&said.verb) {
         return None;
     }
     // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
     let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
-    let certainty = if store || first { Certainty::Certain } else { Certainty::Likely };
+    let certainty = if first || store() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -969,17 +1023,17 @@ fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimF
     let ActSentence { text, words, abilities, grounds, .. } = *case;
     let clause = clause(text, said.span.clone());
     let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end).take(6);
-    let ran: Vec<String> = abilities.ran.keys().flat_map(|tool| name_words(tool)).collect();
     let known = |noun: &str| {
-        ran.iter().any(|word| akin(word, noun))
+        abilities.ran.keys().any(|tool| abilities.words_of(tool).iter().any(|word| akin(word, noun)))
             || grounds.is_some_and(|grounds| {
                 grounds.results.iter().any(|source| source.folded().contains(noun) || source.folded_arguments().contains(noun))
             })
     };
     let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads && !abilities.ran.contains_key(&ability.tool);
+    let near: Vec<String> = near().map(|word| fold(&word.lower)).collect();
     let told = |noun: &&String| {
         let stem = noun.strip_suffix('s').unwrap_or(noun);
-        noun.chars().count() >= 6 && near().any(|word| akin(&fold(&word.lower), noun)) && !known(stem)
+        noun.chars().count() >= 6 && near.iter().any(|word| akin(word, noun)) && !known(stem)
     };
     let (tool, noun) = abilities.tools.iter().filter(reads).find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)))?;
     Some(ClaimFinding {
@@ -995,18 +1049,19 @@ fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimF
 /// `I then ran the whole suite` where `run_command` didn't run, and nothing that did runs anything.
 fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let abilities = case.abilities;
+    if !["ran", "run", "rerun", "re-ran", "tested", "executed"].contains(&said.verb.as_str()) || abilities.recent.is_empty() {
+        return None;
+    }
     let runs = |tool: &str| {
-        let words = name_words(tool);
-        words.iter().any(|word| {
+        abilities.words_of(tool).iter().any(|word| {
             matches!(
                 word.as_str(),
                 "run" | "rerun" | "exec" | "execute" | "shell" | "bash" | "test" | "tests" | "check" | "command" | "build"
             )
         })
     };
-    let told = ["ran", "run", "rerun", "re-ran", "tested", "executed"].contains(&said.verb.as_str());
     let idle = abilities.tools.iter().find(|ability| runs(&ability.tool) && !abilities.recent.contains_key(&ability.tool))?;
-    if !told || abilities.recent.is_empty() || abilities.recent.keys().any(|tool| runs(tool)) || case.is_repeated(&said.verb) {
+    if abilities.recent.keys().any(|tool| runs(tool)) || case.is_repeated(&said.verb) {
         return None;
     }
     Some(ClaimFinding {
@@ -1049,9 +1104,9 @@ fn tells_others(words: &[Word], said: &ReportedAct, speech: &Speech) -> bool {
     words.iter().find(|word| word.start >= said.span.end).is_some_and(|next| !speech.you.contains(&next.lower))
 }
 
-/// Does a word of this text have the verb's stem?
-fn matches(verb: &str, text: &str) -> bool {
-    name_words(text).iter().any(|word| is_form_of(verb, word))
+/// Does one of these words have the verb's stem?
+fn has_form(verb: &str, words: &[String]) -> bool {
+    words.iter().any(|word| is_form_of(verb, word))
 }
 
 /// Are these two forms of one verb: `cancelled` and `cancel`, `scheduled` and `schedule`?
@@ -1150,8 +1205,7 @@ impl ToolCapabilities {
         let word = fold(word);
         word.chars().count() >= 4
             && self.tools.iter().any(|ability| {
-                name_words(&ability.tool).iter().chain(&ability.about).any(|other| akin(other, &word))
-                    || stands_in(&fold(&ability.tool), &word)
+                ability.words.iter().chain(&ability.about).any(|other| akin(other, &word)) || stands_in(&ability.folded, &word)
             })
     }
 }
@@ -1174,7 +1228,7 @@ mod tests {
             tools: tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect(),
             ran: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
             recent: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),
-            asked: asked.to_owned(),
+            asked: asked.into(),
             idle: ran.is_empty(),
             ..ToolCapabilities::default()
         }

@@ -7,9 +7,8 @@ use crate::judge::claims::checks::written_output::asks_for_example;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::EvidenceIndex;
 use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
-use crate::judge::claims::language::fold::{akin, fold, name_words};
-use crate::judge::claims::language::lexicon::{Word, words};
-use crate::judge::claims::language::request::asks_to_know;
+use crate::judge::claims::language::fold::{akin, fold};
+use crate::judge::claims::language::lexicon::Word;
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
@@ -328,10 +327,11 @@ pub(in crate::judge::claims) fn unlooked(
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
     let AnalyzedPassage { text, words: own, numbers, dates, .. } = passage;
-    let asked = abilities.asked.as_str();
+    let request = &abilities.asked;
+    let asked: &str = request;
     let tells = !numbers.is_empty() || !dates.dates.is_empty() || !dates.times.is_empty();
     let idle = abilities.unseen || abilities.any_ran() || abilities.tools.is_empty() || kind != Kind::Sentence;
-    if !tells || idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || text.contains(['?', '？']) {
+    if !tells || idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || passage.asks() {
         return None;
     }
     let has = |list: &[&str], inside: &[&str], words: &[Word], text: &str| {
@@ -341,17 +341,17 @@ pub(in crate::judge::claims) fn unlooked(
 
     // What somebody else gave may be reckoned with.
     let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
-    let given = words(asked).iter().filter(|word| word.lower.bytes().all(|byte| byte.is_ascii_digit())).count() > 1;
-    let question = words(asked);
+    let question = request.words();
+    let given = question.iter().filter(|word| word.lower.bytes().all(|byte| byte.is_ascii_digit())).count() > 1;
     if given
-        || has(TEXTS, TEXTS_INSIDE, &question, asked)
-        || !asks_to_know(asked)
+        || has(TEXTS, TEXTS_INSIDE, question, asked)
+        || !request.asks_to_know()
         || asks_for_example(asked)
         || grounds.said.iter().any(|said| **said != *asked && digits(said))
     {
         return None;
     }
-    let lower = asked.to_lowercase();
+    let lower = request.lower();
     let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower))?;
     // A hedge of another clause is none of this number's.
     let clause = super::clause(text, foreign.start..foreign.end);
@@ -362,11 +362,7 @@ pub(in crate::judge::claims) fn unlooked(
         return None;
     }
     let id = question.iter().any(|word| is_id(&word.lower));
-    if !(id
-        || has(OWN, OWN_INSIDE, &question, asked)
-        || is_topic(&question, abilities)
-        || is_named(own, abilities)
-        || !is_english(&question))
+    if !(id || has(OWN, OWN_INSIDE, question, asked) || is_topic(question, abilities) || is_named(own, abilities) || !is_english(question))
     {
         return None;
     }
@@ -417,8 +413,7 @@ fn is_topic(question: &[Word], abilities: &ToolCapabilities) -> bool {
         .collect();
     let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads;
     abilities.tools.iter().filter(reads).any(|ability| {
-        let named = name_words(&ability.tool);
-        let about = named.iter().chain(ability.about.iter().take(ABOUT_WORDS));
+        let about = ability.words.iter().chain(ability.about.iter().take(ABOUT_WORDS));
         about
             .into_iter()
             .filter(|word| word.chars().count() >= TOPIC_CHARS && !NO_TOPIC.contains(&word.as_str()))
@@ -460,7 +455,7 @@ mod tests {
         ] {
             let abilities = ToolCapabilities {
                 tools: tools.iter().map(|(tool, about)| ToolCapability::new(tool, about)).collect(),
-                asked: asked.to_owned(),
+                asked: asked.into(),
                 idle: true,
                 ..ToolCapabilities::default()
             };
