@@ -9,14 +9,13 @@ use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
 use crate::{
-    judge::history::result_classifier::ResultClassifier,
-    openai::content::text_of,
+    exchange::{context::Context, evidence::material::grounds},
+    judge::claims::evidence::ToolResult,
     policy::{
         state_probe::HttpProbe,
-        state_rules::{CompiledState, Expect, StateTrigger},
+        state_rules::{Expect, StateTrigger},
     },
     schema::{FormatChecks, Schema},
-    wire::json::{Document, Value as Node},
 };
 
 /// Maximum number of checks for one answer.
@@ -46,8 +45,9 @@ struct Done {
     result: Value,
 }
 
-/// Checks for an answer, without duplicates; at most [`LOOKED_MAX`].
-pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &ResultClassifier) -> Vec<Due> {
+/// Checks for an answer with this text, without duplicates; at most [`LOOKED_MAX`].
+pub fn due(context: &Context, text: &str) -> Vec<Due> {
+    let rules = &context.rules.state;
     let mut due: Vec<Due> = Vec::new();
     let mut add = |rule: usize, values: Values| {
         let new = Due { rule, values };
@@ -55,7 +55,8 @@ pub fn due(rules: &[CompiledState], request: &Document, text: &str, natures: &Re
             due.push(new);
         }
     };
-    let done = if rules.iter().any(|rule| matches!(rule.when, StateTrigger::Tool { .. })) { done(request, natures) } else { Vec::new() };
+    let of_tools = rules.iter().any(|rule| matches!(rule.when, StateTrigger::Tool { .. }));
+    let done = if of_tools { done(&grounds(context).results) } else { Vec::new() };
     for (at, rule) in rules.iter().enumerate() {
         match &rule.when {
             StateTrigger::Tool { unless: Some(unless), .. } if unless.is_match(text) => {}
@@ -90,56 +91,15 @@ fn values_of(done: &Done) -> Values {
     values
 }
 
-/// Calls that succeeded since the last user message, in any API's format.
-fn done(request: &Document, natures: &ResultClassifier) -> Vec<Done> {
-    let root = request.root();
-    let items: Vec<Node<'_>> = ["messages", "input"].iter().filter_map(|name| root.get(name)).flat_map(Node::items).collect();
-    let is = |item: &Node<'_>, member: &str, text: &str| item.get(member).is_some_and(|own| own.is_text(text));
-    // Where results are blocks of a user message, the user says nothing in one that has only those.
-    let only_results = |item: &Node<'_>| {
-        let mut blocks = item.get("content").into_iter().flat_map(Node::items).peekable();
-        blocks.peek().is_some() && blocks.all(|block| is(&block, "type", "tool_result"))
+/// Calls that succeeded since the last user message.
+fn done(results: &[ToolResult]) -> Vec<Done> {
+    let succeeded = results.iter().filter(|result| result.recent && !result.failed);
+    let done = |result: &ToolResult| Done {
+        tool: result.tool.to_string(),
+        arguments: serde_json::from_str(&result.arguments).unwrap_or_default(),
+        result: serde_json::from_str(&result.text).unwrap_or(Value::Null),
     };
-    let last = items.iter().rposition(|item| is(item, "role", "user") && !only_results(item)).map_or(0, |at| at + 1);
-    let mut open: Vec<(String, String, String)> = Vec::new();
-    let mut done = Vec::new();
-    let text = |node: Option<Node<'_>>| node.and_then(text_of).unwrap_or_default().into_owned();
-    for item in items.iter().skip(last) {
-        for call in item.get("tool_calls").into_iter().flat_map(Node::items) {
-            let function = call.get("function");
-            open.push((
-                text(call.get("id")),
-                text(function.and_then(|own| own.get("name"))),
-                text(function.and_then(|own| own.get("arguments"))),
-            ));
-        }
-        if is(item, "type", "function_call") {
-            open.push((text(item.get("call_id")), text(item.get("name")), text(item.get("arguments"))));
-        }
-        let mut results = Vec::new();
-        if is(item, "role", "tool") {
-            results.push((text(item.get("tool_call_id")), text(item.get("content")), false));
-        } else if is(item, "type", "function_call_output") {
-            results.push((text(item.get("call_id")), text(item.get("output")), false));
-        }
-        for block in item.get("content").into_iter().flat_map(Node::items) {
-            if is(&block, "type", "tool_use") {
-                let input = block.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default();
-                open.push((text(block.get("id")), text(block.get("name")), input));
-            } else if is(&block, "type", "tool_result") {
-                let failed = block.get("is_error").is_some_and(|flag| flag.raw() == b"true");
-                results.push((text(block.get("tool_use_id")), text(block.get("content")), failed));
-            }
-        }
-        for (id, result, failed) in results {
-            let Some((_, tool, arguments)) = open.iter().find(|(own, ..)| *own == id) else { continue };
-            if !failed && !natures.of(&result).failed {
-                let arguments = serde_json::from_str(arguments).unwrap_or_default();
-                done.push(Done { tool: tool.clone(), arguments, result: serde_json::from_str(&result).unwrap_or(Value::Null) });
-            }
-        }
-    }
-    done
+    succeeded.map(done).collect()
 }
 
 /// A JSON value with its placeholders filled in; `None` if a value is missing.
@@ -443,24 +403,21 @@ mod tests {
     }
 
     #[test]
-    fn calls_that_succeeded_since_the_user_spoke_are_read_off_the_request() {
-        let chat = r#"{"messages":[
-            {"role":"assistant","tool_calls":[{"id":"0","function":{"name":"add","arguments":"{}"}}]},{"role":"tool","tool_call_id":"0","content":"ok"},
-            {"role":"user","content":"x"},
-            {"role":"assistant","tool_calls":[{"id":"1","function":{"name":"todo__add","arguments":"{\"title\":\"a\"}"}},{"id":"2","function":{"name":"todo__add","arguments":"{}"}}]},
-            {"role":"tool","tool_call_id":"1","content":"{\"id\":3}"},{"role":"tool","tool_call_id":"2","content":"Error: no"}]}"#;
-        let responses = r#"{"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"1","name":"todo__add","arguments":"{\"title\":\"a\"}"},
-            {"type":"function_call_output","call_id":"1","output":"{\"id\":3}"}]}"#;
-        for request in [chat, responses] {
-            let document = Document::parse(bytes::Bytes::from(request)).unwrap();
-            let done = done(&document, &ResultClassifier::new(regex::RegexSet::new(["^Error"]).unwrap()));
-            let [only] = &done[..] else { panic!("{done:?}") };
-            assert!(is(&only.tool, "add") && is(&only.tool, "todo__add") && !is(&only.tool, "dd"));
-            let values = values_of(only);
-            assert_eq!(
-                (values.get("title"), values.get("id"), values.get("result.id")),
-                (Some(&json!("a")), Some(&json!(3)), Some(&json!(3)))
-            );
-        }
+    fn calls_that_succeeded_since_the_user_spoke_have_values() {
+        let result = |arguments: &str, text: &str, recent, failed| {
+            let mut result = ToolResult::new("todo__add", arguments, text);
+            (result.recent, result.failed) = (recent, failed);
+            result
+        };
+        let results = [
+            result("{}", "ok", false, false),
+            result(r#"{"title":"a"}"#, r#"{"id":3}"#, true, false),
+            result("{}", "Error: no", true, true),
+        ];
+        let done = done(&results);
+        let [only] = &done[..] else { panic!("{done:?}") };
+        assert!(is(&only.tool, "add") && is(&only.tool, "todo__add") && !is(&only.tool, "dd"));
+        let values = values_of(only);
+        assert_eq!((values.get("title"), values.get("id"), values.get("result.id")), (Some(&json!("a")), Some(&json!(3)), Some(&json!(3))));
     }
 }

@@ -34,7 +34,7 @@ impl StateChecks {
         if !choice.turn.calls.is_empty() {
             return;
         }
-        let due = state_checks::due(&rules.state, context.request(), &text, &context.natures);
+        let due = state_checks::due(context, &text);
         let new: Vec<Due> = due.iter().filter(|own| !self.0.iter().any(|(known, _)| known == *own)).cloned().collect();
         let ask = |own: Due| {
             let (app, rules) = (app.clone(), rules.clone());

@@ -173,3 +173,23 @@ fn what_may_have_run_is_said_and_a_demanded_call_is_demanded_once() {
         assert_eq!((&asked[0]["tool_choice"], &asked[1]["tool_choice"]), (&choice, &json!("auto")));
     }
 }
+
+/// What was done is looked up on this API as on the others.
+#[test]
+fn what_a_call_did_is_looked_up() {
+    const STATE: &str = "[[state]]\nname = \"added\"\nwhen = { tool = \"add_task\" }\nprobe = { mcp = \"todo\", tool = \"list_tasks\" }\n\
+                         expect = \"$.tasks[?@.title == '{{title}}']\"\nmessage = \"the list has no such task\"\n";
+    for (stream, (mood, verdict)) in [false, true]
+        .into_iter()
+        .flat_map(|stream| [(Misbehaviour::Fine, "pass"), (Misbehaviour::Lies, "blocked")].map(|own| (stream, own)))
+    {
+        let world = World::with(strict(add_and_cite));
+        world.todo.becomes(mood);
+        std::fs::write(world.directory().join("state.toml"), STATE).unwrap();
+        let settings = format!("policy = \"state.toml\"\n{}", world.settings(""));
+        let proxy = Proxy::start(&settings, &[], world.directory()).unwrap();
+        let stage = Stage { world, proxy };
+        let seen = stage.ask(json!({"input": "Add milk"}), stream);
+        assert_eq!((seen.verdict.as_str(), seen.text.contains("I added it.")), (verdict, verdict == "pass"), "{}", seen.raw);
+    }
+}
