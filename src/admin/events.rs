@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Pause after a write: what happens meanwhile is written together, since each write costs more than the events in it.
-const PACE: Duration = Duration::from_millis(250);
+const PACE: Duration = Duration::from_millis(400);
 /// Interval of keep-alive comments.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -66,7 +66,7 @@ async fn follow(mut reader: Subscription, outlet: Outlet, state: Arc<AdminState>
 }
 
 fn write(out: &mut BytesMut, event: &LiveEvent) {
-    for part in ["event: ", event.kind, "\ndata: ", &event.data, "\n\n"] {
+    for part in ["event: ", event.kind, "\ndata: ", &event.data.json(), "\n\n"] {
         out.extend_from_slice(part.as_bytes());
     }
 }

@@ -1,10 +1,14 @@
 //! Live feed of events for up to [`READERS_MAX`] readers.
 //!
-//! Publishing never waits. A slow reader loses events and gets their number. An event that nobody reads isn't built.
+//! Publishing never waits. A slow reader loses events and gets their number. An event that nobody reads isn't built, and an exchange's is
+//! written as JSON only where it is read.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    borrow::Cow,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use serde_json::json;
@@ -21,12 +25,31 @@ pub const READERS_MAX: usize = 32;
 const BEHIND_MAX: usize = 4096;
 
 /// One event: its kind and its data as JSON.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct LiveEvent {
     /// `exchange`, `violation`, `execution`, `alert` or `lost`.
     pub kind: &'static str,
+    /// What it says.
+    pub data: EventData,
+}
+
+/// Data of an event. An exchange's is written as JSON by those who read it, not on the exchange's way.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EventData {
     /// A JSON object in one line.
-    pub data: Arc<str>,
+    Json(Arc<str>),
+    /// An exchange.
+    Exchange(Arc<ExchangeRecord>),
+}
+
+impl EventData {
+    /// A JSON object in one line.
+    pub fn json(&self) -> Cow<'_, str> {
+        match self {
+            Self::Json(data) => Cow::Borrowed(data),
+            Self::Exchange(record) => serde_json::to_string(&ExchangeSummary::of(record)).unwrap_or_default().into(),
+        }
+    }
 }
 
 /// Events that a reader wants.
@@ -72,16 +95,14 @@ impl Events {
     }
 
     /// Publishes an exchange with its violations and executions.
-    pub fn exchange(&self, record: &ExchangeRecord) {
+    pub fn exchange(&self, record: &Arc<ExchangeRecord>) {
         if !self.are_read() {
             return;
         }
         if self.of_all_kinds.load(Ordering::Relaxed) > 0 {
             self.parts(record);
         }
-        if let Ok(data) = serde_json::to_string(&ExchangeSummary::of(record)) {
-            self.send("exchange", data);
-        }
+        self.send("exchange", EventData::Exchange(record.clone()));
     }
 
     /// Publishes the violations and executions of an exchange.
@@ -105,13 +126,13 @@ impl Events {
     /// Publishes an event, if there are readers.
     pub fn publish(&self, kind: &'static str, data: &serde_json::Value) {
         if self.are_read() {
-            self.send(kind, data.to_string());
+            self.send(kind, EventData::Json(data.to_string().into()));
         }
     }
 
-    fn send(&self, kind: &'static str, data: String) {
+    fn send(&self, kind: &'static str, data: EventData) {
         // If the last reader has just left, no one misses the event.
-        let _nobody = self.feed.send(LiveEvent { kind, data: data.into() });
+        let _nobody = self.feed.send(LiveEvent { kind, data });
     }
 
     /// Subscribes a reader; `None` if there are [`READERS_MAX`] already.
@@ -174,7 +195,7 @@ impl Subscription {
 
     fn lost(&self, count: u64) -> LiveEvent {
         self.lost.fetch_add(count, Ordering::Relaxed);
-        LiveEvent { kind: "lost", data: format!("{{\"events\":{count}}}").into() }
+        LiveEvent { kind: "lost", data: EventData::Json(format!("{{\"events\":{count}}}").into()) }
     }
 }
 
@@ -191,8 +212,8 @@ mod tests {
             events.publish("alert", &json!({"number": number}));
         }
         let lost = reader.next().await.unwrap();
-        assert_eq!((lost.kind, &*lost.data, events.lost()), ("lost", "{\"events\":3}", 3));
-        assert_eq!(&*reader.next().await.unwrap().data, "{\"number\":3}");
+        assert_eq!((lost.kind, &*lost.data.json(), events.lost()), ("lost", "{\"events\":3}", 3));
+        assert_eq!(&*reader.next().await.unwrap().data.json(), "{\"number\":3}");
     }
 
     #[test]
@@ -208,7 +229,7 @@ mod tests {
     async fn a_reader_gets_the_kinds_that_it_wants() {
         let events = Events::default();
         let mut exchanges = events.read(EventKinds::Exchanges).unwrap();
-        let record = crate::ledger::fixtures::RecordGenerator::record(2);
+        let record = Arc::new(crate::ledger::fixtures::RecordGenerator::record(2));
         events.exchange(&record);
         assert_eq!(exchanges.next().await.unwrap().kind, "exchange");
         assert!(exchanges.next_now().is_none() && events.feed.is_empty(), "nobody wants the others, so they weren't built");

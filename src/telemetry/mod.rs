@@ -93,7 +93,10 @@ impl Telemetry {
 impl RecordObserver for Telemetry {
     fn observe(&self, record: &ExchangeRecord) {
         self.metrics.count(record);
-        self.events.exchange(record);
-        self.recent.observe(record);
+        if self.events.are_read() || self.recent.takes(record) {
+            let shared = Arc::new(record.clone());
+            self.events.exchange(&shared);
+            self.recent.note(shared);
+        }
     }
 }

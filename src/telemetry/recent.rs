@@ -8,7 +8,7 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     sync::{
-        Mutex, MutexGuard, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -20,7 +20,7 @@ use crate::{
         capture::CapturedExchange,
         recorder::{CaptureExtent, CaptureSink},
     },
-    ledger::{record::ExchangeRecord, recorder::RecordObserver},
+    ledger::record::ExchangeRecord,
     violation::Verdict,
 };
 
@@ -38,7 +38,7 @@ const BETWEEN_MAX: u32 = 1024;
 #[derive(Clone, Debug, Default)]
 pub struct RecentExchange {
     /// Its record, once the exchange has ended.
-    pub record: Option<ExchangeRecord>,
+    pub record: Option<Arc<ExchangeRecord>>,
     /// Its bodies, once all of it was sent. Secrets are still in it.
     pub captured: Option<CapturedExchange>,
     /// A body was longer than [`BODY_BYTES_MAX`].
@@ -113,6 +113,28 @@ impl RecentExchanges {
         all.filter(|exchange| exchange.captured.is_some()).cloned().collect()
     }
 
+    /// False if the ring has no place for this record.
+    pub fn takes(&self, record: &ExchangeRecord) -> bool {
+        let is_clean = record.amends.is_none() && record.verdict == Verdict::Pass && record.violations.is_empty();
+        self.exchanges_max > 0 && !(is_clean && self.clean.peek(record.at_ms) >= CLEAN_PER_SECOND + BETWEEN_MAX)
+    }
+
+    /// Takes the record of an exchange that has ended, if there is a place for it.
+    pub fn note(&self, record: Arc<ExchangeRecord>) {
+        if !self.takes(&record) {
+            return;
+        }
+        let Some(first) = record.amends else {
+            return self.change(record.id, 0, |exchange| exchange.record = Some(record));
+        };
+        // Something became known only afterwards.
+        if let Some(own) = self.state().exchanges.get_mut(&first).and_then(|exchange| exchange.record.as_mut()) {
+            let own = Arc::make_mut(own);
+            (own.verdict, own.status) = (record.verdict, record.status);
+            own.violations.extend(record.violations.iter().cloned());
+        }
+    }
+
     fn state(&self) -> MutexGuard<'_, RecentState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -159,23 +181,6 @@ impl CaptureSink for RecentExchanges {
     }
 }
 
-impl RecordObserver for RecentExchanges {
-    fn observe(&self, record: &ExchangeRecord) {
-        let Some(first) = record.amends else {
-            let is_clean = record.verdict == Verdict::Pass && record.violations.is_empty();
-            if is_clean && self.clean.peek(record.at_ms) >= CLEAN_PER_SECOND + BETWEEN_MAX {
-                return;
-            }
-            return self.change(record.id, 0, |exchange| exchange.record = Some(record.clone()));
-        };
-        // Something became known only afterwards.
-        if let Some(own) = self.state().exchanges.get_mut(&first).and_then(|exchange| exchange.record.as_mut()) {
-            (own.verdict, own.status) = (record.verdict, record.status);
-            own.violations.extend(record.violations.iter().cloned());
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Instant;
@@ -211,7 +216,7 @@ mod tests {
         let ids: Vec<Uuid> = (0..5).map(Uuid::from_u128).collect();
         for id in &ids {
             ring.take(captured(*id, 10));
-            ring.observe(&ExchangeRecord { id: *id, ..RecordGenerator::record(1) });
+            ring.note(Arc::new(ExchangeRecord { id: *id, ..RecordGenerator::record(1) }));
         }
         assert!(ring.find(ids[1]).is_none() && ring.find(ids[2]).is_some_and(|found| found.record.is_some() && !found.is_cut));
         assert_eq!((ring.newest(), ring.captured().len()), (Some(ids[4]), 3));
@@ -244,7 +249,7 @@ mod tests {
                 captured.verdict = verdict(found);
                 ring.take(captured);
                 let record = ExchangeRecord { id, at_ms, verdict: found, violations: Vec::new(), ..RecordGenerator::record(1) };
-                ring.observe(&record);
+                ring.note(Arc::new(record));
             }
             ring.captured().len() - before
         };

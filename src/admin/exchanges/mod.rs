@@ -154,7 +154,7 @@ fn bench(app: &App, digest: &str) -> Bench {
 /// The record of an exchange: from memory, or from the ledger.
 async fn any_record(app: &Arc<App>, id: Uuid) -> Result<ExchangeRecord, Failure> {
     if let Some(record) = app.observed.recent.find(id).and_then(|found| found.record) {
-        return Ok(record);
+        return Ok(Arc::unwrap_or_clone(record));
     }
     let found = look_up(app, move |store| store.exchange(id)).await?;
     found.map(|record| (*record).clone()).ok_or_else(|| responses::not_found("exchange"))
