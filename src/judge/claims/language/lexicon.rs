@@ -4,7 +4,7 @@
 //! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::OnceLock,
 };
 
@@ -19,8 +19,7 @@ use serde::Deserialize;
 
 use super::fold::{fold, lower};
 
-/// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
-pub type WordSet = HashSet<String, FixedState>;
+pub use super::word_list::WordSet;
 type KnownWords<K, V> = HashMap<K, V, FixedState>;
 
 /// The languages.
@@ -141,13 +140,14 @@ impl Lexicon {
 
     /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
     pub fn may_be_absent(&self, text: &str) -> bool {
-        let build = || {
-            // Without the edges of words: that finds more, and never waits for what letters an edge is between.
-            let patterns = self.sources(self.absences.iter().chain(&self.not_found));
-            let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
-            RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
-        };
+        let build = || RegexSetBuilder::new(self.loose_absences()).case_insensitive(true).build().ok();
         self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
+    }
+
+    /// Patterns of absences without the edges of words: that finds more, and never waits for what letters an edge is between.
+    fn loose_absences(&self) -> impl Iterator<Item = String> {
+        let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+        patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""))
     }
 
     /// The English nouns of tools' names that are called so. `folded`: in this language.
@@ -235,7 +235,7 @@ pub fn language(words: &[Word], before: Option<&'static Lexicon>) -> &'static Le
     let common = COMMON.get_or_init(|| {
         let mut common: KnownWords<&'static str, u32> = KnownWords::default();
         for (at, lexicon) in all().iter().enumerate() {
-            let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
+            let further = [&lexicon.found, &lexicon.scope, &lexicon.some, &lexicon.generic].into_iter().flat_map(WordSet::iter);
             let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
             let words = lexicon.common.iter().chain(further).map(String::as_str).chain(totals);
             words.for_each(|word| *common.entry(word).or_default() |= 1 << at);
@@ -274,6 +274,13 @@ pub fn may_say_absent(text: &str) -> bool {
     automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
 }
 
+/// May one of the absences of any language be in it? One go for all of them.
+pub fn may_be_absent_in_any(text: &str) -> bool {
+    static ABSENT: OnceLock<Option<RegexSet>> = OnceLock::new();
+    let build = || RegexSetBuilder::new(all().iter().flat_map(Lexicon::loose_absences)).case_insensitive(true).build().ok();
+    ABSENT.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
+}
+
 /// Does it say in any language that something went well? `lower`: in lower case.
 pub fn says_success(lower: &str) -> bool {
     static SUCCESS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
@@ -287,7 +294,7 @@ pub fn says_success(lower: &str) -> bool {
 /// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
 /// It takes a good part of a second: not for a thread that serves.
 pub fn warm_up() {
-    let _ready = (may_say_done(""), may_say_absent(""), says_success(""), month("may"), language(&[], None));
+    let _ready = (may_say_done(""), may_say_absent(""), may_be_absent_in_any(""), says_success(""), month("may"), language(&[], None));
     for lexicon in all() {
         let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
         let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));
@@ -364,6 +371,8 @@ fn word_part(text: &str, at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
