@@ -16,6 +16,8 @@ use crate::{
         redact::patterns,
     },
     marks::{KeyRing, MarkTime, Scope},
+    violation::Verdict,
+    wire::rope::Rope,
 };
 
 /// A captured request.
@@ -28,7 +30,7 @@ pub struct CapturedRequest {
     /// All headers.
     pub headers: HeaderMap,
     /// The whole body.
-    pub body: Bytes,
+    pub body: Rope,
 }
 
 /// End of a body.
@@ -110,6 +112,16 @@ impl CapturedExchange {
         }
     }
 
+    /// Time at which the exchange began, in Unix milliseconds.
+    pub fn at_ms(&self) -> u64 {
+        self.at_ms
+    }
+
+    /// True if it was judged to its end and nothing was found.
+    pub fn is_clean(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.verdict == Verdict::Pass.as_str() && verdict.violations.is_empty())
+    }
+
     /// Milliseconds since the exchange began.
     pub fn elapsed_ms(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
@@ -135,9 +147,9 @@ impl CapturedExchange {
     pub fn bodies_contain(&self, words: &str) -> bool {
         let holds = |bytes: &[u8]| memchr::memmem::find(&bytes.to_ascii_lowercase(), words.as_bytes()).is_some();
         let answer = |answer: &CapturedResponse| holds(&answer.pieces.iter().flat_map(|(_, piece)| piece.to_vec()).collect::<Vec<u8>>());
-        holds(&self.request.body)
+        holds(&self.request.body.joined())
             || answer(&self.response)
-            || self.attempts.iter().any(|own| holds(&own.request.body) || answer(&own.answer))
+            || self.attempts.iter().any(|own| holds(&own.request.body.joined()) || answer(&own.answer))
     }
 
     /// The credentials in the headers of all its requests.
@@ -179,7 +191,10 @@ impl CapturedExchange {
 /// An id for an exchange without one, derived from its time and request.
 fn made_id(request: &CapturedRequest, at_ms: u64) -> Uuid {
     let mut hasher = blake3::Hasher::new();
-    hasher.update(&at_ms.to_le_bytes()).update(request.url.as_bytes()).update(&request.body);
+    hasher.update(&at_ms.to_le_bytes()).update(request.url.as_bytes());
+    request.body.pieces().iter().for_each(|piece| {
+        hasher.update(piece);
+    });
     let mut bytes = [0; 16];
     bytes.copy_from_slice(&hasher.finalize().as_bytes()[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
@@ -189,7 +204,7 @@ impl CapturedRequest {
     fn cut(&mut self, bytes_max: usize) -> bool {
         let is_cut = self.body.len() > bytes_max;
         if is_cut {
-            self.body = Bytes::copy_from_slice(self.body.get(..bytes_max).unwrap_or_default());
+            self.body = self.body.beginning(bytes_max).into();
         }
         is_cut
     }
@@ -260,7 +275,7 @@ impl CapturedResponse {
 }
 
 fn request(message: CapturedRequest, more: &[String]) -> RecordedRequest {
-    let body = (!message.body.is_empty()).then(|| RecordedBody::of_bytes(message.body));
+    let body = (!message.body.is_empty()).then(|| RecordedBody::of_bytes(message.body.joined()));
     RecordedRequest { method: message.method, url: message.url, headers: kept(&message.headers, more), body, encoded: None }
 }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::HeaderMap;
+use http::{HeaderMap, header::CONTENT_TYPE};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::redact::Redactor;
@@ -22,6 +22,7 @@ use crate::{
         writer::{CassetteWriter, Rotation, TailRepair, WriteError},
     },
     marks::KeyRing,
+    wire::rope::Rope,
 };
 
 /// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
@@ -51,8 +52,23 @@ pub struct CassetteRecorder {
     thread: Option<std::thread::JoinHandle<()>>,
 }
 
+/// Extent of what is captured of an exchange.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum CaptureExtent {
+    /// Everything.
+    #[default]
+    Whole,
+    /// Everything but the headers that only a reader would miss: of answers their `Content-Type`, of requests upstream toolmark's own key.
+    Bodies,
+}
+
 /// Takes captured exchanges when they have ended, on the worker of the exchange: it must neither block nor take long.
 pub trait CaptureSink: Send + Sync {
+    /// The extent that is wanted of an exchange that begins now, in Unix milliseconds.
+    fn extent(&self, _now_ms: u64) -> CaptureExtent {
+        CaptureExtent::Whole
+    }
+
     /// Called once for each captured exchange, when all of it was sent.
     fn take(&self, captured: CapturedExchange);
 }
@@ -119,6 +135,7 @@ struct Inner {
     raw: Mutex<Box<CapturedExchange>>,
     cassette: Option<CassettePlace>,
     sinks: CaptureSinks,
+    extent: CaptureExtent,
 }
 
 /// An exchange's place in the queue of the cassette's writer.
@@ -130,11 +147,17 @@ struct CassettePlace {
 impl Drop for Inner {
     fn drop(&mut self) {
         let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
-        for sink in self.sinks.iter() {
+        let (last, others) = match self.sinks.split_last() {
+            Some((last, others)) if self.cassette.is_none() => (Some(last), others),
+            _ => (None, &self.sinks[..]),
+        };
+        for sink in others {
             // Bodies are shared, not copied.
             sink.take((*raw).clone());
         }
-        if let Some(CassettePlace { queue, room }) = self.cassette.take() {
+        if let Some(last) = last {
+            last.take(*raw);
+        } else if let Some(CassettePlace { queue, room }) = self.cassette.take() {
             // The send fails only if the writer has panicked, which its own hook reported.
             let _gone = queue.send((raw, room));
         }
@@ -157,9 +180,12 @@ impl RecordingHandle {
     }
 
     fn begin(method: &str, url: String, headers: HeaderMap, body: Bytes, cassette: Option<CassettePlace>, sinks: CaptureSinks) -> Self {
-        let message = CapturedRequest { method: method.to_owned(), url, headers, body };
-        let raw = CapturedExchange::new(now_ms(), Instant::now(), message);
-        Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks }))
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body: body.into() };
+        let at_ms = now_ms();
+        let is_light = cassette.is_none() && sinks.iter().all(|sink| sink.extent(at_ms) == CaptureExtent::Bodies);
+        let extent = if is_light { CaptureExtent::Bodies } else { CaptureExtent::Whole };
+        let raw = CapturedExchange::new(at_ms, Instant::now(), message);
+        Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks, extent }))
     }
 
     fn raw(&self) -> MutexGuard<'_, Box<CapturedExchange>> {
@@ -167,8 +193,24 @@ impl RecordingHandle {
         self.0.raw.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The extent of what is captured.
+    pub fn extent(&self) -> CaptureExtent {
+        self.0.extent
+    }
+
+    /// The headers of an answer, as far as they are captured.
+    fn captured(&self, headers: &HeaderMap) -> HeaderMap {
+        match self.0.extent {
+            CaptureExtent::Whole => headers.clone(),
+            CaptureExtent::Bodies => {
+                let kind = headers.get(CONTENT_TYPE).map(|kind| (CONTENT_TYPE, kind.clone()));
+                kind.into_iter().collect()
+            }
+        }
+    }
+
     /// Records a request sent upstream; returns the attempt's number.
-    pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Bytes) -> usize {
+    pub fn attempt(&self, upstream: &str, url: String, headers: HeaderMap, body: Rope) -> usize {
         let mut raw = self.raw();
         let after_ms = raw.elapsed_ms();
         let message = CapturedRequest { method: "POST".to_owned(), url, headers, body };
@@ -187,7 +229,8 @@ impl RecordingHandle {
     }
 
     /// Records the head of the attempt's response.
-    pub fn head(&self, attempt: usize, status: u16, headers: HeaderMap) {
+    pub fn head(&self, attempt: usize, status: u16, headers: &HeaderMap) {
+        let headers = self.captured(headers);
         self.change(attempt, |attempt, ms| attempt.answer.head(status, headers, ms));
     }
 
@@ -212,7 +255,8 @@ impl RecordingHandle {
     }
 
     /// Records the head of the response to the application.
-    pub fn respond(&self, status: u16, headers: HeaderMap) {
+    pub fn respond(&self, status: u16, headers: &HeaderMap) {
+        let headers = self.captured(headers);
         let mut raw = self.raw();
         let ms = raw.elapsed_ms();
         raw.response.head(status, headers, ms);

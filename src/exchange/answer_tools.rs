@@ -30,7 +30,7 @@ pub(super) struct Answered {
 }
 
 /// Names of the parameters that hold the answer; empty if the tool isn't an answer tool.
-fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
+pub(super) fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
     if tool.kind != ToolKind::Function || !names.iter().any(|name| is_same(name, &tool.name)) {
         return Vec::new();
     }
@@ -54,19 +54,16 @@ fn is_same(name: &str, tool: &str) -> bool {
 
 /// True if there are calls and each is a call of an answer tool.
 pub(super) fn are_answers(context: &Context, calls: &[Call]) -> bool {
-    let names = &context.rules.policy.tools.answers;
-    let is = |call: &Call| context.tools.registry.tool(&call.name).is_some_and(|tool| !parameters(tool, names).is_empty());
-    !calls.is_empty() && calls.iter().all(is)
+    !calls.is_empty() && calls.iter().all(|call| !context.tools.answer_parameters(&call.name).is_empty())
 }
 
 /// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
 /// citations).
 pub(super) fn judge(context: &Context, calls: &[Call], turn: &mut TurnVerdict) -> Answered {
-    let (names, mut answered) = (&context.rules.policy.tools.answers, Answered::default());
+    let mut answered = Answered::default();
     for (call, judged) in calls.iter().zip(&mut turn.calls) {
         let CallVerdict::Accept(valid) = &judged.outcome else { continue };
-        let Some(tool) = context.tools.registry.tool(valid.name()) else { continue };
-        let parameters = parameters(tool, names);
+        let parameters = context.tools.answer_parameters(valid.name());
         let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
         let (mut edits, mut found) = (Splices::default(), Vec::new());
         for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
@@ -122,9 +119,8 @@ pub fn words_as_call(context: &Context, words: &str) -> Option<ValidCall> {
         ToolChoice::Allowed { names, .. } => names.iter().any(|name| **name == *tool.name),
         ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => true,
     };
-    let names = &context.rules.policy.tools.answers;
     context.tools.registry.tools().iter().filter(allowed).find_map(|tool| {
-        let [parameter] = parameters(tool, names)[..] else { return None };
+        let [parameter] = context.tools.answer_parameters(&tool.name) else { return None };
         let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
         let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
         match judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
-    exchange::error::Refusal,
+    exchange::{answer_tools, error::Refusal},
     judge::claims::evidence::tool_capabilities::ToolCapability,
     mcp::catalog::{Catalog, OfferedTool},
     policy::{Inject, Policy, PolicyMode},
@@ -103,6 +103,8 @@ pub struct ToolSet {
     pub offered: Vec<Box<str>>,
     /// The tools that toolmark runs, by name.
     runs: HashMap<Box<str>, OfferedTool>,
+    /// The parameters that hold an answer, by the names of the tools that have some.
+    answers: HashMap<Box<str>, Box<[Box<str>]>>,
     abilities: OnceLock<Arc<[ToolCapability]>>,
 }
 
@@ -249,7 +251,12 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, offered, runs, abilities: OnceLock::new() })
+        let answers = registry.tools().iter().filter_map(|tool| {
+            let names = answer_tools::parameters(tool, &policy.tools.answers);
+            (!names.is_empty()).then(|| (tool.name.clone(), names.into_iter().map(Box::from).collect()))
+        });
+        let answers = answers.collect();
+        Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, offered, runs, answers, abilities: OnceLock::new() })
     }
 }
 
@@ -264,6 +271,11 @@ impl ToolSet {
             ToolCapability::new(&tool.name, &description)
         };
         self.abilities.get_or_init(|| self.registry.tools().iter().map(of).collect()).clone()
+    }
+
+    /// The parameters of this tool that hold an answer; none if it isn't an answer tool.
+    pub fn answer_parameters(&self, tool: &str) -> &[Box<str>] {
+        if self.answers.is_empty() { &[] } else { self.answers.get(tool).map(|names| &**names).unwrap_or_default() }
     }
 
     /// True if toolmark runs any of them.

@@ -187,7 +187,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert("authorization", HeaderValue::from_str(&format!("Bearer {SECRET}")).unwrap());
         let body = Bytes::from(format!("{{\"model\":\"m\",\"text\":\"{text} {SECRET}\"}}"));
-        let message = CapturedRequest { method: "POST".into(), url: "/v1/chat/completions".into(), headers, body };
+        let message = CapturedRequest { method: "POST".into(), url: "/v1/chat/completions".into(), headers, body: body.into() };
         let mut captured = CapturedExchange::new(at_ms, Instant::now(), message);
         captured.id = Some(id);
         captured

@@ -1,25 +1,38 @@
 //! The newest exchanges in memory, with their bodies, for whoever looks at them. Never on disk.
 //!
 //! An exchange's record and its captured bodies come separately, in any order, and share its id. On the path of an exchange
-//! this only stores what was shared with it; the work is done when somebody looks.
+//! this only stores what was shared with it; the work is done when somebody looks. Of exchanges in which nothing was found, only
+//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments. Past that, headers aren't captured either.
 
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use uuid::Uuid;
 
 use crate::{
-    cassette::{capture::CapturedExchange, recorder::CaptureSink},
+    cassette::{
+        capture::CapturedExchange,
+        recorder::{CaptureExtent, CaptureSink},
+    },
     ledger::{record::ExchangeRecord, recorder::RecordObserver},
+    violation::Verdict,
 };
 
 /// Longest body that is kept whole, in bytes; longer ones are cut.
 pub const BODY_BYTES_MAX: usize = 256 << 10;
 /// Bytes of all bodies; the oldest exchanges are dropped for newer ones.
 const BODIES_BYTES_MAX: usize = 64 << 20;
+
+/// Exchanges kept of those that began in the same second, if nothing was found in them.
+pub const CLEAN_PER_SECOND: u32 = 100;
+/// Exchanges of one second that may have ended between the end of an exchange's bodies and its record.
+const BETWEEN_MAX: u32 = 1024;
 
 /// An exchange in memory.
 #[derive(Clone, Debug, Default)]
@@ -40,9 +53,33 @@ struct RecentState {
     bytes: usize,
 }
 
+/// Count of events in the newest second.
+#[derive(Debug, Default)]
+struct SecondCount(AtomicU64);
+
+impl SecondCount {
+    /// Number of events counted in the second of this time, in Unix milliseconds, before now; an older second counts as the newest.
+    fn count(&self, at_ms: u64) -> u32 {
+        let second = at_ms / 1000;
+        let next = |known: u64| {
+            let (newest, count) = (known >> 24, known & 0xff_ffff);
+            Some(if second > newest { second << 24 | 1 } else { newest << 24 | (count + 1).min(0xff_ffff) })
+        };
+        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default();
+        if second > before >> 24 { 0 } else { (before & 0xff_ffff) as u32 }
+    }
+
+    /// The same without counting another.
+    fn peek(&self, at_ms: u64) -> u32 {
+        let known = self.0.load(Ordering::Relaxed);
+        if at_ms / 1000 > known >> 24 { 0 } else { (known & 0xff_ffff) as u32 }
+    }
+}
+
 /// Ring of the newest exchanges.
 pub struct RecentExchanges {
     exchanges_max: usize,
+    clean: SecondCount,
     state: Mutex<RecentState>,
 }
 
@@ -55,7 +92,7 @@ impl fmt::Debug for RecentExchanges {
 impl RecentExchanges {
     /// A ring of at most so many exchanges.
     pub fn new(exchanges_max: usize) -> Self {
-        Self { exchanges_max, state: Mutex::default() }
+        Self { exchanges_max, clean: SecondCount::default(), state: Mutex::default() }
     }
 
     /// The exchange with this id.
@@ -107,8 +144,15 @@ impl RecentExchanges {
 }
 
 impl CaptureSink for RecentExchanges {
+    fn extent(&self, now_ms: u64) -> CaptureExtent {
+        if self.clean.peek(now_ms) < CLEAN_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::Bodies }
+    }
+
     fn take(&self, mut captured: CapturedExchange) {
         let Some(id) = captured.id else { return };
+        if captured.is_clean() && self.clean.count(captured.at_ms()) >= CLEAN_PER_SECOND {
+            return;
+        }
         let is_cut = captured.cut_bodies(BODY_BYTES_MAX);
         let bytes = captured.body_bytes();
         self.change(id, bytes, |exchange| (exchange.captured, exchange.is_cut) = (Some(captured), is_cut));
@@ -118,15 +162,17 @@ impl CaptureSink for RecentExchanges {
 impl RecordObserver for RecentExchanges {
     fn observe(&self, record: &ExchangeRecord) {
         let Some(first) = record.amends else {
+            let is_clean = record.verdict == Verdict::Pass && record.violations.is_empty();
+            if is_clean && self.clean.peek(record.at_ms) >= CLEAN_PER_SECOND + BETWEEN_MAX {
+                return;
+            }
             return self.change(record.id, 0, |exchange| exchange.record = Some(record.clone()));
         };
         // Something became known only afterwards.
-        self.change(first, 0, |exchange| {
-            if let Some(own) = &mut exchange.record {
-                (own.verdict, own.status) = (record.verdict, record.status);
-                own.violations.extend(record.violations.iter().cloned());
-            }
-        });
+        if let Some(own) = self.state().exchanges.get_mut(&first).and_then(|exchange| exchange.record.as_mut()) {
+            (own.verdict, own.status) = (record.verdict, record.status);
+            own.violations.extend(record.violations.iter().cloned());
+        }
     }
 }
 
@@ -138,12 +184,23 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::{cassette::capture::CapturedRequest, ledger::fixtures::RecordGenerator};
+    use crate::{
+        cassette::{capture::CapturedRequest, format::RecordedVerdict},
+        ledger::fixtures::RecordGenerator,
+    };
 
     fn captured(id: Uuid, bytes: usize) -> CapturedExchange {
-        let message =
-            CapturedRequest { method: "POST".into(), url: "/".into(), headers: HeaderMap::new(), body: Bytes::from(vec![b'x'; bytes]) };
-        let mut captured = CapturedExchange::new(0, Instant::now(), message);
+        captured_at(id, 0, bytes)
+    }
+
+    fn captured_at(id: Uuid, at_ms: u64, bytes: usize) -> CapturedExchange {
+        let message = CapturedRequest {
+            method: "POST".into(),
+            url: "/".into(),
+            headers: HeaderMap::new(),
+            body: Bytes::from(vec![b'x'; bytes]).into(),
+        };
+        let mut captured = CapturedExchange::new(at_ms, Instant::now(), message);
         captured.id = Some(id);
         captured
     }
@@ -171,6 +228,32 @@ mod tests {
         (0..3).for_each(|_| ring.take(captured(Uuid::from_u128(many as u128 - 1), 5)));
         let counted: usize = ring.captured().iter().filter_map(|one| one.captured.as_ref()).map(CapturedExchange::body_bytes).sum();
         assert_eq!(ring.state().bytes, counted);
+    }
+
+    #[test]
+    fn of_many_in_a_second_those_with_a_finding_stay() {
+        let verdict = |verdict: Verdict| {
+            Some(RecordedVerdict { verdict: verdict.as_str().into(), repairs: 0, violations: Vec::new(), citations: Vec::new() })
+        };
+        let (ring, clean_max) = (RecentExchanges::new(10_000), CLEAN_PER_SECOND as usize);
+        let kept_of = |from: u128, at_ms: u64, found: Verdict| {
+            let before = ring.captured().len();
+            for number in 0..300 {
+                let id = Uuid::from_u128(from + number);
+                let mut captured = captured_at(id, at_ms, 10);
+                captured.verdict = verdict(found);
+                ring.take(captured);
+                let record = ExchangeRecord { id, at_ms, verdict: found, violations: Vec::new(), ..RecordGenerator::record(1) };
+                ring.observe(&record);
+            }
+            ring.captured().len() - before
+        };
+        assert_eq!(kept_of(0, 5_000, Verdict::Pass), clean_max);
+        assert_eq!(kept_of(1000, 5_500, Verdict::Blocked), 300);
+        // A later second has room again, an earlier one has none of its own.
+        assert_eq!(kept_of(2000, 6_000, Verdict::Pass), clean_max);
+        assert_eq!(kept_of(3000, 5_999, Verdict::Pass), 0);
+        assert!(ring.find(Uuid::from_u128(0)).is_some_and(|found| found.record.is_some()));
     }
 
     #[test]

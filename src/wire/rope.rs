@@ -35,6 +35,16 @@ impl Rope {
         &self.pieces
     }
 
+    /// A copy of the first `bytes_max` bytes, or of all.
+    pub fn beginning(&self, bytes_max: usize) -> Bytes {
+        let mut out = BytesMut::with_capacity(self.len.min(bytes_max));
+        for piece in &self.pieces {
+            let left = bytes_max - out.len();
+            out.extend_from_slice(piece.get(..left).unwrap_or(piece));
+        }
+        out.freeze()
+    }
+
     /// The bytes in one piece; copies them if there are several.
     pub fn joined(&self) -> Bytes {
         if let [piece] = &self.pieces[..] {
@@ -73,6 +83,7 @@ mod tests {
         rope.push(Bytes::new());
         rope.push(Bytes::from_static(b"c"));
         assert_eq!((rope.len(), rope.pieces().len(), &rope.joined()[..]), (3, 2, &b"abc"[..]));
+        assert_eq!([0, 1, 2, 3, 4].map(|bytes| rope.beginning(bytes).len()), [0, 1, 2, 3, 3]);
         assert!(Rope::default().is_empty() && Rope::default().joined().is_empty());
         assert_eq!(rope.into_iter().map(|piece| piece.len()).collect::<Vec<_>>(), [2, 1]);
     }

@@ -427,18 +427,47 @@ fn is_about(name: &str) -> bool {
     )
 }
 
+/// Kind of a byte in a single word.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum WordByte {
+    /// It is in no word.
+    None,
+    /// It says nothing by itself.
+    Plain,
+    /// The byte before the time of an execution's id.
+    BeforeTime,
+    /// The first letter of a label that names an execution.
+    BeforeLabel,
+}
+
+const WORD_BYTES: [WordByte; 256] = {
+    let mut kinds = [WordByte::None; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        kinds[byte] = match byte as u8 {
+            b'_' => WordByte::BeforeTime,
+            b'e' | b'E' => WordByte::BeforeLabel,
+            b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"' => WordByte::Plain,
+            letter if letter.is_ascii_alphanumeric() => WordByte::Plain,
+            _ => WordByte::None,
+        };
+        byte += 1;
+    }
+    kinds
+};
+
 /// True for a single word of base64, a digest, a name or a URL, with or without quotes: nothing that makes a claim, and
 /// no execution's id.
 pub fn is_token(bytes: &[u8]) -> bool {
-    let plain =
-        |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"');
-    if !bytes.iter().all(plain) {
-        return false;
-    }
     // Ids end with a time of 13 digits and 16 hex digits; labels name an execution.
     let timed = |at: usize| bytes.get(at + 1..at + 14).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
     let labels = |at: usize| bytes.get(at + 1..at + 4).is_some_and(|word| word.eq_ignore_ascii_case(b"xec"));
-    !memchr::memchr_iter(b'_', bytes).any(timed) && !memchr::memchr2_iter(b'e', b'E', bytes).any(labels)
+    bytes.iter().enumerate().all(|(at, byte)| match WORD_BYTES[usize::from(*byte)] {
+        WordByte::None => false,
+        WordByte::Plain => true,
+        WordByte::BeforeTime => !timed(at),
+        WordByte::BeforeLabel => !labels(at),
+    })
 }
 
 /// True if a value repeats only the judged text, as a whole or in parts.

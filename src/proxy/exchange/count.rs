@@ -63,9 +63,9 @@ async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) 
         Some(answer) => answer,
         None => {
             let target = endpoint.target(PATH, selection.query()).ok_or_else(missing)?;
-            let (headers, body) = (selection.headers(), body.joined());
-            let tape = tape.map(|tape| cassette_session::record_attempt(tape, &endpoint.settings, &target, &headers, &body));
-            let sent = endpoint.send(Method::POST, target, headers, Outgoing::Whole(body)).await;
+            let headers = selection.headers();
+            let tape = tape.map(|tape| cassette_session::record_attempt(tape, endpoint, &target, &headers, &body));
+            let sent = endpoint.send(Method::POST, target, headers, body.into()).await;
             cassette_session::recorded_answer(sent.map_err(|error| error.failure), &tape)?
         }
     };

@@ -114,7 +114,7 @@ pub enum Body {
 impl Body {
     /// Response whose body is recorded as it is sent.
     pub fn recorded(response: Response<Self>, tape: RecordingHandle) -> Response<Self> {
-        tape.respond(response.status().as_u16(), response.headers().clone());
+        tape.respond(response.status().as_u16(), response.headers());
         if response.body().is_end_stream() {
             tape.sent();
         }

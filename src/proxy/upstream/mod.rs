@@ -61,6 +61,8 @@ pub struct Endpoint {
     /// Its requirements for chat requests.
     pub chat: context::Upstream,
     client: UpstreamPool,
+    /// Scheme and host of the base URL.
+    pub(super) origin: Box<str>,
     /// Path of the base URL, without a slash at the end.
     prefix: Box<str>,
     targets: Vec<PathAndQuery>,
@@ -114,7 +116,8 @@ impl Endpoint {
             Credential::Own { key, .. } => settings.key_header.header(key.expose()).ok(),
             Credential::Caller | Credential::None => None,
         };
-        Ok(Self { settings: settings.clone(), chat, client, prefix, targets, authorization })
+        let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/").into();
+        Ok(Self { settings: settings.clone(), chat, client, origin, prefix, targets, authorization })
     }
 
     /// toolmark's own key for the upstream, which no answer may quote.
@@ -123,6 +126,11 @@ impl Endpoint {
             Credential::Own { key, .. } => Some(key.expose()),
             Credential::Caller | Credential::None => None,
         }
+    }
+
+    /// The header with toolmark's own key; none if the upstream has no such key.
+    pub fn own_header(&self) -> HeaderMap {
+        self.authorization.clone().into_iter().collect()
     }
 
     /// Target of an enforced API. `None` if the query is invalid.

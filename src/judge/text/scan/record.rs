@@ -30,6 +30,10 @@ const LINE_BYTES_MAX: usize = 4096;
 const KEY_BYTES_MAX: usize = 40;
 /// Bytes at the beginning of an incomplete line that are searched for a key, however disguised.
 const KEY_WINDOW_BYTES: usize = 256;
+/// Bytes at the beginning of a line in which a value may be bound to a key.
+const BINDER_WINDOW_BYTES: usize = KEY_BYTES_MAX + 24;
+/// Bytes of a line's beginning, disguises resolved, behind which nothing changes what it says: that window, and a character more.
+const BEGINNING_BYTES: usize = BINDER_WINDOW_BYTES + 8;
 /// Columns of a table.
 const COLUMNS_MAX: usize = 64;
 /// Members of one record whose names and values are kept.
@@ -147,6 +151,19 @@ pub(in crate::judge::text) struct RecordScanner {
     hold: usize,
     open: Option<OpenRecord>,
     table: Option<OpenTable>,
+    /// Start of the incomplete line whose beginning was read to its end, and what it says.
+    beginning: Option<(usize, LineBeginning)>,
+}
+
+/// What the beginning of an incomplete line says, whatever follows.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum LineBeginning {
+    /// No value is bound to a key.
+    Unbound,
+    /// A value is bound to a key that is about a tool.
+    Telling,
+    /// A value is bound to another key.
+    Bound,
 }
 
 /// State of an incomplete line.
@@ -217,7 +234,7 @@ impl RecordScanner {
     }
 
     /// State of an incomplete line that begins with `rest`.
-    fn start_of(&self, rest: &str, evidence: &dyn Evidence) -> Start {
+    fn start_of(&mut self, rest: &str, evidence: &dyn Evidence) -> Start {
         let open = self.open.is_some();
         if rest.len() > LINE_BYTES_MAX {
             return Start::Never;
@@ -241,18 +258,30 @@ impl RecordScanner {
                 return Start::From(self.line + offset);
             }
         }
+        let of = |beginning: LineBeginning| match beginning {
+            LineBeginning::Telling => Start::Open,
+            LineBeginning::Bound if open => Start::Open,
+            LineBeginning::Bound | LineBeginning::Unbound => Start::Never,
+        };
+        if let Some((_, known)) = self.beginning.filter(|(line, _)| *line == self.line) {
+            return of(known);
+        }
         // No more than a key's worth, for this is asked with every piece.
         let window = begun.get(..begun.floor_char_boundary(KEY_WINDOW_BYTES)).unwrap_or(begun);
         let folded = fold::visible_so_far(window, if window.len() < begun.len() { TextInput::Complete } else { TextInput::Partial });
         let begun = folded.trim_start_matches(['"', '\'', '[', ' ']);
-        match binder(begun) {
-            Some((at, _)) => {
-                let key = bare(begun.get(..at).unwrap_or_default());
-                match open || tells(object::meaning(key)) {
-                    true => Start::Open,
-                    false => Start::Never,
-                }
-            }
+        let bound = binder(begun).map(|(at, _)| tells(object::meaning(bare(begun.get(..at).unwrap_or_default()))));
+        let read = match bound {
+            Some(true) => LineBeginning::Telling,
+            Some(false) => LineBeginning::Bound,
+            None => LineBeginning::Unbound,
+        };
+        if begun.len() >= BEGINNING_BYTES {
+            self.beginning = Some((self.line, read));
+            return of(read);
+        }
+        match bound {
+            Some(_) => of(read),
             // A colon at the very end may bind.
             None if begun.ends_with(':') && begun.len() <= KEY_BYTES_MAX => Start::Open,
             None if open && begun.len() <= KEY_BYTES_MAX && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
@@ -549,7 +578,7 @@ fn pairs(line: &str, take: &mut dyn FnMut(&str, &str)) {
 
 /// Place of the mark that binds a value to its key, and its bytes.
 fn binder(line: &str) -> Option<(usize, usize)> {
-    let window = line.get(..line.floor_char_boundary(KEY_BYTES_MAX + 24)).unwrap_or(line);
+    let window = line.get(..line.floor_char_boundary(BINDER_WINDOW_BYTES)).unwrap_or(line);
     let (at, mark) = window.char_indices().find(|(_, c)| matches!(c, ':' | '=' | '→' | '⇒' | '：'))?;
     let rest = window.get(at + mark.len_utf8()..).unwrap_or_default();
     let arrow = rest.starts_with('>') || rest.starts_with('=');

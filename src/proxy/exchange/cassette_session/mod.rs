@@ -14,7 +14,7 @@ use crate::{
         faults::{self, FaultKind},
         format::{self, RecordedPolicy, RecordedToolRun},
         player::{self, CassetteMiss, CassettePlayer, MatchMode, RecordedMatch},
-        recorder::RecordingHandle,
+        recorder::{CaptureExtent, RecordingHandle},
     },
     exchange::{
         context::{Basis, Context},
@@ -34,7 +34,6 @@ use crate::{
         },
     },
     replay::rejudge::recorded,
-    settings::UpstreamSettings,
     upstreams::retry::AttemptFailure,
     wire::{json::Document, rope::Rope},
 };
@@ -147,7 +146,7 @@ impl CassetteSession {
     /// Records an upstream request.
     fn record_attempt(&self, request: &UpstreamRequest<'_>, fault: Option<FaultKind>) -> Option<(RecordingHandle, usize)> {
         let tape = self.tape.clone()?;
-        let (tape, number) = record_attempt(tape, &request.endpoint.settings, &request.target, &request.headers, &request.body.joined());
+        let (tape, number) = record_attempt(tape, request.endpoint, &request.target, &request.headers, &request.body);
         if let Some(kind) = fault {
             tape.fault(number, kind.as_str());
         }
@@ -177,13 +176,17 @@ impl CassetteSession {
 /// Records a request to an upstream. Returns the attempt's number with the handle.
 pub(in crate::proxy) fn record_attempt(
     tape: RecordingHandle,
-    settings: &UpstreamSettings,
+    endpoint: &Endpoint,
     target: &PathAndQuery,
     headers: &HeaderMap,
-    body: &Bytes,
+    body: &Rope,
 ) -> (RecordingHandle, usize) {
-    let origin = settings.base_url.split('/').take(3).collect::<Vec<_>>().join("/");
-    let number = tape.attempt(&settings.name, format!("{origin}{target}"), headers.clone(), body.clone());
+    let url = [&*endpoint.origin, target.as_str()].concat();
+    let headers = match tape.extent() {
+        CaptureExtent::Whole => headers.clone(),
+        CaptureExtent::Bodies => endpoint.own_header(),
+    };
+    let number = tape.attempt(&endpoint.settings.name, url, headers, body.clone());
     (tape, number)
 }
 
@@ -192,7 +195,7 @@ pub(in crate::proxy) fn recorded_answer(sent: Result<Answer, Failure>, tape: &Op
     let Some((tape, number)) = tape else { return sent };
     match sent {
         Ok(answer) => {
-            tape.head(*number, answer.status().as_u16(), answer.headers().clone());
+            tape.head(*number, answer.status().as_u16(), answer.headers());
             Ok(answer.map(|body| body.taped(Some((tape.clone(), *number)))))
         }
         Err(failure) => {
