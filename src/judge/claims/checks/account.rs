@@ -768,7 +768,11 @@ impl<'s> NamedRecords<'s> {
 
     /// The passage, folded, without the endings of genitives.
     fn folded(&self) -> &str {
-        self.folded.get_or_init(|| fold(&self.scene.text().replace("'s ", " ").replace("’s ", " ")))
+        let text = self.scene.text();
+        if text.bytes().all(|byte| byte != b'\'' && byte.is_ascii()) {
+            return self.scene.plain.folded();
+        }
+        self.folded.get_or_init(|| fold(&text.replace("'s ", " ").replace("’s ", " ")))
     }
 
     /// Those of the result at this place.
@@ -1208,7 +1212,6 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let facts = source.facts();
     if scene.bond != CitationScope::Cited
         || source.fails()
-        || source.says_none()
         || scene.text().len() > 240
         || scene.text().contains([':']) && scene.kind == Kind::Line
     {
@@ -1238,7 +1241,8 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     } else {
         scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))) && is_about_call(scene, source)
     };
-    if !absent {
+    // Asked last: it reads the whole result for it.
+    if !absent || source.says_none() {
         return None;
     }
     let expected = format!("the result has {}", most(source));
@@ -1388,8 +1392,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
         let folded = fold(&word.lower);
         let end = folded.rsplit(' ').next().unwrap_or_default().to_owned();
         let lower = word.lower.as_str();
-        let plain =
-            PLAIN.contains(&folded.as_str()) || ABSENT.has(&folded) || lower.ends_with("n't") || lower.ends_with("n’t");
+        let plain = PLAIN.contains(&folded.as_str()) || ABSENT.has(&folded) || lower.ends_with("n't") || lower.ends_with("n’t");
         let common = lexicon.common.contains(lower)
             || lexicon.scope.contains(lower)
             || lexicon.found.contains(lower)

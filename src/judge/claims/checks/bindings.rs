@@ -250,7 +250,8 @@ impl<'s> Table<'s> {
     fn texts(&self, scene: &CheckContext<'_>) -> Vec<Mention> {
         let mut said: Vec<(String, usize, usize)> = Vec::new();
         for word in &scene.plain.words {
-            let lower = word.lower.trim_end_matches("'s").trim_end_matches("’s");
+            let own = word.lower.as_str();
+            let lower = if own.ends_with('s') { own.trim_end_matches("'s").trim_end_matches("’s") } else { own };
             said.extend(folded(lower).split(' ').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
         }
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();

@@ -208,8 +208,7 @@ pub fn is_count(key: &str) -> bool {
     static COUNTS: PhraseList = PhraseList::new(&[
         "total", "count", "number", "num", "size", "length", "amount", "hits", "found", "matches", "anzahl", "results", "quantity",
     ]);
-    COUNTS.stands_in(key)
-        || key.starts_with("n") && key.len() <= 2
+    COUNTS.stands_in(key) || key.starts_with("n") && key.len() <= 2
 }
 
 /// Does a member of this name say how many of its thing there are?

@@ -131,7 +131,6 @@ pub fn says_none(text: &str) -> bool {
     let short = text.len() <= 200;
     text.is_empty()
         || short
-            && lexicon::may_be_absent_in_any(text)
             && lexicon::all()
                 .iter()
                 .any(|lexicon| lexicon.may_be_absent(text) && lexicon.absences().iter().any(|pattern| pattern.is_match(text)))

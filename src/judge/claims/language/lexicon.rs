@@ -140,14 +140,13 @@ impl Lexicon {
 
     /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
     pub fn may_be_absent(&self, text: &str) -> bool {
-        let build = || RegexSetBuilder::new(self.loose_absences()).case_insensitive(true).build().ok();
+        let build = || {
+            // Without the edges of words: that finds more, and never waits for what letters an edge is between.
+            let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+            let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
+            RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
+        };
         self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
-    }
-
-    /// Patterns of absences without the edges of words: that finds more, and never waits for what letters an edge is between.
-    fn loose_absences(&self) -> impl Iterator<Item = String> {
-        let patterns = self.sources(self.absences.iter().chain(&self.not_found));
-        patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""))
     }
 
     /// The English nouns of tools' names that are called so. `folded`: in this language.
@@ -274,13 +273,6 @@ pub fn may_say_absent(text: &str) -> bool {
     automaton.as_ref().is_none_or(|automaton| automaton.is_match(text))
 }
 
-/// May one of the absences of any language be in it? One go for all of them.
-pub fn may_be_absent_in_any(text: &str) -> bool {
-    static ABSENT: OnceLock<Option<RegexSet>> = OnceLock::new();
-    let build = || RegexSetBuilder::new(all().iter().flat_map(Lexicon::loose_absences)).case_insensitive(true).build().ok();
-    ABSENT.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
-}
-
 /// Does it say in any language that something went well? `lower`: in lower case.
 pub fn says_success(lower: &str) -> bool {
     static SUCCESS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
@@ -294,7 +286,7 @@ pub fn says_success(lower: &str) -> bool {
 /// Reads every file and makes every automaton and every pattern ready, so that no exchange holds its worker for it.
 /// It takes a good part of a second: not for a thread that serves.
 pub fn warm_up() {
-    let _ready = (may_say_done(""), may_say_absent(""), may_be_absent_in_any(""), says_success(""), month("may"), language(&[], None));
+    let _ready = (may_say_done(""), may_say_absent(""), says_success(""), month("may"), language(&[], None));
     for lexicon in all() {
         let _compiled = (lexicon.frames().len(), lexicon.absences().len(), lexicon.not_found().len());
         let _compiled = (lexicon.may_be_absent(""), lexicon.english(""), lexicon.verb(""));

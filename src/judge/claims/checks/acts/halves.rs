@@ -192,9 +192,8 @@ pub(in crate::judge::claims) fn beyond(
 /// The results since the request of calls that succeeded and do more than read; none where there is none, or one of a tool that may do
 /// anything.
 fn done<'g>(abilities: &ToolCapabilities, grounds: &'g EvidenceIndex) -> Option<Vec<&'g ToolResult>> {
-    let acted = |source: &&ToolResult| {
-        source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads
-    };
+    let acted =
+        |source: &&ToolResult| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads;
     let anything = |source: &&ToolResult| abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything);
     let find = || {
         let done: Vec<usize> = grounds.results.iter().enumerate().filter(|(_, source)| acted(source)).map(|(at, _)| at).collect();
@@ -451,7 +450,10 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
     let sends = |words: &[String]| words.first().is_some_and(|verb| states::data().messaging_tools.contains(verb));
     let idle = abilities.tools.iter().find(|ability| sends(&ability.words) && !abilities.recent.contains_key(&ability.tool))?;
     let telling = |text: &str| text.split(' ').any(|word| TELLING.iter().any(|part| word.starts_with(part)));
-    let sent = ran.done.iter().any(|source| sends(&abilities.words_of(&source.tool)) || telling(source.folded()) || telling(source.folded_arguments()));
+    let sent = ran
+        .done
+        .iter()
+        .any(|source| sends(&abilities.words_of(&source.tool)) || telling(source.folded()) || telling(source.folded_arguments()));
     let named = abilities.asked.name_words().iter().any(|word| words.messaging_tools.contains(word))
         || words.asks_messages.stand_in(abilities.asked.folded());
     if sent || !named || !has_no_denial(passage) {
