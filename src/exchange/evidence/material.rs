@@ -181,6 +181,7 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             unseen: context.hidden.unseen || context.hidden.lacks_evidence || context.tools.runs_any() || !context.tools.hosted.is_empty(),
             asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
+            ..ToolCapabilities::default()
         };
         let before = grounds(context).results.iter().filter(|result| !result.recent && !result.failed);
         abilities.acted_before = before.into_iter().any(|result| abilities.effect(&result.tool) != Effect::Reads);

@@ -294,7 +294,7 @@ impl PassageChecker {
             return;
         }
         if own.is_empty() {
-            self.told_failure |= account::text_tells_failure(&whole.passage.text);
+            self.told_failure |= account::passage_tells_failure(&whole);
             self.uncited(whole, rules, evidence, found);
         } else {
             self.citing(whole, own, rules, evidence, found);
@@ -356,7 +356,6 @@ impl PassageChecker {
     ) {
         let Some(grounds) = evidence.grounds() else { return };
         let (kind, start) = (whole.passage.kind, whole.passage.start);
-        let whole_text = if kind == Kind::Line { String::new() } else { whole.passage.text.clone() };
         let AnalyzedPassage { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
         let strong = kind == Kind::Heading || bare.ends_with(':');
@@ -383,7 +382,7 @@ impl PassageChecker {
             }
             self.compare(&whole, &own, CitationScope::Cited, start, grounds, rules, found);
         }
-        self.list.begin(&whole_text);
+        self.list.begin(if kind == Kind::Line { String::new() } else { whole.passage.text });
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
     }

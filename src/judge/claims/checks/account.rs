@@ -3,9 +3,14 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::{collections::BTreeSet, sync::OnceLock};
+use std::{
+    cell::OnceCell,
+    collections::{BTreeSet, HashMap},
+    sync::OnceLock,
+};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use foldhash::fast::FixedState;
 
 use crate::{
     judge::claims::{
@@ -17,13 +22,14 @@ use crate::{
         },
         language::{
             cues, date,
-            fold::{akin, fold, key, lower_of, name_words, stands_in},
+            fold::{akin, fold, folded, key, lower_of, name_words, stands_in},
             lexicon::{self, Word},
             number::{self, numbers},
             unit,
             word_list::{PhraseList, WordList},
         },
         passage::Kind,
+        plain::{AnalyzedPassage, LazyPassage},
     },
     violation::{Certainty, Code},
 };
@@ -53,10 +59,11 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if found.is_empty() {
         found.extend(denied(scene));
         found.extend(counted(scene));
-        found.extend(bound(scene));
-        found.extend(extreme(scene));
+        let names = NamedRecords::new(scene);
+        found.extend(bound(scene, &names));
+        found.extend(extreme(scene, &names));
         found.extend(flags(scene));
-        found.extend(opposites(scene));
+        found.extend(opposites(scene, &names));
         found.extend(every(scene));
         found.extend(weekday(scene));
         found.extend(share(scene));
@@ -157,7 +164,16 @@ const FAILED: &[&str] = &[
 
 /// Does the passage tell of a failure, in any language?
 pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
-    text_tells_failure(scene.text())
+    *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()))
+}
+
+/// Does a passage tell of a failure? Its citations are read as well, where it has any.
+pub(in crate::judge::claims) fn passage_tells_failure(whole: &LazyPassage) -> bool {
+    let plain = whole.plain();
+    if plain.text == whole.passage.text {
+        return *plain.tells_failure.get_or_init(|| text_tells_failure(&plain.text));
+    }
+    text_tells_failure(&whole.passage.text)
 }
 
 /// Does a word of this text deny something, in any language?
@@ -190,8 +206,12 @@ pub fn text_tells_failure(text: &str) -> bool {
 
 /// Does the passage tell that something isn't there or isn't so?
 pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
-    let lower = scene.plain.lower();
-    scene.plain.folded().split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
+    *scene.plain.tells_nothing.get_or_init(|| read_tells_nothing(scene.plain))
+}
+
+fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
+    let lower = plain.lower();
+    plain.folded().split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
         || NOTHING_INSIDE.stands_in(lower)
 }
 
@@ -449,8 +469,10 @@ pub(in crate::judge::claims) fn number_word(word: &str) -> Option<u64> {
         ("tio", 10),
         ("tolv", 12),
     ];
+    static BY_WORD: OnceLock<HashMap<&str, u64, FixedState>> = OnceLock::new();
+    let words = BY_WORD.get_or_init(|| WORDS.iter().rev().copied().collect());
     // Short ones are words of other languages too.
-    WORDS.iter().find(|(name, _)| *name == word && (word.chars().count() > 3 || !word.is_ascii())).map(|(_, value)| *value)
+    words.get(word).copied().filter(|_| word.chars().count() > 3 || !word.is_ascii())
 }
 
 /// The words right after a number, up to one that names no thing.
@@ -729,6 +751,37 @@ struct NamedRecord {
     end: usize,
 }
 
+/// The records that a passage names, of each of its first results.
+struct NamedRecords<'s> {
+    scene: &'s CheckContext<'s>,
+    folded: OnceCell<String>,
+    of: [OnceCell<Vec<NamedRecord>>; SOURCES_OF],
+}
+
+/// Results of which the records are looked for that a passage names.
+const SOURCES_OF: usize = 4;
+
+impl<'s> NamedRecords<'s> {
+    fn new(scene: &'s CheckContext<'s>) -> Self {
+        Self { scene, folded: OnceCell::new(), of: Default::default() }
+    }
+
+    /// The passage, folded, without the endings of genitives.
+    fn folded(&self) -> &str {
+        let text = self.scene.text();
+        if text.bytes().all(|byte| byte != b'\'' && byte.is_ascii()) {
+            return self.scene.plain.folded();
+        }
+        self.folded.get_or_init(|| fold(&text.replace("'s ", " ").replace("’s ", " ")))
+    }
+
+    /// Those of the result at this place.
+    fn of(&self, at: usize) -> &[NamedRecord] {
+        let (Some(known), Some(source)) = (self.of.get(at), self.scene.sources.get(at)) else { return &[] };
+        known.get_or_init(|| named(self.folded(), self.scene.text(), source.facts()))
+    }
+}
+
 /// The records of a result that this text names.
 fn named(folded_text: &str, text: &str, facts: &ResultFacts) -> Vec<NamedRecord> {
     let mut found: Vec<NamedRecord> = Vec::new();
@@ -768,17 +821,15 @@ fn find_folded(text: &str, name: &str) -> Option<usize> {
 }
 
 /// A value told of one record that another record has: "Noah – 9" where Noah's is 6.
-fn bound(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    scene.sources.iter().take(4).find_map(|source| bound_in(scene, source))
+fn bound(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
+    scene.sources.iter().take(SOURCES_OF).enumerate().find_map(|(at, source)| bound_in(scene, source, names.of(at)))
 }
 
-fn bound_in(scene: &CheckContext<'_>, source: &ToolResult) -> Option<ClaimFinding> {
+fn bound_in(scene: &CheckContext<'_>, source: &ToolResult, all: &[NamedRecord]) -> Option<ClaimFinding> {
     let facts = source.facts();
     if source.failed || facts.records.is_empty() || source.is_partial() {
         return None;
     }
-    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
-    let all = named(&folded, scene.text(), facts);
     let tops: Vec<&NamedRecord> =
         all.iter().filter(|one| !all.iter().any(|other| other.record != one.record && facts.lies_in(other.record, one.record))).collect();
     if tops.len() > TOPS_MAX {
@@ -1112,7 +1163,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 }
 
 /// Words that tell of an absence in so many words; those that deny something else too are not among them.
-const ABSENT: &[&str] = &[
+static ABSENT: WordList = WordList::new(&[
     "no",
     "none",
     "nothing",
@@ -1153,7 +1204,7 @@ const ABSENT: &[&str] = &[
     "hic",
     "yok",
     "bos",
-];
+]);
 
 /// "You have no appointments" where the result has three: nothing in the sentence narrows what the call asked for.
 fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -1161,7 +1212,6 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let facts = source.facts();
     if scene.bond != CitationScope::Cited
         || source.fails()
-        || source.says_none()
         || scene.text().len() > 240
         || scene.text().contains([':']) && scene.kind == Kind::Line
     {
@@ -1170,7 +1220,7 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let something = if facts.json {
         let least = facts.lists.iter().map(|list| list.depth).min();
         let tops: Vec<_> = facts.lists.iter().filter(|list| Some(list.depth) == least).collect();
-        let zero = facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.record == 0 && leaf.value.number() == Some(0.0));
+        let zero = facts.leaves.iter().any(|leaf| leaf.record == 0 && leaf.value.number() == Some(0.0) && derive::is_count(&leaf.key));
         !tops.is_empty() && tops.iter().all(|list| list.length > 0) && !zero
     } else {
         facts.lines > 1
@@ -1189,9 +1239,10 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         ["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"].iter().any(|part| scene.text().contains(part))
             && is_about_question(scene)
     } else {
-        scene.plain.words.iter().any(|word| ABSENT.contains(&fold(&word.lower).as_str())) && is_about_call(scene, source)
+        scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))) && is_about_call(scene, source)
     };
-    if !absent {
+    // Asked last: it reads the whole result for it.
+    if !absent || source.says_none() {
         return None;
     }
     let expected = format!("the result has {}", most(source));
@@ -1341,8 +1392,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
         let folded = fold(&word.lower);
         let end = folded.rsplit(' ').next().unwrap_or_default().to_owned();
         let lower = word.lower.as_str();
-        let plain =
-            PLAIN.contains(&folded.as_str()) || ABSENT.contains(&folded.as_str()) || lower.ends_with("n't") || lower.ends_with("n’t");
+        let plain = PLAIN.contains(&folded.as_str()) || ABSENT.has(&folded) || lower.ends_with("n't") || lower.ends_with("n’t");
         let common = lexicon.common.contains(lower)
             || lexicon.scope.contains(lower)
             || lexicon.found.contains(lower)
@@ -1760,7 +1810,7 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 }
 
 /// A record said to have the most or the least of something, and it has so in no column, nor in what two columns make.
-fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+fn extreme(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     let mut said = cues::extremes(scene.plain);
@@ -1768,9 +1818,7 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if source.fails() || source.is_partial() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) {
         return None;
     }
-    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
-    let all = named(&folded, scene.text(), facts);
-    let [own] = all.as_slice() else { return None };
+    let [own] = names.of(0) else { return None };
     if !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
         return None;
     }
@@ -1922,15 +1970,18 @@ const OPPOSITES: &[(&str, &str)] = &[
 ];
 
 /// "The door is unlocked" where the result has `locked`.
-fn opposites(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+fn opposites(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
     if source.fails() || facts.leaves.len() > LEAVES_OF {
         return None;
     }
-    let folded = fold(&scene.text().replace("'s ", " ").replace("’s ", " "));
-    let all = named(&folded, scene.text(), facts);
-    let own = match all.as_slice() {
+    // Without a word that has an opposite nothing is told.
+    if !scene.plain.words.iter().any(|word| OPPOSITES.iter().any(|(one, other)| word.lower == *one || word.lower == *other)) {
+        return None;
+    }
+    let folded = names.folded();
+    let own = match names.of(0) {
         [] if facts.records.is_empty() => None,
         [one] => Some(one.record),
         _ => return None,
@@ -1959,7 +2010,7 @@ fn opposites(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         });
         let negated =
             near.iter().rev().take(3).any(|word| is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
-        let said = stands_in(&folded, &value);
+        let said = stands_in(folded, &value);
         if copula && !negated && !said {
             return Some(ClaimFinding {
                 rule: "opposites",

@@ -13,9 +13,10 @@ use crate::{
             rows::{ROWS_MAX, Row},
         },
         language::{
-            fold::{fold, name_words, stands_in},
+            fold::{fold, folded, name_words, stands_in},
             lexicon::{self, Word},
             number::{Number, Precision},
+            word_list::WordList,
         },
         passage::Kind,
     },
@@ -59,7 +60,7 @@ const JOINS: &[&str] = &[
     "और",
 ];
 /// Words of a comparison: what stands beside them is another record's.
-const COMPARES: &[&str] = &[
+static COMPARES: WordList = WordList::new(&[
     "than",
     "versus",
     "vs",
@@ -144,7 +145,7 @@ const COMPARES: &[&str] = &[
     "others",
     "rest",
     "remaining",
-];
+]);
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
 /// Values of a clause that are compared with one another.
@@ -161,7 +162,7 @@ struct Mention {
 
 /// A value told of a record that another one has.
 pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.sources.len() > SOURCES_MAX {
+    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.sources.len() > SOURCES_MAX {
         return None;
     }
     let table = Table::of(scene)?;
@@ -171,7 +172,7 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     for clause in clauses {
         let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
         let named: Vec<&Mention> = texts.iter().filter(|mention| inside(&mention.span)).take(MENTIONS_MAX).collect();
-        let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && COMPARES.contains(&word.lower.as_str()));
+        let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && COMPARES.has(&word.lower));
         let anchors: Vec<&&Mention> = named.iter().filter(|mention| mention.rows.count_ones() == 1).collect();
         // Two of one column are a comparison, or a list.
         let mixed = anchors.iter().enumerate().any(|(at, one)| {
@@ -249,8 +250,9 @@ impl<'s> Table<'s> {
     fn texts(&self, scene: &CheckContext<'_>) -> Vec<Mention> {
         let mut said: Vec<(String, usize, usize)> = Vec::new();
         for word in &scene.plain.words {
-            let lower = word.lower.trim_end_matches("'s").trim_end_matches("’s");
-            said.extend(fold(lower).split(' ').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
+            let own = word.lower.as_str();
+            let lower = if own.ends_with('s') { own.trim_end_matches("'s").trim_end_matches("’s") } else { own };
+            said.extend(folded(lower).split(' ').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
         }
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();
         for cell in self.rows.iter().flat_map(|row| &row.cells) {

@@ -63,9 +63,9 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let before = scene.words_before(count.start);
     let near: Vec<&str> = before.iter().rev().take(BEFORE).map(|word| word.lower.as_str()).collect();
-    if near.first().is_some_and(|word| lexicon.parts.contains(*word))
+    if near.first().is_some_and(|word| lexicon.parts.contains(word))
         || near.iter().any(|word| {
-            lexicon.near.contains(*word) || lexicon.bounds.contains(*word) && !lexicon.totals.iter().any(|total| total.ends_with(word))
+            lexicon.near.contains(word) || lexicon.bounds.contains(word) && !lexicon.totals.iter().any(|total| total.ends_with(word))
         }) && !after_total(scene, count)
     {
         return None;

@@ -6,7 +6,7 @@ use crate::{
     judge::claims::{
         checks::{account, states},
         context::{CheckContext, CitationScope, ClaimFinding},
-        language::number::Number,
+        language::{fold::fold, number::Number},
         passage::Kind,
     },
     violation::{Certainty, Code},
@@ -19,26 +19,34 @@ const ITEMS_MAX: usize = 40;
 /// The items of the list at hand, as far as they have come.
 #[derive(Debug, Default)]
 pub(in crate::judge::claims) struct OrderedList {
-    /// What introduces it speaks of an order.
-    introduced: bool,
+    /// What introduces it.
+    introduction: String,
+    /// The introduction speaks of an order; `None` if it wasn't read yet.
+    introduced: Option<bool>,
     items: Vec<Vec<f64>>,
 }
 
 impl OrderedList {
     /// Takes what may introduce a list.
-    pub(in crate::judge::claims) fn begin(&mut self, text: &str) {
-        *self = Self { introduced: states::ranks(text), items: Vec::new() };
+    pub(in crate::judge::claims) fn begin(&mut self, text: String) {
+        *self = Self { introduction: text, introduced: None, items: Vec::new() };
+    }
+
+    fn is_introduced(&mut self) -> bool {
+        *self.introduced.get_or_insert_with(|| states::ranks(&fold(&self.introduction)))
     }
 
     /// Takes an item; the finding where it breaks the order of those before it.
     pub(in crate::judge::claims) fn take(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let line = scene.kind == Kind::Line && scene.text().trim_start().starts_with(|c: char| c.is_ascii_digit());
+        if !line {
+            return None;
+        }
         let figures: Vec<f64> = figures(scene).take(FIGURES_MAX).map(value).collect();
         if scene.bond < CitationScope::Introduced
-            || !line
             || figures.is_empty()
             || self.items.len() >= ITEMS_MAX
-            || !(self.introduced || states::ranks(&scene.grounds.asked))
+            || !(self.is_introduced() || states::ranks(scene.grounds.asked.folded()))
         {
             return None;
         }
@@ -47,7 +55,7 @@ impl OrderedList {
         let broken = self.items.len() >= 3 && (0..shared).all(|at| !is_sorted(self.items.iter().filter_map(|item| item.get(at).copied())));
         broken.then(|| {
             // The rest of a list that is out of order is told by this one.
-            self.introduced = false;
+            self.introduced = Some(false);
             self.items.clear();
             account::whole(scene, "order", Code::ClaimMismatch, "its figures aren't in that order", Certainty::Likely)
         })
@@ -56,10 +64,13 @@ impl OrderedList {
 
 /// The finding of a passage that tells an order of its own figures.
 pub(in crate::judge::claims) fn order(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || !states::ranks(scene.text()) || scene.text().contains(['?', '？']) {
+    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.plain.numbers.len() < 3 {
         return None;
     }
     let all: Vec<&Number> = figures(scene).collect();
+    if all.len() < 3 || !states::ranks(scene.plain.folded()) {
+        return None;
+    }
     let unit = all.first()?.unit.map(|unit| unit.factor.to_bits());
     let alike = all.len() >= 3
         && all.iter().all(|number| {
@@ -128,7 +139,7 @@ mod tests {
         ] {
             assert_eq!(check(&mut list, text, Kind::Sentence), wrong, "{text}");
         }
-        list.begin("Ordenadas de mayor a menor:");
+        list.begin("Ordenadas de mayor a menor:".to_owned());
         let items = ["1. C2: 25,6", "2. C3: 23,9", "3. C1: 24,8", "4. E3: 17,5"];
         let found: Vec<bool> = items.iter().map(|item| check(&mut list, item, Kind::Line)).collect();
         assert_eq!(found, [false, false, true, false]);

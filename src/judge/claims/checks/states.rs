@@ -109,9 +109,9 @@ pub(in crate::judge::claims) fn is_unsure(folded: &str, words: &[Word]) -> bool 
     data().unsure.stand_in(folded) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
 }
 
-/// Does a text put things in an order, by its words?
-pub(in crate::judge::claims) fn ranks(text: &str) -> bool {
-    data().ranks.stand_in(&fold(text))
+/// Does a folded text put things in an order, by its words?
+pub(in crate::judge::claims) fn ranks(folded: &str) -> bool {
+    data().ranks.stand_in(folded)
 }
 
 /// The finding of a passage that tells as done or in force what its result says to be pending or over.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::{ResultFacts, Scalar};
-use crate::judge::claims::language::date;
+use crate::judge::claims::language::{date, word_list::PhraseList};
 
 /// Columns of which pairs are looked at.
 const COLUMNS_OF: usize = 8;
@@ -196,7 +196,8 @@ pub fn counts(facts: &ResultFacts) -> Vec<u64> {
     }
     counts.extend(by_name.into_values());
     counts.extend(by_value(facts));
-    counts.extend(facts.leaves.iter().filter(|leaf| is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64));
+    let numbers = facts.leaves.iter().filter_map(|leaf| Some((leaf, leaf.value.number()?)));
+    counts.extend(numbers.filter(|(leaf, _)| is_count(&leaf.key)).map(|(_, count)| count as u64));
     counts.sort_unstable();
     counts.dedup();
     counts
@@ -204,10 +205,10 @@ pub fn counts(facts: &ResultFacts) -> Vec<u64> {
 
 /// Does a member of this name say how many there are?
 pub fn is_count(key: &str) -> bool {
-    ["total", "count", "number", "num", "size", "length", "amount", "hits", "found", "matches", "anzahl", "results", "quantity"]
-        .iter()
-        .any(|word| key.contains(word))
-        || key.starts_with("n") && key.len() <= 2
+    static COUNTS: PhraseList = PhraseList::new(&[
+        "total", "count", "number", "num", "size", "length", "amount", "hits", "found", "matches", "anzahl", "results", "quantity",
+    ]);
+    COUNTS.stands_in(key) || key.starts_with("n") && key.len() <= 2
 }
 
 /// Does a member of this name say how many of its thing there are?

@@ -138,7 +138,7 @@ pub fn says_none(text: &str) -> bool {
 
 /// Does a result say that there is something: a list with elements, or an object with values, and nothing that says otherwise?
 pub fn is_something(things: &MatchedLists<'_>, facts: &ResultFacts) -> bool {
-    let zero = facts.leaves.iter().any(|leaf| derive::is_count(&leaf.key) && leaf.value.number() == Some(0.0));
+    let zero = facts.leaves.iter().any(|leaf| leaf.value.number() == Some(0.0) && derive::is_count(&leaf.key));
     let denied = facts
         .leaves
         .iter()

@@ -207,6 +207,16 @@ pub struct ToolCapabilities {
     pub recent: BTreeMap<String, ToolRunState>,
     /// A tool that may do more than read succeeded before the user spoke last.
     pub acted_before: bool,
+    /// What was read from the others.
+    pub memo: CapabilitiesMemo,
+}
+
+/// What follows from the capabilities of an exchange's tools, found when it is first asked for.
+#[derive(Clone, Debug, Default)]
+pub struct CapabilitiesMemo {
+    acted: OnceLock<bool>,
+    done: OnceLock<Vec<usize>>,
+    by_name: OnceLock<HashMap<String, usize>>,
 }
 
 impl ToolCapability {
@@ -343,6 +353,17 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
 }
 
 impl ToolCapabilities {
+    /// Places of the results of acts since the user spoke, which `find` finds the first time.
+    pub fn done(&self, find: impl FnOnce() -> Vec<usize>) -> &[usize] {
+        self.memo.done.get_or_init(find)
+    }
+
+    /// The tool of this name, if it could be called.
+    pub fn tool(&self, name: &str) -> Option<&ToolCapability> {
+        let by_name = || self.tools.iter().enumerate().rev().map(|(at, ability)| (ability.tool.clone(), at)).collect();
+        self.memo.by_name.get_or_init(by_name).get(name).and_then(|at| self.tools.get(*at))
+    }
+
     /// The outcomes of a tool's calls.
     pub fn ran(&self, tool: &str) -> ToolRunState {
         self.ran.get(tool).copied().unwrap_or_default()
@@ -350,7 +371,7 @@ impl ToolCapabilities {
 
     /// Has a tool that may do more than read succeeded since the user spoke?
     pub fn has_acted(&self) -> bool {
-        self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads)
+        *self.memo.acted.get_or_init(|| self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads))
     }
 
     /// Has a tool returned a result since the user spoke?
@@ -360,14 +381,12 @@ impl ToolCapabilities {
 
     /// The effect of this tool on the world.
     pub fn effect(&self, tool: &str) -> Effect {
-        let own = self.tools.iter().find(|ability| ability.tool == tool);
-        own.map_or_else(|| ToolCapability::new(tool, "").effect(), ToolCapability::effect)
+        self.tool(tool).map_or_else(|| ToolCapability::new(tool, "").effect(), ToolCapability::effect)
     }
 
     /// The words of a tool's name.
     pub fn words_of(&self, tool: &str) -> Cow<'_, [String]> {
-        let own = self.tools.iter().find(|ability| ability.tool == tool);
-        own.map_or_else(|| Cow::Owned(name_words(tool)), |ability| Cow::Borrowed(ability.words.as_slice()))
+        self.tool(tool).map_or_else(|| Cow::Owned(name_words(tool)), |ability| Cow::Borrowed(ability.words.as_slice()))
     }
 
     /// Has anything returned a result?

@@ -41,8 +41,12 @@ fn cues() -> &'static Cues {
 
 /// Does the passage show that it reckons? Scripts without blanks show it by no word: it is taken for granted.
 pub fn reckons(plain: &AnalyzedPassage) -> bool {
+    *plain.reckons.get_or_init(|| read_reckons(plain))
+}
+
+fn read_reckons(plain: &AnalyzedPassage) -> bool {
     let sign = plain.text.contains(['=', '×', '÷', '≈', '~', '+', '|']) || plain.text.contains(" x ") || plain.text.contains(" * ");
-    let spaceless = plain.text.chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'));
+    let spaceless = !plain.text.is_ascii() && plain.text.chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'));
     sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
 }
 

@@ -85,6 +85,12 @@ pub fn lower_of(text: &str) -> String {
     if text.is_ascii() { text.to_ascii_lowercase() } else { text.to_lowercase() }
 }
 
+/// `text` folded; as it is where it is one word of lower-case ASCII letters and digits.
+pub fn folded(text: &str) -> Cow<'_, str> {
+    let plain = text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if plain { Cow::Borrowed(text) } else { Cow::Owned(fold(text)) }
+}
+
 /// In lower case; as it is where that is so already.
 pub fn lower(word: &str) -> Cow<'_, str> {
     let changes = |c: char| !c.is_ascii() || c.is_ascii_uppercase();
@@ -136,8 +142,13 @@ pub fn stands_in(text: &str, words: &str) -> bool {
     }
     // To prepare a search costs more than to look at each word of a short text.
     if text.len() <= SEARCHED_BYTES_MIN {
-        let mut starts = std::iter::once(text).chain(text.match_indices(' ').filter_map(|(at, _)| text.get(at + 1..)));
-        return starts.any(|rest| rest.strip_prefix(words).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')));
+        let (text, words) = (text.as_bytes(), words.as_bytes());
+        let (first, mut before) = (words.first(), b' ');
+        return text.iter().enumerate().any(|(at, byte)| {
+            let begins = std::mem::replace(&mut before, *byte) == b' ' && Some(byte) == first;
+            let rest = || text.get(at..).and_then(|rest| rest.strip_prefix(words));
+            begins && rest().is_some_and(|rest| matches!(rest.first(), None | Some(b' ')))
+        });
     }
     let edge = |c: Option<char>| c.is_none_or(|c| c == ' ');
     !words.is_empty()

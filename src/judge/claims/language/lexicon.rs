@@ -4,7 +4,7 @@
 //! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::OnceLock,
 };
 
@@ -19,8 +19,7 @@ use serde::Deserialize;
 
 use super::fold::{fold, lower};
 
-/// Words of the files, which are ours: looking one up need not stand up to whoever chooses what is put in.
-pub type WordSet = HashSet<String, FixedState>;
+pub use super::word_list::WordSet;
 type KnownWords<K, V> = HashMap<K, V, FixedState>;
 
 /// The languages.
@@ -235,7 +234,7 @@ pub fn language(words: &[Word], before: Option<&'static Lexicon>) -> &'static Le
     let common = COMMON.get_or_init(|| {
         let mut common: KnownWords<&'static str, u32> = KnownWords::default();
         for (at, lexicon) in all().iter().enumerate() {
-            let further = lexicon.found.iter().chain(&lexicon.scope).chain(&lexicon.some).chain(&lexicon.generic);
+            let further = [&lexicon.found, &lexicon.scope, &lexicon.some, &lexicon.generic].into_iter().flat_map(WordSet::iter);
             let totals = lexicon.totals.iter().flat_map(|total| total.split(' '));
             let words = lexicon.common.iter().chain(further).map(String::as_str).chain(totals);
             words.for_each(|word| *common.entry(word).or_default() |= 1 << at);
@@ -364,6 +363,8 @@ fn word_part(text: &str, at: usize) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]

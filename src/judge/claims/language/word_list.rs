@@ -4,23 +4,94 @@ use std::{collections::HashSet, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use foldhash::fast::FixedState;
+use serde::Deserialize;
+
+/// Lengths of a set's words by their first byte: most words are told not to be in the set without a hash.
+#[derive(Clone, Debug)]
+struct Lengths([u32; 64]);
+
+impl Lengths {
+    const NONE: Self = Self([0; 64]);
+
+    const fn add(mut self, word: &str) -> Self {
+        let (row, bit) = Self::place(word.as_bytes());
+        self.0[row] |= bit;
+        self
+    }
+
+    /// False if no word that was added is this one.
+    fn may_have(&self, word: &str) -> bool {
+        let (row, bit) = Self::place(word.as_bytes());
+        self.0[row] & bit != 0
+    }
+
+    const fn place(word: &[u8]) -> (usize, u32) {
+        let first = if word.is_empty() { 0 } else { word[0] & 63 };
+        (first as usize, 1 << if word.len() < 31 { word.len() } else { 31 })
+    }
+}
 
 /// Words of ours, looked up as a whole.
 #[derive(Debug)]
 pub struct WordList {
     words: &'static [&'static str],
+    lengths: Lengths,
     set: OnceLock<HashSet<&'static str, FixedState>>,
 }
 
 impl WordList {
     /// A list of these words.
     pub const fn new(words: &'static [&'static str]) -> Self {
-        Self { words, set: OnceLock::new() }
+        let (mut lengths, mut at) = (Lengths::NONE, 0);
+        while at < words.len() {
+            lengths = lengths.add(words[at]);
+            at += 1;
+        }
+        Self { words, lengths, set: OnceLock::new() }
     }
 
     /// True if `word` is one of them.
     pub fn has(&self, word: &str) -> bool {
-        self.set.get_or_init(|| self.words.iter().copied().collect()).contains(word)
+        self.lengths.may_have(word) && self.set.get_or_init(|| self.words.iter().copied().collect()).contains(word)
+    }
+}
+
+/// Words of the data files, looked up as a whole. They are ours: looking one up need not stand up to whoever chooses what is put in.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Vec<String>")]
+pub struct WordSet {
+    lengths: Lengths,
+    words: HashSet<String, FixedState>,
+}
+
+impl Default for WordSet {
+    fn default() -> Self {
+        Self { lengths: Lengths::NONE, words: HashSet::default() }
+    }
+}
+
+impl From<Vec<String>> for WordSet {
+    fn from(words: Vec<String>) -> Self {
+        words.into_iter().collect()
+    }
+}
+
+impl FromIterator<String> for WordSet {
+    fn from_iter<I: IntoIterator<Item = String>>(words: I) -> Self {
+        let words: HashSet<String, FixedState> = words.into_iter().collect();
+        Self { lengths: words.iter().fold(Lengths::NONE, |lengths, word| lengths.add(word)), words }
+    }
+}
+
+impl WordSet {
+    /// True if `word` is one of them.
+    pub fn contains(&self, word: &str) -> bool {
+        self.lengths.may_have(word) && self.words.contains(word)
+    }
+
+    /// The words, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = &String> {
+        self.words.iter()
     }
 }
 
@@ -106,7 +177,10 @@ mod tests {
     #[test]
     fn lists() {
         static WORDS: WordList = WordList::new(&["one", "twö"]);
-        assert!(WORDS.has("one") && WORDS.has("twö") && !WORDS.has("on") && !WORDS.has("One"));
+        assert!(WORDS.has("one") && WORDS.has("twö") && !WORDS.has("on") && !WORDS.has("One") && !WORDS.has(""));
+        let long = "a-word-that-is-longer-than-thirty-one-bytes".to_owned();
+        let set: WordSet = vec![long.clone(), String::new()].into();
+        assert!(set.contains(&long) && set.contains("") && !set.contains("a-word-that-is-longer-than-thirty") && set.iter().count() == 2);
         static PHRASES: PhraseList = PhraseList::new(&["no way", "ない"]);
         assert!(PHRASES.stands_in("there is no way") && PHRASES.stands_in("ではない。") && !PHRASES.stands_in("No Way"));
         static CASELESS: PhraseList = PhraseList::in_any_case(&["no way", "für"]);

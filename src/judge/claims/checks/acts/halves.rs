@@ -172,15 +172,10 @@ pub(in crate::judge::claims) fn beyond(
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    let done: Vec<&ToolResult> = grounds
-        .results
-        .iter()
-        .filter(|source| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads)
-        .collect();
-    let anything = |source: &&ToolResult| abilities.tools.iter().any(|ability| *ability.tool == *source.tool && ability.may_do_anything());
-    if done.is_empty() || abilities.unseen || passage.asks() || done.iter().any(anything) {
+    if abilities.unseen || passage.asks() {
         return None;
     }
+    let done = done(abilities, grounds)?;
     let marked = kind == Kind::Line && passage.text.contains(['✅', '✔', '☑', '✓']);
     let deed = said.iter().find(|said| !said.is_harmless());
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
@@ -192,6 +187,21 @@ pub(in crate::judge::claims) fn beyond(
         .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || is_told_as_so(passage)).then(|| idle_tool(passage, &ran, abilities)).flatten())
         .or_else(|| deed.and_then(|deed| idle_verb(passage, deed, &ran, abilities)))
+}
+
+/// The results since the request of calls that succeeded and do more than read; none where there is none, or one of a tool that may do
+/// anything.
+fn done<'g>(abilities: &ToolCapabilities, grounds: &'g EvidenceIndex) -> Option<Vec<&'g ToolResult>> {
+    let acted =
+        |source: &&ToolResult| source.recent && !source.fails() && !source.reads() && abilities.effect(&source.tool) != Effect::Reads;
+    let anything = |source: &&ToolResult| abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything);
+    let find = || {
+        let done: Vec<usize> = grounds.results.iter().enumerate().filter(|(_, source)| acted(source)).map(|(at, _)| at).collect();
+        let any = done.iter().filter_map(|at| grounds.results.get(*at)).any(|source| anything(&source));
+        if any { Vec::new() } else { done }
+    };
+    let places = abilities.done(find);
+    (!places.is_empty()).then(|| places.iter().filter_map(|at| grounds.results.get(*at)).collect())
 }
 
 /// Words by which a sentence tells what could be, isn't, or isn't yet, in any language.
@@ -276,7 +286,7 @@ fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
             || word.lower.ends_with("'ll")
             || word.lower.ends_with("’ll")
     };
-    passage.words.len() >= 3 && !passage.text.contains(':') && !passage.words.iter().any(denies)
+    passage.words.len() >= 3 && !passage.text.as_bytes().contains(&b':') && !passage.words.iter().any(denies)
 }
 
 /// `Both results are in` after one call for one thing.
@@ -433,16 +443,20 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
 /// it is the message, not the verb.
 fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let words = states::data();
-    let sends = |tool: &str| name_words(tool).first().is_some_and(|verb| words.messaging_tools.contains(verb));
-    let idle = abilities.tools.iter().find(|ability| sends(&ability.tool) && !abilities.recent.contains_key(&ability.tool))?;
+    let text = passage.folded();
+    if !words.messages.stand_in(text) || states::is_unsure(text, &passage.words) {
+        return None;
+    }
+    let sends = |words: &[String]| words.first().is_some_and(|verb| states::data().messaging_tools.contains(verb));
+    let idle = abilities.tools.iter().find(|ability| sends(&ability.words) && !abilities.recent.contains_key(&ability.tool))?;
     let telling = |text: &str| text.split(' ').any(|word| TELLING.iter().any(|part| word.starts_with(part)));
-    let sent = ran.done.iter().any(|source| sends(&source.tool) || telling(source.folded()) || telling(source.folded_arguments()));
-    let text = fold(&passage.text);
-    let unsure = states::is_unsure(&text, &passage.words);
-    let told = words.messages.stand_in(&text);
+    let sent = ran
+        .done
+        .iter()
+        .any(|source| sends(&abilities.words_of(&source.tool)) || telling(source.folded()) || telling(source.folded_arguments()));
     let named = abilities.asked.name_words().iter().any(|word| words.messaging_tools.contains(word))
         || words.asks_messages.stand_in(abilities.asked.folded());
-    if sent || unsure || !told || !named || !has_no_denial(passage) {
+    if sent || !named || !has_no_denial(passage) {
         return None;
     }
     let expected = format!("`{}` didn't run since the request", idle.tool);
