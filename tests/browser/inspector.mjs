@@ -173,7 +173,7 @@ await scene("pages", async () => {
 async function changed(path, change, play) {
   const handler = async (route) => { const response = await route.fetch(); await route.fulfill({ response, json: change(await response.json(), new URL(route.request().url())) }); };
   await page.route(path, handler);
-  try { await play(); } finally { await page.unroute(path, handler); }
+  try { await play(); } finally { await page.unrouteAll({ behavior: "wait" }); }
 }
 
 await scene("long_lists", async () => {
