@@ -12,11 +12,12 @@ use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
-    exchange::{answer_tools, error::Refusal},
+    exchange::error::Refusal,
     judge::claims::evidence::tool_capabilities::ToolCapability,
     mcp::catalog::{Catalog, OfferedTool},
     policy::{Inject, Policy, PolicyMode},
     settings::Execute,
+    tools::answers,
     tools::registry::{Registry, RequestTool, SchemaCache, Tool, ToolKind, ToolOrigin, ToolSource, ToolsPlanItem},
     violation::{Checks, Violation},
     wire::json::{Document, Value, string::quote},
@@ -251,11 +252,11 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        let answers = registry.tools().iter().filter_map(|tool| {
-            let names = answer_tools::parameters(tool, &policy.tools.answers);
+        let held = registry.tools().iter().filter_map(|tool| {
+            let names = answers::parameters(tool, &policy.tools.answers);
             (!names.is_empty()).then(|| (tool.name.clone(), names.into_iter().map(Box::from).collect()))
         });
-        let answers = answers.collect();
+        let answers = held.collect();
         Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, offered, runs, answers, abilities: OnceLock::new() })
     }
 }

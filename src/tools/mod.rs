@@ -1,3 +1,4 @@
 //! Tools of an exchange.
 
+pub mod answers;
 pub mod registry;
