@@ -2,7 +2,7 @@
 //!
 //! An exchange's record and its captured bodies come separately, in any order, and share its id. On the path of an exchange
 //! this only stores what was shared with it; the work is done when somebody looks. Of exchanges in which nothing was found, only
-//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments. Past that, headers aren't captured either.
+//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments. Past that, the headers of answers aren't captured either.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -65,14 +65,17 @@ impl SecondCount {
             let (newest, count) = (known >> 24, known & 0xff_ffff);
             Some(if second > newest { second << 24 | 1 } else { newest << 24 | (count + 1).min(0xff_ffff) })
         };
-        let before = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default();
-        if second > before >> 24 { 0 } else { (before & 0xff_ffff) as u32 }
+        Self::of(self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or_default(), second)
     }
 
     /// The same without counting another.
     fn peek(&self, at_ms: u64) -> u32 {
-        let known = self.0.load(Ordering::Relaxed);
-        if at_ms / 1000 > known >> 24 { 0 } else { (known & 0xff_ffff) as u32 }
+        Self::of(self.0.load(Ordering::Relaxed), at_ms / 1000)
+    }
+
+    /// The count that a value holds for this second.
+    fn of(value: u64, second: u64) -> u32 {
+        if second > value >> 24 { 0 } else { (value & 0xff_ffff) as u32 }
     }
 }
 
