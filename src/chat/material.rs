@@ -1,6 +1,6 @@
 //! Texts of a request, as evidence for an answer's claims. Pure.
 
-use std::{collections::HashSet, sync::Arc};
+use std::sync::Arc;
 
 use super::request::Head;
 use crate::{
@@ -18,27 +18,32 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         let read = || messages.get(at).and_then(|message| message.get("content")).and_then(text_of).unwrap_or_default().into();
         material.text(at, read)
     };
-    let mut results: HashSet<usize> = HashSet::new();
+    let mut is_result = vec![false; messages.len()];
+    words.results.reserve(material.answered.len());
     for result in &material.answered {
-        results.insert(result.item);
+        is_result.get_mut(result.item).into_iter().for_each(|is_result| *is_result = true);
         let arguments = || result.call.and_then(|(item, call)| arguments_of(material, item, *messages.get(item)?, call));
         words.results.push(material.reading(result, || (arguments().unwrap_or_default(), content(result.item))));
     }
     for (at, message) in messages.iter().enumerate() {
-        if results.contains(&at) {
+        if is_result.get(at) == Some(&true) {
             continue;
         }
         let text = content(at);
-        if message.get("role").is_some_and(|role| role.is_text("user")) {
+        let role = message.get("role");
+        if role.is_some_and(|role| role.is_text("user")) {
             words.asked.clone_from(&text);
         }
-        if message.get("role").is_some_and(|role| role.is_text("assistant")) && !text.is_empty() {
+        if role.is_some_and(|role| role.is_text("assistant")) && !text.is_empty() {
             words.answers.push(text.clone());
         }
         if !text.is_empty() {
             words.said.push(text);
         }
-        words.said.extend((0..).map_while(|call| arguments_of(material, at, *message, call)));
+        match material.memo.get(at).map(|memo| memo.known_calls()).filter(|calls| !calls.is_empty()) {
+            Some(calls) => words.said.extend((0..calls.len()).map_while(|call| arguments_of(material, at, *message, call))),
+            None => words.said.extend((0..).map_while(|call| arguments_of(material, at, *message, call))),
+        }
     }
     words.definitions = head.brought().array.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
     words

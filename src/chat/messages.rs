@@ -37,18 +37,16 @@ pub fn read_messages<'d>(
         if !message.is_object() {
             return Err(Refusal::wrong("messages", "an array of objects"));
         }
-        unique(message, "a message")?;
-        let role =
-            message.get("role").and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
-        let content = message.get_some("content");
+        let parts = MessageParts::of(message)?;
+        let role = parts.role.and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
+        let content = parts.content.filter(|content| !content.is_null());
         let mut ids = Vec::new();
         items.push(match &*role {
-            "assistant" => HistoryItem::Assistant(read_calls(message, &mut ids, memo)?),
+            "assistant" => HistoryItem::Assistant(read_calls(&parts, &mut ids, memo)?),
             "tool" | "function" => {
-                let answers = message.get("tool_call_id");
-                ids.extend(answers.filter(|id| id.is_string()));
-                let id = answers.and_then(Value::text).filter(|_| role == "tool");
-                let (name, raw) = (message.get("name").and_then(Value::text), content.map_or("", Value::raw_str));
+                ids.extend(parts.answers.filter(|id| id.is_string()));
+                let id = parts.answers.and_then(Value::text).filter(|_| role == "tool");
+                let (name, raw) = (parts.name.and_then(Value::text), content.map_or("", Value::raw_str));
                 let text = || content.and_then(text_of).unwrap_or_default();
                 HistoryItem::Result(natures.result(id, name, raw, large, memo, text))
             }
@@ -60,9 +58,42 @@ pub fn read_messages<'d>(
     Ok((items, places))
 }
 
-fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
+/// Members of a message that are read, found in one pass.
+#[derive(Default)]
+struct MessageParts<'d> {
+    role: Option<Value<'d>>,
+    content: Option<Value<'d>>,
+    calls: Option<Value<'d>>,
+    /// The legacy `function_call`.
+    call: Option<Value<'d>>,
+    /// `tool_call_id`: the call that a result answers.
+    answers: Option<Value<'d>>,
+    name: Option<Value<'d>>,
+}
+
+impl<'d> MessageParts<'d> {
+    fn of(message: Value<'d>) -> Result<Self, Refusal> {
+        unique(message, "a message")?;
+        let mut parts = Self::default();
+        for member in message.members() {
+            let part = match &*member.name() {
+                "role" => &mut parts.role,
+                "content" => &mut parts.content,
+                "tool_calls" => &mut parts.calls,
+                "function_call" => &mut parts.call,
+                "tool_call_id" => &mut parts.answers,
+                "name" => &mut parts.name,
+                _ => continue,
+            };
+            *part = Some(member.value);
+        }
+        Ok(parts)
+    }
+}
+
+fn read_calls<'d>(message: &MessageParts<'d>, ids: &mut Vec<Value<'d>>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
     let mut calls = Vec::new();
-    for call in message.get("tool_calls").into_iter().flat_map(Value::items) {
+    for call in message.calls.into_iter().flat_map(Value::items) {
         unique(call, "a tool call")?;
         let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
         unique(body, "a tool call's function")?;
@@ -70,7 +101,7 @@ fn read_calls<'d>(message: Value<'d>, ids: &mut Vec<Value<'d>>, memo: Option<&'d
         ids.extend(id.filter(|id| id.is_string()));
         calls.push(past_call(body, id.and_then(Value::text).unwrap_or_default().into()));
     }
-    if let Some(call) = message.get_some("function_call") {
+    if let Some(call) = message.call.filter(|call| !call.is_null()) {
         unique(call, "a function call")?;
         calls.push(past_call(call, None));
     }

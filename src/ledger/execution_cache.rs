@@ -12,6 +12,8 @@ use std::{
     },
 };
 
+use foldhash::quality::RandomState;
+
 use super::record::Digest;
 use crate::ledger::index::ExecutionKey;
 
@@ -30,8 +32,8 @@ pub struct CachedExecution {
 
 #[derive(Default)]
 struct CacheShard {
-    young: HashMap<ExecutionKey, CachedExecution>,
-    old: HashMap<ExecutionKey, CachedExecution>,
+    young: HashMap<ExecutionKey, CachedExecution, RandomState>,
+    old: HashMap<ExecutionKey, CachedExecution, RandomState>,
 }
 
 /// Cache of executions and their first results.

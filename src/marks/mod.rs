@@ -283,16 +283,22 @@ pub struct ExecutionId<'i> {
 impl<'i> ExecutionId<'i> {
     /// Parses `^[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}$`; `None` for any other form.
     pub fn parse(id: &'i str) -> Option<Self> {
-        let (rest, tail) = id.rsplit_once('_')?;
-        let (tool, time) = rest.rsplit_once('_')?;
-        let legal = tool.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
-        let shaped =
-            tail.len() == 16 && tail.bytes().all(is_lower_hex) && time.len() == 13 && time.bytes().all(|byte| byte.is_ascii_digit());
-        if !legal || !shaped || !(1..=128).contains(&tool.len()) {
+        let (rest, tail) = id.as_bytes().split_last_chunk::<16>()?;
+        let (rest, time) = rest.strip_suffix(b"_")?.split_last_chunk::<13>()?;
+        let name = rest.strip_suffix(b"_").filter(|name| (1..=128).contains(&name.len()))?;
+        let hex = |byte: u8| match byte {
+            b'0'..=b'9' => Some(byte - b'0'),
+            b'a'..=b'f' => Some(byte - b'a' + 10),
+            _ => None,
+        };
+        let tail = tail.iter().try_fold(0_u64, |number, byte| Some(number << 4 | u64::from(hex(*byte)?)))?;
+        let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
+        let time_ms = time.iter().try_fold(0_u64, |number, byte| Some(number * 10 + digit(*byte)?))?;
+        if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
             return None;
         }
-        let tail = u64::from_str_radix(tail, 16).ok()?;
-        let moment = MarkTime { time_ms: time.parse().ok()?, counter: (tail >> MAC_BITS_EXECUTION) as u16 };
+        let tool = id.get(..name.len())?;
+        let moment = MarkTime { time_ms, counter: (tail >> MAC_BITS_EXECUTION) as u16 };
         Some(Self { tool, moment, mac: tail & ((1 << MAC_BITS_EXECUTION) - 1) })
     }
 

@@ -21,7 +21,7 @@ use crate::{
     policy::compiled::CompiledPolicy,
     wire::{
         json::{
-            Document, DocumentBeginning, JsonError, SharedElements, Value,
+            Document, DocumentBeginning, JsonError, SharedBeginning, Value,
             splice::{EditedPrefix, Splices},
         },
         rope::Rope,
@@ -73,7 +73,7 @@ pub struct KnownRequest {
 #[derive(Clone, Debug)]
 pub struct SharedPrefix {
     request: Arc<KnownRequest>,
-    elements: SharedElements,
+    beginning: SharedBeginning,
 }
 
 /// Handling of a request's beginning.
@@ -110,7 +110,7 @@ impl PrefixUse {
     /// [`JsonError`], with the position.
     pub fn parse(self, body: Bytes, depth: usize, known: &[&[u8]]) -> Result<(Document, Self), JsonError> {
         let Self::Kept(shared) = self else { return Ok((Document::parse_noting(body, depth, known)?, Self::Off)) };
-        let resume = |shared: &SharedPrefix| Document::resume(body.clone(), &shared.request.beginning, shared.elements, known);
+        let resume = |shared: &SharedPrefix| Document::resume(body.clone(), &shared.request.beginning, &shared.beginning, known);
         match shared.as_ref().and_then(resume) {
             Some(document) => Ok((document?, Self::Kept(shared))),
             None => Ok((Document::parse_noting(body, depth, known)?, Self::Kept(None))),
@@ -136,7 +136,7 @@ impl PrefixUse {
         let beginning = array.and_then(|array| document.beginning(array));
         let end = beginning.as_ref().and_then(DocumentBeginning::whole).map(|whole| whole.end);
         let known = shared.as_ref().filter(|shared| Arc::ptr_eq(&shared.request.tools, tools));
-        let known = known.map(|shared| (&shared.request.edited, shared.elements.end));
+        let known = known.map(|shared| (&shared.request.edited, shared.len()));
         let edited = edits.apply_in_pieces(document.bytes(), known, end);
         let kept = beginning.zip(edited.prefix);
         let known = kept.map(|(beginning, edited)| KnownRequest {
@@ -154,17 +154,17 @@ impl SharedPrefix {
     /// Reading of the shared items; `None` under other tools, whose names may differ.
     fn memo(&self, tools: &Arc<ToolSet>) -> Option<&[Arc<ItemMemo>]> {
         let same = Arc::ptr_eq(&self.request.tools, tools);
-        self.request.memo.get(..self.elements.count).filter(|_| same)
+        self.request.memo.get(..self.beginning.elements.count).filter(|_| same)
     }
 
     /// Number of bytes that are shared.
     pub fn len(&self) -> usize {
-        self.elements.end
+        self.beginning.elements.end
     }
 
     /// True if nothing is shared.
     pub fn is_empty(&self) -> bool {
-        self.elements.end == 0
+        self.len() == 0
     }
 }
 
@@ -208,7 +208,7 @@ impl PrefixCache {
     }
 
     /// Looks up what a request of this owner shares with an earlier one.
-    pub fn find(&self, owner: &PrefixOwner, body: &[u8]) -> PrefixUse {
+    pub fn find(&self, owner: &PrefixOwner, body: &Bytes) -> PrefixUse {
         if self.bytes_max == 0 || body.len() < REQUEST_BYTES_MIN {
             return PrefixUse::Off;
         }
@@ -224,13 +224,11 @@ impl PrefixCache {
         drop(kept);
         let mut left = body.len().saturating_mul(COMPARED_TIMES);
         let compared = candidates.into_iter().map_while(|request| {
-            let common = request.beginning.common(body);
-            left = left.checked_sub(common)?;
-            Some((common, request))
+            let shared = request.beginning.shared_by(body).map(|beginning| SharedPrefix { beginning, request });
+            left = left.checked_sub(shared.as_ref().map_or(0, SharedPrefix::len))?;
+            Some(shared)
         });
-        let longest = compared.max_by_key(|(common, _)| *common);
-        let longest =
-            longest.and_then(|(common, request)| Some(SharedPrefix { elements: request.beginning.elements_within(common)?, request }));
+        let longest = compared.flatten().max_by_key(SharedPrefix::len);
         longest.iter().for_each(|shared| self.touch(&shared.request));
         PrefixUse::Kept(longest)
     }
@@ -245,7 +243,7 @@ impl PrefixCache {
         if bytes > self.bytes_max {
             return None;
         }
-        let whole = |shared: &&SharedPrefix| shared.request.beginning.whole() == Some(shared.elements);
+        let whole = |shared: &&SharedPrefix| shared.request.beginning.whole() == Some(shared.beginning.elements);
         let replaced = shared.filter(whole).map(|shared| &shared.request);
         let request = Arc::new(request);
         let samples = Samples::of(request.beginning.document().bytes());

@@ -163,14 +163,15 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
         for tool in &context.succeeded {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
-        for result in grounds(context).results.iter().filter(|result| result.fails()) {
-            ran.entry(result.tool.to_string()).or_default().failed = true;
-        }
         let mut recent: BTreeMap<String, ToolRunState> = BTreeMap::new();
-        for result in grounds(context).results.iter().filter(|result| result.recent) {
-            let ran = recent.entry(result.tool.to_string()).or_default();
+        for result in &grounds(context).results {
             let failed = result.fails();
-            (ran.succeeded, ran.failed) = (ran.succeeded || !failed, ran.failed || failed);
+            if let Some(own) = failed.then(|| state_of(&mut ran, &result.tool)).flatten() {
+                own.failed = true;
+            }
+            if let Some(own) = result.recent.then(|| state_of(&mut recent, &result.tool)).flatten() {
+                (own.succeeded, own.failed) = (own.succeeded || !failed, own.failed || failed);
+            }
         }
         let mut abilities = ToolCapabilities {
             tools: context.tools.abilities(),
@@ -187,4 +188,12 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
         abilities.acted_before = before.into_iter().any(|result| abilities.effect(&result.tool) != Effect::Reads);
         abilities
     })
+}
+
+/// State of a tool's runs, added if there is none.
+fn state_of<'s>(states: &'s mut BTreeMap<String, ToolRunState>, tool: &str) -> Option<&'s mut ToolRunState> {
+    if !states.contains_key(tool) {
+        states.insert(tool.to_owned(), ToolRunState::default());
+    }
+    states.get_mut(tool)
 }

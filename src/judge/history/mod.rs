@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use foldhash::quality::RandomState;
 use serde::{Deserialize, Serialize};
 
 use crate::{
@@ -191,18 +192,19 @@ pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> 
         items,
         history: VerifiedHistory::default(),
         open: Vec::new(),
-        waiting: HashMap::new(),
-        answered: HashSet::new(),
-        earlier: HashSet::new(),
+        waiting: HashMap::default(),
+        answered: HashSet::default(),
+        closed: 0,
+        earlier: None,
         before: None,
         last_user,
         tracer: CallHistoryBuilder::default(),
-        tools: HashMap::new(),
+        tools: HashMap::default(),
     };
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
     }
-    walk.close_turn();
+    walk.close_turn(items.len());
     let trail = walk.tracer.finish(rules);
     VerifiedHistory { trail, ..walk.history }
 }
@@ -223,17 +225,19 @@ struct HistoryVerifier<'h, 'r> {
     /// Calls that results may answer now.
     open: Vec<OpenCall<'h>>,
     /// Indexes of the open calls without a result, by id; `None` for calls without an id.
-    waiting: HashMap<Option<&'h str>, VecDeque<usize>>,
+    waiting: HashMap<Option<&'h str>, VecDeque<usize>, RandomState>,
     /// Ids of calls that have a result.
-    answered: HashSet<Option<&'h str>>,
-    /// Ids of calls of earlier turns.
-    earlier: HashSet<&'h str>,
+    answered: HashSet<Option<&'h str>, RandomState>,
+    /// Number of items whose calls belong to turns that have ended.
+    closed: usize,
+    /// Ids of the calls of those items, once a result was found that answers no open call.
+    earlier: Option<HashSet<&'h str, RandomState>>,
     before: Option<&'h HistoryItem<'h>>,
     /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
     tracer: CallHistoryBuilder<'h>,
     /// The tools that were answered for, shared; true for those with a successful result.
-    tools: HashMap<&'h str, (Arc<str>, bool)>,
+    tools: HashMap<&'h str, (Arc<str>, bool), RandomState>,
 }
 
 impl<'h> HistoryVerifier<'h, '_> {
@@ -252,9 +256,7 @@ impl<'h> HistoryVerifier<'h, '_> {
                     self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
                 }
                 if strict {
-                    self.close_turn();
-                }
-                if strict {
+                    self.close_turn(at);
                     self.tracer.begin_turn();
                 }
                 for (number, call) in calls.iter().enumerate() {
@@ -270,21 +272,22 @@ impl<'h> HistoryVerifier<'h, '_> {
                     let advice = "let the model answer the results before the user speaks again";
                     self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
                 }
-                self.close_turn_if_adjacent();
+                self.close_turn_if_adjacent(at);
                 self.tracer.user();
             }
-            HistoryItem::Other => self.close_turn_if_adjacent(),
+            HistoryItem::Other => self.close_turn_if_adjacent(at),
         }
         self.before = Some(item);
     }
 
-    fn close_turn_if_adjacent(&mut self) {
+    fn close_turn_if_adjacent(&mut self, at: usize) {
         if self.rules.adjacency == Adjacency::Required {
-            self.close_turn();
+            self.close_turn(at);
         }
     }
 
-    fn close_turn(&mut self) {
+    /// Ends the turn before the item at `at`.
+    fn close_turn(&mut self, at: usize) {
         let open = std::mem::take(&mut self.open);
         for OpenCall { call, answered, .. } in open {
             if !answered {
@@ -292,12 +295,19 @@ impl<'h> HistoryVerifier<'h, '_> {
                 let advice = "send one result for every call, right behind it";
                 self.report(Code::UnansweredCall, Some(name), || format!("the call of `{name}` has no result"), advice);
             }
-            if let Some(id) = &call.id {
-                self.earlier.insert(id);
-            }
         }
+        let items = self.items;
+        let new = items.get(self.closed..at).unwrap_or_default();
+        self.earlier.iter_mut().for_each(|earlier| earlier.extend(call_ids(new)));
+        self.closed = at;
         self.waiting.clear();
         self.answered.clear();
+    }
+
+    /// True if a call of a turn that has ended has this id.
+    fn is_earlier(&mut self, id: &str) -> bool {
+        let ended = self.items.get(..self.closed).unwrap_or_default();
+        self.earlier.get_or_insert_with(|| call_ids(ended).collect()).contains(id)
     }
 
     fn verify_call(&mut self, call: &PastCall<'_>) -> Option<MarkTime> {
@@ -454,13 +464,19 @@ impl<'h> HistoryVerifier<'h, '_> {
             let advice = "send the whole conversation, or the requests of one conversation through one toolmark";
             return self.report(Code::UnverifiedCall, None, message, advice);
         }
-        if self.earlier.contains(id.as_str()) {
+        if self.is_earlier(&id) {
             let message = || format!("the result for `{id}` doesn't follow its call");
             return self.report(Code::MisorderedResult, None, message, "send results right behind the turn that called");
         }
         let message = || format!("the result for `{id}` answers no call of this conversation");
         self.report(Code::OrphanResult, None, message, "send the assistant message with the call before its result");
     }
+}
+
+/// Ids of the calls of these items.
+fn call_ids<'h>(items: &'h [HistoryItem<'h>]) -> impl Iterator<Item = &'h str> {
+    let calls = items.iter().filter_map(|item| if let HistoryItem::Assistant(calls) = item { Some(calls) } else { None });
+    calls.flatten().filter_map(|call| call.id.as_deref())
 }
 
 /// BLAKE3 of a result's content, independent of how the request escapes it.

@@ -93,14 +93,16 @@ impl Document {
         None
     }
 
-    /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning up to `shared`, which lies in what they have in
-    /// common. `None` if they begin otherwise.
+    /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning. `None` if `shared` was found in other bytes, or
+    /// is what they share with another document than `earlier`.
     ///
     /// # Errors
     /// [`JsonError`], with the position.
-    pub fn resume(bytes: Bytes, earlier: &DocumentBeginning, shared: SharedElements, known: &[&[u8]]) -> Option<Result<Self, JsonError>> {
-        let SharedElements { end, nodes, .. } = shared;
-        if u32::try_from(bytes.len()).is_err() || bytes.get(..end)? != earlier.document.bytes().get(..end)? {
+    pub fn resume(bytes: Bytes, earlier: &DocumentBeginning, shared: &SharedBeginning, known: &[&[u8]]) -> Option<Result<Self, JsonError>> {
+        let SharedElements { end, nodes, .. } = shared.elements;
+        // INVARIANT: bytes that are kept don't change, so what was compared needn't be compared again.
+        let same = |one: &Bytes, other: &Bytes| one.as_ptr() == other.as_ptr() && one.len() == other.len();
+        if u32::try_from(bytes.len()).is_err() || !same(&bytes, &shared.bytes) || !same(earlier.document.bytes(), &shared.with) {
             return None;
         }
         let (noted, depth) = (earlier.document.nodes.get(..nodes)?, earlier.document.depth);
@@ -151,7 +153,24 @@ pub struct SharedElements {
     nodes: usize,
 }
 
+/// Elements of an array that the bytes of another document begin with.
+#[derive(Clone, Debug)]
+pub struct SharedBeginning {
+    /// The elements.
+    pub elements: SharedElements,
+    /// The bytes that were compared.
+    bytes: Bytes,
+    /// The document that they were compared with.
+    with: Bytes,
+}
+
 impl DocumentBeginning {
+    /// What `bytes` begin with; `None` if that isn't even one element.
+    pub fn shared_by(&self, bytes: &Bytes) -> Option<SharedBeginning> {
+        let elements = self.elements_within(common(self.document.bytes(), bytes))?;
+        Some(SharedBeginning { elements, bytes: bytes.clone(), with: self.document.bytes().clone() })
+    }
+
     /// The document.
     pub fn document(&self) -> &Document {
         &self.document
@@ -167,13 +186,8 @@ impl DocumentBeginning {
         self.elements_within(self.document.text.len())
     }
 
-    /// Number of bytes that the document and `bytes` both begin with.
-    pub fn common(&self, bytes: &[u8]) -> usize {
-        common(self.document.bytes(), bytes)
-    }
-
     /// The elements of the array in the document's first `end` bytes; `None` if there isn't even one.
-    pub fn elements_within(&self, end: usize) -> Option<SharedElements> {
+    fn elements_within(&self, end: usize) -> Option<SharedElements> {
         let (mut shared, mut count) = (None, 0);
         for element in self.array().items() {
             let node = element.node();

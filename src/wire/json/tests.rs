@@ -123,9 +123,9 @@ fn nodes(document: &Document) -> String {
 fn resumed(earlier: &str, text: &str) -> Option<(Result<Document, JsonError>, Result<Document, JsonError>)> {
     let earlier = check(earlier).unwrap();
     let beginning = earlier.beginning(earlier.root().get("m")?)?;
-    let shared = beginning.elements_within(beginning.common(text.as_bytes()))?;
     let bytes = Bytes::copy_from_slice(text.as_bytes());
-    Some((Document::resume(bytes, &beginning, shared, &[])?, check(text)))
+    let shared = beginning.shared_by(&bytes)?;
+    Some((Document::resume(bytes, &beginning, &shared, &[])?, check(text)))
 }
 
 #[test]
@@ -142,14 +142,21 @@ fn what_is_shared_ends_with_an_element() {
         (r#"{"a":2,"m":[{"x":1},{"x":2}]}"#, 0),
         ("", 0),
     ] {
-        assert_eq!(beginning.elements_within(beginning.common(text.as_bytes())).map_or(0, |shared| shared.count), count, "{text}");
+        let shared = beginning.shared_by(&Bytes::copy_from_slice(text.as_bytes()));
+        assert_eq!(shared.map_or(0, |shared| shared.elements.count), count, "{text}");
     }
     // An array elsewhere, or another value, is no beginning.
     assert!(earlier.beginning(earlier.root()).is_none() && earlier.beginning(earlier.root().get("a").unwrap()).is_none());
     let shallow = Document::parse_noting(earlier.bytes().clone(), 1, &[]).unwrap();
     assert!(shallow.beginning(shallow.root().get("m").unwrap()).is_none());
+    let own = earlier.bytes();
+    let shared = beginning.shared_by(own).unwrap();
     let other = check(r#"{"a":2,"m":[{"x":1}]}"#).unwrap();
-    assert!(Document::resume(other.bytes().clone(), &beginning, beginning.whole().unwrap(), &[]).is_none(), "bytes are compared");
+    let elsewhere = other.beginning(other.root().get("m").unwrap()).unwrap();
+    assert!(Document::resume(own.clone(), &beginning, &shared, &[]).is_some());
+    assert!(Document::resume(other.bytes().clone(), &beginning, &shared, &[]).is_none(), "other bytes than those that were compared");
+    assert!(Document::resume(own.slice(1..), &beginning, &shared, &[]).is_none(), "a part of them");
+    assert!(Document::resume(own.clone(), &elsewhere, &shared, &[]).is_none(), "another document");
 }
 
 proptest! {

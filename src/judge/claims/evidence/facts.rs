@@ -95,6 +95,8 @@ pub struct ResultFacts {
     pub records: Vec<usize>,
     /// The lines of a text that is no JSON, blank ones left out.
     pub lines: usize,
+    /// Bytes of memory that all of the above takes.
+    read_bytes: usize,
     derived: OnceLock<Derived>,
     counts: OnceLock<Vec<u64>>,
     folded: OnceLock<String>,
@@ -116,6 +118,10 @@ fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
     (!names.is_empty()).then(|| (rows.to_owned(), names))
 }
 
+fn bytes_of_texts(texts: &[String]) -> usize {
+    texts.iter().map(|text| text.capacity() + size_of::<String>()).sum()
+}
+
 /// Place of a value in a result.
 #[derive(Clone, Copy, Debug, Default)]
 struct Within {
@@ -128,21 +134,19 @@ struct Within {
 impl ResultFacts {
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
-        let texts = |texts: &[String]| texts.iter().map(|text| text.capacity() + size_of::<String>()).sum::<usize>();
-        let leaf = |leaf: &NamedValue| leaf.key.capacity() + if let Scalar::Text(text) = &leaf.value { text.capacity() } else { 0 };
-        let lists: usize = self.lists.iter().map(|list| size_of::<ResultList>() + texts(&list.words)).sum();
-        let dates = (self.dates.dates.capacity() + self.dates.times.capacity()) * DATE_BYTES;
         let derived = self.derived.get().map_or(0, |derived| {
             derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
         });
-        let words = (self.numbers.capacity() + self.records.capacity() + self.counts.get().map_or(0, Vec::len) + derived) * 8;
-        self.leaves.capacity() * size_of::<NamedValue>()
-            + self.leaves.iter().map(leaf).sum::<usize>()
-            + lists
-            + dates
-            + words
-            + self.folded.get().map_or(0, String::capacity)
-            + self.keys.get().map_or(0, |keys| texts(keys))
+        let words = (self.counts.get().map_or(0, Vec::len) + derived) * 8;
+        self.read_bytes + words + self.folded.get().map_or(0, String::capacity) + self.keys.get().map_or(0, |keys| bytes_of_texts(keys))
+    }
+
+    fn counted_bytes(&self) -> usize {
+        let leaf = |leaf: &NamedValue| leaf.key.capacity() + if let Scalar::Text(text) = &leaf.value { text.capacity() } else { 0 };
+        let lists: usize = self.lists.iter().map(|list| size_of::<ResultList>() + bytes_of_texts(&list.words)).sum();
+        let dates = (self.dates.dates.capacity() + self.dates.times.capacity()) * DATE_BYTES;
+        let words = (self.numbers.capacity() + self.records.capacity()) * 8;
+        self.leaves.capacity() * size_of::<NamedValue>() + self.leaves.iter().map(leaf).sum::<usize>() + lists + dates + words
     }
 
     /// Reads a result.
@@ -159,6 +163,7 @@ impl ResultFacts {
         }
         facts.numbers.sort_by(f64::total_cmp);
         facts.numbers.dedup();
+        facts.read_bytes = facts.counted_bytes();
         facts
     }
 
