@@ -57,7 +57,8 @@ impl PostgresCounters {
         config.connect_timeout(CONNECT);
         let mut client = config.connect(tls).map_err(|error| unavailable(&error))?;
         client.batch_execute(SESSION).map_err(|error| unavailable(&error))?;
-        let there = client.query_one("SELECT to_regclass('toolmark_buckets') IS NOT NULL AND to_regclass('toolmark_sessions_until') IS NOT NULL", &[]);
+        let there = client
+            .query_one("SELECT to_regclass('toolmark_buckets') IS NOT NULL AND to_regclass('toolmark_sessions_until') IS NOT NULL", &[]);
         if !get::<bool>(&there.map_err(|error| unavailable(&error))?, 0)? {
             // Replicas that start at the same time take turns.
             let mut transaction = client.transaction().map_err(|error| unavailable(&error))?;
@@ -66,13 +67,8 @@ impl PostgresCounters {
             transaction.commit().map_err(|error| unavailable(&error))?;
         }
         let mut prepare = |sql: &str| client.prepare(sql).map_err(|error| unavailable(&error));
-        let [take, adjust, append, trim, entries] = [
-            prepare(&take_sql())?,
-            prepare(&adjust_sql())?,
-            prepare(&append_sql())?,
-            prepare(TRIM)?,
-            prepare(&entries_sql())?,
-        ];
+        let [take, adjust, append, trim, entries] =
+            [prepare(&take_sql())?, prepare(&adjust_sql())?, prepare(&append_sql())?, prepare(TRIM)?, prepare(&entries_sql())?];
         Ok(Self { client, pruned: Instant::now(), take, adjust, append, trim, entries })
     }
 
@@ -135,7 +131,12 @@ impl CounterStore for PostgresCounters {
         loop {
             let mut asked: HashMap<CounterKey, Asked> = HashMap::new();
             for (at, take) in takes.iter().enumerate().filter(|(at, _)| answers.get(*at).is_some_and(Option::is_none)) {
-                let own = asked.entry(take.key).or_insert_with(|| Asked { cost_us: take.cost_us, span_us: take.span_us, by: Vec::new(), ends: false });
+                let own = asked.entry(take.key).or_insert_with(|| Asked {
+                    cost_us: take.cost_us,
+                    span_us: take.span_us,
+                    by: Vec::new(),
+                    ends: false,
+                });
                 // In order: who asks later doesn't get what another one in between was refused.
                 own.ends |= (own.cost_us, own.span_us) != (take.cost_us, take.span_us);
                 if !own.ends {
@@ -153,7 +154,8 @@ impl CounterStore for PostgresCounters {
                 return Err(CounterError::Answer(format!("{} answers to {}", rows.len(), asked.len())));
             }
             for row in &rows {
-                let own = asked.get(&get::<Vec<u8>>(row, 0)?[..]).ok_or_else(|| CounterError::Answer("a bucket that wasn't asked".into()))?;
+                let own =
+                    asked.get(&get::<Vec<u8>>(row, 0)?[..]).ok_or_else(|| CounterError::Answer("a bucket that wasn't asked".into()))?;
                 let (granted, wait_us) = (get::<i64>(row, 1)?, get::<i64>(row, 2)?);
                 for (number, at) in own.by.iter().enumerate() {
                     if let Some(answer) = answers.get_mut(*at) {
@@ -215,6 +217,16 @@ impl CounterStore for PostgresCounters {
             return self.client.simple_query("").map(drop).map_err(|error| unavailable(&error));
         }
         self.pruned = Instant::now();
+        self.prune()
+    }
+}
+
+impl PostgresCounters {
+    /// Removes some of what is expired, and of the oldest entries beyond a million.
+    ///
+    /// # Errors
+    /// [`CounterError`].
+    pub fn prune(&mut self) -> Result<(), CounterError> {
         // A full bucket is the same as none. In small portions, and without waiting for rows that are in use.
         let sql = format!(
             "DELETE FROM toolmark_buckets WHERE key IN (SELECT key FROM toolmark_buckets WHERE full_us < {NOW_US} LIMIT 5000 FOR UPDATE SKIP LOCKED); \

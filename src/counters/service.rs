@@ -361,7 +361,8 @@ mod tests {
         let store = MemoryStore::default();
         let replicas = [counters(&store, LONG), counters(&store, LONG)];
         let bucket = |own: &SharedCounters| Bucket::new(own.key("rate", &[b"client"]), 3, Duration::from_secs(30));
-        let granted: Vec<Option<Vec<Taken>>> = (0..5).map(|at| run(replicas[at % 2].take(vec![bucket(&replicas[at % 2]).take(1)]))).collect();
+        let granted: Vec<Option<Vec<Taken>>> =
+            (0..5).map(|at| run(replicas[at % 2].take(vec![bucket(&replicas[at % 2]).take(1)]))).collect();
         let refused = Some(vec![Taken::Refused(10_000_000)]);
         assert_eq!(granted[..3], [(); 3].map(|()| Some(vec![Taken::Granted])));
         assert_eq!(granted[3..], [refused.clone(), refused]);

@@ -47,7 +47,10 @@ impl SessionLog {
         let entries = self.counters.entries(key).await?;
         let calls: Vec<SessionCall> = entries.iter().filter_map(|entry| call(&self.cipher, &key, entry, now_ms)).collect();
         if calls.len() < entries.len() {
-            tracing::error!(changed = entries.len() - calls.len(), "entries of a session in the shared counters were changed, and don't count");
+            tracing::error!(
+                changed = entries.len() - calls.len(),
+                "entries of a session in the shared counters were changed, and don't count"
+            );
         }
         Some(calls)
     }

@@ -37,8 +37,8 @@ pub use probe_hosts::ProbeHosts;
 pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
 pub use types::{
-    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, CountersSettings, CountersUrl, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log,
-    LogFormat, LogLevel, ScopeKind,
+    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, CountersSettings, CountersUrl, DefaultToolChoice,
+    LedgerSettings, LedgerUrl, Limits, Log, LogFormat, LogLevel, ScopeKind,
 };
 pub use upstreams::{ApiSupport, Credential, KeyHeader, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};

@@ -8,8 +8,8 @@ use std::{
 };
 
 use super::{
-    AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, CountersSettings, CountersUrl, Credential, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
-    SettingsSources, UpstreamSettings,
+    AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, CountersSettings, CountersUrl, Credential, KeySource,
+    LedgerSettings, LedgerUrl, Limits, Secret, SettingsSources, UpstreamSettings,
     raw::{TomlAdmin, TomlClient, TomlCounters, TomlLedger, TomlLimits},
 };
 use crate::{
@@ -158,11 +158,7 @@ pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<
     })
 }
 
-pub(super) fn counters(
-    sources: &SettingsSources<'_>,
-    raw: &TomlCounters,
-    ledger: &LedgerUrl,
-) -> Result<CountersSettings, ConfigError> {
+pub(super) fn counters(sources: &SettingsSources<'_>, raw: &TomlCounters, ledger: &LedgerUrl) -> Result<CountersSettings, ConfigError> {
     if !COUNTERS_WAIT.contains(&raw.wait) {
         return Err(sources.fault("counters.wait", "expected 1ms to 10s, e.g. \"50ms\""));
     }

@@ -261,7 +261,8 @@ impl Verifier {
             }
         };
         let asking = Asking { verifier: self, uptime, role, since: Instant::now(), told: false };
-        let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, (reserved, about), input, question)).await;
+        let asked =
+            tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, (reserved, about), input, question)).await;
         let came = asked.unwrap_or_else(|_| Err(VerifierFailure::new(VerifierOutcome::Late, "no verdict within `deadline`")));
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
             self.gauge.pause(uptime.ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));

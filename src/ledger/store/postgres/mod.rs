@@ -86,13 +86,7 @@ impl PostgresStore {
         let (config, tls) = connector(url)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| StoreError::Unavailable(format!("no random numbers: {error}")))?;
-        Ok(Self {
-            config,
-            tls,
-            writing: Mutex::default(),
-            readers: Mutex::default(),
-            claimant: i64::from_le_bytes(seed),
-        })
+        Ok(Self { config, tls, writing: Mutex::default(), readers: Mutex::default(), claimant: i64::from_le_bytes(seed) })
     }
 
     fn connect(&self) -> Result<Client, StoreError> {
