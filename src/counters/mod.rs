@@ -26,7 +26,7 @@ pub mod session_log;
 use std::time::Duration;
 
 pub use metrics::register;
-pub use service::SharedCounters;
+pub use service::{SharedCounters, try_out};
 
 /// Key of a bucket or a session: a keyed digest.
 pub type CounterKey = [u8; 32];

@@ -114,28 +114,38 @@ impl CounterStatus {
     }
 }
 
+/// How the store is reached; `None` for counts in this process.
+fn connector(url: &CountersUrl) -> Option<Connect> {
+    match url {
+        CountersUrl::Memory => None,
+        #[cfg(feature = "postgres")]
+        CountersUrl::Postgres(url) => {
+            let url = url.clone();
+            Some(Box::new(move || Ok(Box::new(super::postgres::PostgresCounters::open(url.expose())?))))
+        }
+        #[cfg(feature = "redis")]
+        CountersUrl::Redis(url) => {
+            let url = url.clone();
+            Some(Box::new(move || Ok(Box::new(super::redis::RedisCounters::open(url.expose())?))))
+        }
+        // INVARIANT: settings refuse what this build lacks.
+        #[cfg(not(all(feature = "postgres", feature = "redis")))]
+        CountersUrl::Postgres(_) | CountersUrl::Redis(_) => None,
+    }
+}
+
+/// Tries whether the store answers; `None` for counts in this process. Blocks.
+pub fn try_out(url: &CountersUrl) -> Option<Result<(), CounterError>> {
+    connector(url).map(|mut connect| connect()?.tend())
+}
+
 impl SharedCounters {
     /// Starts what the settings ask for; `None` for counts in this process. `keys`: those of the marks, from which the counters' is derived.
     ///
     /// # Errors
     /// [`std::io::Error`] if its thread can't be started. A store that can't be reached is no error: it is away.
     pub fn of_settings(settings: &CountersSettings, keys: &[[u8; 32]]) -> std::io::Result<Option<Arc<Self>>> {
-        let connect: Connect = match &settings.url {
-            CountersUrl::Memory => return Ok(None),
-            #[cfg(feature = "postgres")]
-            CountersUrl::Postgres(url) => {
-                let url = url.clone();
-                Box::new(move || Ok(Box::new(super::postgres::PostgresCounters::open(url.expose())?)))
-            }
-            #[cfg(feature = "redis")]
-            CountersUrl::Redis(url) => {
-                let url = url.clone();
-                Box::new(move || Ok(Box::new(super::redis::RedisCounters::open(url.expose())?)))
-            }
-            // INVARIANT: settings refuse what this build lacks.
-            #[cfg(not(all(feature = "postgres", feature = "redis")))]
-            CountersUrl::Postgres(_) | CountersUrl::Redis(_) => return Ok(None),
-        };
+        let Some(connect) = connector(&settings.url) else { return Ok(None) };
         Self::start(connect, &keys.first().copied().unwrap_or_default(), settings.wait).map(Arc::new).map(Some)
     }
 
