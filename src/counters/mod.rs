@@ -1,4 +1,4 @@
-//! Counts that replicas share: buckets of requests and tokens, and the calls of sessions.
+//! What replicas share besides the ledger: counts of requests, tokens and sessions' calls, and what they learn of upstreams.
 //!
 //! ```text
 //!  an exchange ─ a local count, always ─▶ refused
@@ -6,6 +6,7 @@
 //!       └─ [`SharedCounters`] (bounded queue) ─▶ one thread ─▶ [`CounterStore`]: PostgreSQL, Valkey or Redis
 //!               ◀─ an answer within `[counters] wait`, else the local count alone decides ─┘
 //! ```
+//! Beside it replicas tell each other what they learn of upstreams, over a channel of the same store ([`news`]).
 //! Without `[counters]` none of this exists: each process counts for itself, as `memory:` says.
 //!
 //! - Exactness: a bucket is taken from atomically in the store, so all replicas together never take more than one would. While the store is
@@ -16,6 +17,7 @@
 
 pub mod bucket;
 mod metrics;
+pub mod news;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "redis")]
@@ -123,6 +125,12 @@ pub trait CounterStore: Send {
     /// # Errors
     /// [`CounterError`].
     fn entries(&mut self, keys: &[CounterKey]) -> Result<Vec<Vec<Entry>>, CounterError>;
+
+    /// Sends messages to all who listen on a channel.
+    ///
+    /// # Errors
+    /// [`CounterError`]: some may have been sent.
+    fn publish(&mut self, channel: &str, messages: &[Vec<u8>]) -> Result<(), CounterError>;
 
     /// Does what is due now and then, such as removing what is expired; also tells whether the store answers.
     ///

@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use postgres::{Client, Row, Statement, types::ToSql};
+use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
+use postgres::{Client, Row, Statement, fallible_iterator::FallibleIterator as _, types::ToSql};
 
 use super::{Adjust, Append, CounterError, CounterKey, CounterStore, ENTRIES_MAX, ENTRY_BYTES_MAX, Entry, Take, Taken};
 use crate::ledger::store::postgres::{connector, words};
@@ -53,9 +54,7 @@ impl PostgresCounters {
     /// # Errors
     /// [`CounterError`]; it never quotes the URL, which may hold a password.
     pub fn open(url: &str) -> Result<Self, CounterError> {
-        let (mut config, tls) = connector(url).map_err(|error| CounterError::Unavailable(error.to_string()))?;
-        config.connect_timeout(CONNECT);
-        let mut client = config.connect(tls).map_err(|error| unavailable(&error))?;
+        let mut client = connect(url)?;
         client.batch_execute(SESSION).map_err(|error| unavailable(&error))?;
         let there = client
             .query_one("SELECT to_regclass('toolmark_buckets') IS NOT NULL AND to_regclass('toolmark_sessions_until') IS NOT NULL", &[]);
@@ -212,6 +211,12 @@ impl CounterStore for PostgresCounters {
         Ok(keys.iter().map(|key| found.get(&key[..]).cloned().unwrap_or_default()).collect())
     }
 
+    fn publish(&mut self, channel: &str, messages: &[Vec<u8>]) -> Result<(), CounterError> {
+        let texts: Vec<String> = messages.iter().map(|message| BASE64.encode(message)).collect();
+        let sql = "SELECT pg_notify($1, text) FROM unnest($2::text[]) AS a (text)";
+        self.client.query(sql, &[&channel, &texts]).map(drop).map_err(|error| unavailable(&error))
+    }
+
     fn tend(&mut self) -> Result<(), CounterError> {
         if self.pruned.elapsed() < PRUNE_EVERY {
             return self.client.simple_query("").map(drop).map_err(|error| unavailable(&error));
@@ -239,6 +244,35 @@ impl PostgresCounters {
         self.client.batch_execute(&sql).map_err(|error| unavailable(&error))
     }
 }
+
+/// Listens on a channel until `ear` returns false: it gets each message, and nothing once the channel is open and now and then.
+///
+/// # Errors
+/// [`CounterError`]: the channel can't be opened, or broke.
+pub fn listen(url: &str, channel: &str, ear: &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), CounterError> {
+    let mut client = connect(url)?;
+    client.batch_execute(&format!("LISTEN \"{channel}\"")).map_err(|error| unavailable(&error))?;
+    let mut goes_on = ear(None);
+    while goes_on {
+        let heard = client.notifications().timeout_iter(EAR).next().map_err(|error| unavailable(&error))?;
+        if heard.is_none() && client.is_closed() {
+            return Err(CounterError::Unavailable("the connection was closed".into()));
+        }
+        // What is no base64 is no message either.
+        let heard = heard.map(|heard| BASE64.decode(heard.payload()).unwrap_or_default());
+        goes_on = ear(heard.as_deref());
+    }
+    Ok(())
+}
+
+fn connect(url: &str) -> Result<Client, CounterError> {
+    let (mut config, tls) = connector(url).map_err(|error| CounterError::Unavailable(error.to_string()))?;
+    config.connect_timeout(CONNECT);
+    config.connect(tls).map_err(|error| unavailable(&error))
+}
+
+/// Longest time for which the ear hears nothing.
+const EAR: Duration = Duration::from_millis(500);
 
 /// What is asked of one bucket, and by which of the takes.
 struct Asked {

@@ -57,8 +57,7 @@ impl RedisCounters {
     /// # Errors
     /// [`CounterError`]; it never quotes the URL, which may hold a password.
     pub fn open(url: &str) -> Result<Self, CounterError> {
-        let client = Client::open(url).map_err(|error| unavailable(&error))?;
-        let connection = client.get_connection_with_timeout(CONNECT).map_err(|error| unavailable(&error))?;
+        let connection = connect(url)?;
         connection.set_read_timeout(Some(ANSWER)).map_err(|error| unavailable(&error))?;
         connection.set_write_timeout(Some(ANSWER)).map_err(|error| unavailable(&error))?;
         Ok(Self { connection })
@@ -119,11 +118,46 @@ impl CounterStore for RedisCounters {
         self.query(&pipeline, keys.len())?.into_iter().map(session).collect()
     }
 
+    fn publish(&mut self, channel: &str, messages: &[Vec<u8>]) -> Result<(), CounterError> {
+        let mut pipeline = redis::pipe();
+        for message in messages {
+            pipeline.cmd("PUBLISH").arg(channel).arg(&message[..]);
+        }
+        self.query(&pipeline, messages.len()).map(drop)
+    }
+
     fn tend(&mut self) -> Result<(), CounterError> {
         if self.connection.check_connection() { Ok(()) } else { Err(CounterError::Unavailable("the connection broke".into())) }
     }
 }
 
+fn connect(url: &str) -> Result<Connection, CounterError> {
+    let client = Client::open(url).map_err(|error| unavailable(&error))?;
+    client.get_connection_with_timeout(CONNECT).map_err(|error| unavailable(&error))
+}
+
+/// Listens on a channel until `ear` returns false: it gets each message, and nothing once the channel is open and now and then.
+///
+/// # Errors
+/// [`CounterError`]: the channel can't be opened, or broke.
+pub fn listen(url: &str, channel: &str, ear: &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), CounterError> {
+    let mut connection = connect(url)?;
+    let mut channels = connection.as_pubsub();
+    channels.subscribe(channel).map_err(|error| unavailable(&error))?;
+    channels.set_read_timeout(Some(EAR)).map_err(|error| unavailable(&error))?;
+    let mut goes_on = ear(None);
+    while goes_on {
+        goes_on = match channels.get_message() {
+            Ok(message) => ear(Some(message.get_payload_bytes())),
+            Err(error) if error.is_timeout() => ear(None),
+            Err(error) => return Err(unavailable(&error)),
+        };
+    }
+    Ok(())
+}
+
+/// Longest time for which the ear hears nothing.
+const EAR: Duration = Duration::from_millis(500);
 /// Longest time for which a session is kept: a week.
 const KEEP_MS_MAX: u64 = 7 * 24 * 3_600 * 1_000;
 

@@ -44,6 +44,7 @@ enum Job {
     Adjust(Adjust),
     Append(Append),
     Entries(CounterKey, oneshot::Sender<Vec<Entry>>),
+    Publish(Vec<u8>),
 }
 
 /// Counters that this process shares with its replicas.
@@ -53,11 +54,13 @@ pub struct SharedCounters {
     status: Arc<CounterStatus>,
     wait: Duration,
     secret: [u8; 32],
+    channel: String,
 }
 
-/// Whether the store answers, and what was counted without it.
-#[derive(Default)]
+/// Whether the store, or its channel, answers, and what was counted without it.
 pub struct CounterStatus {
+    /// What can't be asked while it is away, what is done instead, and what is done again afterwards.
+    words: [&'static str; 3],
     is_away: AtomicBool,
     asked: AtomicU64,
     local: AtomicU64,
@@ -74,6 +77,18 @@ struct Lapse {
 }
 
 impl CounterStatus {
+    /// It answers. `what` can't be asked while it is away; `instead`, `again`: what replicas do then, and afterwards.
+    pub(super) fn new(what: &'static str, instead: &'static str, again: &'static str) -> Self {
+        Self {
+            words: [what, instead, again],
+            is_away: AtomicBool::new(false),
+            asked: AtomicU64::new(0),
+            local: AtomicU64::new(0),
+            lapses: AtomicU64::new(0),
+            lapse: Mutex::default(),
+        }
+    }
+
     /// Why the store is away; `None` while it answers.
     pub fn away(&self) -> Option<String> {
         let is_away = self.is_away.load(Ordering::Relaxed);
@@ -86,7 +101,7 @@ impl CounterStatus {
     }
 
     /// Notes that the store is away, and says it if that is due.
-    fn leave(&self, why: &str) {
+    pub(super) fn leave(&self, why: &str) {
         if self.is_away.swap(true, Ordering::Relaxed) {
             return;
         }
@@ -97,19 +112,21 @@ impl CounterStatus {
         lapse.is_said = lapse.said.is_none_or(|said| now.duration_since(said) >= SAID_EVERY);
         if lapse.is_said {
             lapse.said = Some(now);
-            tracing::warn!(why, "the shared counters can't be asked ({why}): each replica counts for itself until they can");
+            let [what, instead, _] = self.words;
+            tracing::warn!(why, "{what} can't be reached ({why}): {instead} until then");
         }
     }
 
     /// Notes that the store answers.
-    fn come_back(&self) {
+    pub(super) fn come_back(&self) {
         if !self.is_away.swap(false, Ordering::Relaxed) {
             return;
         }
         let mut lapse = self.lapse.lock().unwrap_or_else(PoisonError::into_inner);
         let away_ms = lapse.since.take().map_or(0, |since| since.elapsed().as_millis() as u64);
         if lapse.is_said {
-            tracing::info!(away_ms, "the shared counters answer again after {away_ms} ms: replicas count together again");
+            let [what, _, again] = self.words;
+            tracing::info!(away_ms, "{what} can be reached again after {away_ms} ms: {again}");
         }
     }
 }
@@ -156,8 +173,14 @@ impl SharedCounters {
     pub fn start(connect: Connect, key: &[u8; 32], wait: Duration) -> std::io::Result<Self> {
         let (jobs, received) = mpsc::sync_channel(WAITING_MAX);
         let (ends, ended) = mpsc::channel();
-        let status = Arc::<CounterStatus>::default();
-        let mut server = Server { connect, store: None, status: status.clone(), kept: Vec::new(), tried: Instant::now() };
+        let words = ("the shared counters", "each replica counts for itself", "replicas count together again");
+        let status = Arc::new(CounterStatus::new(words.0, words.1, words.2));
+        let secret = blake3::derive_key("toolmark 2026-11-25 shared counters v1", key);
+        // Each deployment has its own.
+        let digest = blake3::keyed_hash(&secret, b"channel").to_hex();
+        let channel = format!("toolmark_{}", digest.get(..16).unwrap_or_default());
+        let mut server =
+            Server { connect, store: None, status: status.clone(), kept: Vec::new(), tried: Instant::now(), channel: channel.clone() };
         // So that the first exchanges find the store, if it is there.
         server.attempt(|store| store.tend());
         std::thread::Builder::new().name("counters".into()).spawn(move || {
@@ -165,13 +188,22 @@ impl SharedCounters {
             // Nobody may wait for it any more.
             let _unheard = ends.send(());
         })?;
-        let secret = blake3::derive_key("toolmark 2026-11-25 shared counters v1", key);
-        Ok(Self { jobs: Some(jobs), ended: Mutex::new(ended), status, wait, secret })
+        Ok(Self { jobs: Some(jobs), ended: Mutex::new(ended), status, wait, secret, channel })
     }
 
     /// Whether the store answers.
     pub fn status(&self) -> &CounterStatus {
         &self.status
+    }
+
+    /// Name of the channel between replicas.
+    pub fn channel(&self) -> &str {
+        &self.channel
+    }
+
+    /// Sends a message to all replicas, this one too, without waiting. Lost if the store is away.
+    pub fn publish(&self, message: Vec<u8>) {
+        self.send(Job::Publish(message));
     }
 
     /// Key of what these parts name, such as a client's rate.
@@ -249,6 +281,7 @@ struct Server {
     kept: Vec<Append>,
     /// Time of the last attempt to reach the store.
     tried: Instant,
+    channel: String,
 }
 
 impl Server {
@@ -293,6 +326,7 @@ impl Server {
 
     fn serve(&mut self, jobs: Vec<Job>) {
         let (mut takes, mut takers, mut adjusts, mut keys, mut readers) = (Vec::new(), Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let (mut messages, channel) = (Vec::new(), self.channel.clone());
         for job in jobs {
             match job {
                 // Whoever gave up has counted for itself.
@@ -308,6 +342,7 @@ impl Server {
                 }
                 Job::Adjust(adjust) => adjusts.push(adjust),
                 Job::Append(append) => self.kept.push(append),
+                Job::Publish(message) => messages.push(message),
             }
         }
         let surplus = self.kept.len().saturating_sub(KEPT_MAX);
@@ -322,6 +357,9 @@ impl Server {
                     // The caller may have gone.
                     let _gone = answer.send(taken.by_ref().take(count).collect());
                 }
+            }
+            if !messages.is_empty() {
+                store.publish(&channel, &messages)?;
             }
             if !adjusts.is_empty() {
                 store.adjust(&adjusts)?;

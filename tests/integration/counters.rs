@@ -1,5 +1,6 @@
 //! Counts that replicas share, in Valkey and in PostgreSQL alike.
 
+mod news;
 mod replicas;
 mod stores;
 

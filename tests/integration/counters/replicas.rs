@@ -41,17 +41,31 @@ pub fn counting(place: &Place, url: &str) -> String {
 
 impl Replicas {
     pub fn start(place: &Place, policy: &str, settings: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
+        Self::with(place, policy, ["", settings], script)
+    }
+
+    /// The same, with other upstreams before their own.
+    pub fn start_before(place: &Place, settings: &str, script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static) -> Self {
+        Self::with(place, "", [settings, ""], script)
+    }
+
+    fn with(
+        place: &Place,
+        policy: &str,
+        [before, behind]: [&str; 2],
+        script: impl Fn(&Received) -> ScriptedReply + Send + Sync + 'static,
+    ) -> Self {
         let upstream = ScriptedUpstream::start(script).unwrap();
         let (line, url) = place.line();
         let all = format!(
-            "policy = \"policy.toml\"\n[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\napi_key_env = \"\"\n{settings}{}",
+            "policy = \"policy.toml\"\n{before}[[upstreams]]\nname = \"scripted\"\nbase_url = \"{}\"\napi_key_env = \"\"\n{behind}{}",
             upstream.base_url(),
             counting(place, &url)
         );
         let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
         let proxies = directories.each_ref().map(|directory| {
             std::fs::write(directory.path().join("policy.toml"), policy).unwrap();
-            Proxy::start(&all, &[("TOOLMARK_KEY", KEY)], directory.path()).unwrap()
+            Proxy::start(&all, &[("TOOLMARK_KEY", KEY), ("OWN_KEY", "sk-own")], directory.path()).unwrap()
         });
         Self { proxies, upstream, line, _directories: directories }
     }
@@ -61,13 +75,25 @@ impl Replicas {
     }
 
     /// Waits until both say that the counters are this.
-    fn counters_are(&self, state: &str) {
+    pub fn counters_are(&self, state: &str) {
         let is =
             |proxy: &Proxy| serde_json::to_value(proxy.app().observed.readiness.report()).unwrap()["parts"]["counters"]["state"] == state;
         until(&format!("the counters are {state}"), || self.proxies.iter().all(is).then_some(()));
     }
 
-    fn metric(&self, at: usize, name: &str) -> f64 {
+    /// Waits until both say that the channel between them is this.
+    pub fn channel_is(&self, state: &str) {
+        let wanted = if state == "ready" { 1.0 } else { 0.0 };
+        let is = |at: &usize| self.metric(*at, "toolmark_news_up") == wanted && self.metric(*at, "toolmark_news_beats_total") >= 1.0;
+        until(&format!("the channel is {state}"), || [0, 1].iter().all(is).then_some(()));
+    }
+
+    /// Name of the channel.
+    pub fn channel(&self) -> String {
+        self.proxies[0].app().news.as_ref().unwrap().channel().to_owned()
+    }
+
+    pub fn metric(&self, at: usize, name: &str) -> f64 {
         let text = self.proxies[at].app().observed.exposition.text();
         let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap_or_else(|| panic!("{name}:\n{text}"));
         line.parse().unwrap()
