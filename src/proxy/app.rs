@@ -14,6 +14,11 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     cassette::recorder::CaptureSink,
+    counters::{
+        SharedCounters,
+        news::{Finding, News, brief},
+        session_log::SessionLog,
+    },
     exchange::{active_policy::Standard, conversation::request_prefix::PrefixCache},
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
@@ -33,6 +38,7 @@ use crate::{
         loop_control::LoopControl,
         server::admission::AdmissionControl,
         upstream::{
+            shared::HeardFindings,
             state::{self, UpstreamState},
             verifier::Verifier,
         },
@@ -101,6 +107,8 @@ pub struct App {
     pub load: Arc<AdmissionControl>,
     /// State of each upstream, in the order of `[[upstreams]]`.
     pub standings: Arc<[UpstreamState]>,
+    /// Channel to other replicas; `None` without `[counters]`.
+    pub news: Option<Arc<News>>,
     uptime: Uptime,
     /// MCP servers; `None` if the settings have none.
     pub mcp: Option<Arc<Mcp>>,
@@ -150,7 +158,10 @@ impl App {
             None => ring,
         });
         cassettes.record(&settings, ring.clone())?;
-        let loops = Arc::<LoopControl>::default();
+        let own_key = keys.first().copied().unwrap_or_default();
+        let counters = SharedCounters::of_settings(&settings.counters, &keys)?;
+        let loops = counters.as_ref().map(|counters| LoopControl::shared(SessionLog::new(counters.clone(), own_key)));
+        let loops = Arc::new(loops.unwrap_or_default());
         let observed = Arc::new(Telemetry::new(&settings)?);
         let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let bodies = bodies(&settings, &recorder, &keys, &ring)?;
@@ -170,18 +181,25 @@ impl App {
             crate::mcp::metrics::register(mcp, &observed);
         }
         let counter = MarkClock::new(u16::from_le_bytes(seed));
-        let load = AdmissionControl::new(&settings.limits, &settings.clients);
+        let load = AdmissionControl::new(&settings.limits, &settings.clients, counters.clone());
         let standings = settings.upstreams.iter().map(|_| UpstreamState::default()).collect::<Arc<[UpstreamState]>>();
         let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
-        let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
+        let verifier = verifier.map(|own| Verifier::new(own, counts(), counters.clone())).transpose()?.map(Arc::new);
         let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
+        let heard = HeardFindings { upstreams: settings.upstreams.clone(), standings: standings.clone(), loops: loops.clone(), uptime };
+        let start =
+            |counters: &Arc<SharedCounters>| News::start(counters, &settings.counters.url, own_key, move |finding| heard.act(&finding));
+        let news = counters.as_ref().map(start).transpose()?.flatten();
+        if let Some(counters) = &counters {
+            crate::counters::register(counters, news.as_ref(), &observed);
+        }
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = HiddenTurnStore::new(&settings);
         let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX));
-        Ok(Self {
+        let app = Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
@@ -195,6 +213,7 @@ impl App {
             cassettes,
             load,
             standings,
+            news,
             uptime,
             mcp,
             prefixes,
@@ -205,7 +224,15 @@ impl App {
             policies,
             reloads: Mutex::default(),
             client_policies,
-        })
+        };
+        app.count_loops();
+        Ok(app)
+    }
+
+    /// Tells loop control for how long the policies in force count a call.
+    fn count_loops(&self) {
+        let longest = self.policies.iter().map(|policy| policy.standard.load().rules.policy.loops.longest()).max();
+        self.loops.count_for(longest.unwrap_or_default());
     }
 
     /// The time, in Unix milliseconds.
@@ -226,6 +253,9 @@ impl App {
     /// Resets the counts of loop control: for this tool or all, in this session or all.
     pub fn reset_loops(&self, tool: Option<&str>, session: Option<&str>) {
         self.loops.reset(tool, session, self.now_ms());
+        if let Some(news) = &self.news {
+            news.tell(&Finding::LoopsReset { tool: tool.map(brief), session: session.map(brief) });
+        }
     }
 
     /// Milliseconds since the start, by a monotonic clock.
@@ -360,6 +390,7 @@ impl App {
         }
         let rules: Vec<Arc<CompiledPolicy>> = self.policies.iter().map(|policy| policy.standard.load().rules.clone()).collect();
         self.prefixes.retain(&rules);
+        self.count_loops();
         self.observed.readiness.say("policy", state);
     }
 
@@ -389,6 +420,7 @@ impl Drop for App {
     fn drop(&mut self) {
         // A call that nobody waits for any more may hold the servers for as long as it takes.
         self.mcp.iter().for_each(|mcp| mcp.stop());
+        self.news.iter().for_each(|news| news.end());
     }
 }
 

@@ -105,11 +105,13 @@ pub struct Breaker {
     /// Number of times it opened without a calm period in between.
     relapses: u32,
     closed_since_ms: u64,
+    /// Time at which its own trials last closed it.
+    proven_ms: Option<u64>,
 }
 
 impl Default for Breaker {
     fn default() -> Self {
-        Self { state: State::Closed, buckets: Default::default(), relapses: 0, closed_since_ms: 0 }
+        Self { state: State::Closed, buckets: Default::default(), relapses: 0, closed_since_ms: 0, proven_ms: None }
     }
 }
 
@@ -161,6 +163,27 @@ impl Breaker {
         self.condition(now_ms) != before
     }
 
+    /// Opens it for this time, in milliseconds, because that of another replica opened. Returns whether it did: not while it isn't closed,
+    /// nor for [`CALM_MS`] after its own trials showed that the upstream works from here.
+    pub fn open_as_heard(&mut self, pause_ms: u64, now_ms: u64) -> bool {
+        let proven = self.proven_ms.is_some_and(|proven| now_ms.saturating_sub(proven) < CALM_MS);
+        if proven || !matches!(self.state, State::Closed) {
+            return false;
+        }
+        // No relapse of its own: the next pause is as long as if it hadn't been open.
+        self.state = State::Open { until_ms: now_ms.saturating_add(pause_ms.min(PAUSE_MS_MAX)) };
+        self.buckets = Default::default();
+        true
+    }
+
+    /// Time for which it stays open, in milliseconds; 0 if it isn't.
+    pub fn open_ms(&self, now_ms: u64) -> u64 {
+        match self.state {
+            State::Open { until_ms } => until_ms.saturating_sub(now_ms),
+            State::Closed | State::HalfOpen { .. } => 0,
+        }
+    }
+
     /// The condition at this time.
     pub fn condition(&self, now_ms: u64) -> BreakerState {
         match self.state {
@@ -188,6 +211,7 @@ impl Breaker {
     fn close(&mut self, now_ms: u64) {
         self.state = State::Closed;
         self.closed_since_ms = now_ms;
+        self.proven_ms = Some(now_ms);
     }
 
     fn count(&mut self, now_ms: u64, outcome: RequestOutcome) {

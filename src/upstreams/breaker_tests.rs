@@ -99,3 +99,22 @@ fn a_flapping_upstream_flaps_no_answers() {
         assert!(waited <= 80, "{up_ms} up, {down_ms} down: {waited} failures waited for, of 6000 requests");
     }
 }
+
+#[test]
+fn what_another_replica_found_opens_it_unless_its_own_trials_say_otherwise() {
+    let mut breaker = Breaker::default();
+    assert!(breaker.open_as_heard(PAUSE_MS_MIN, 10) && !breaker.open_as_heard(PAUSE_MS_MAX, 11), "it is open already");
+    assert_eq!((breaker.condition(10), breaker.open_ms(10), breaker.is_untroubled()), (BreakerState::Open, PAUSE_MS_MIN, false));
+    let mut now = 10 + PAUSE_MS_MIN;
+    assert!(!breaker.open_as_heard(PAUSE_MS_MAX, now), "its own trials are due");
+    (0..TRIALS).for_each(|_| assert_eq!(send(&mut breaker, now, true), Some(true)));
+    // It works from here, whatever others find.
+    assert!(!breaker.open_as_heard(PAUSE_MS_MAX, now) && !breaker.open_as_heard(PAUSE_MS_MAX, now + CALM_MS - 1));
+    now += CALM_MS;
+    assert!(breaker.open_as_heard(u64::MAX, now));
+    assert_eq!(breaker.open_ms(now), PAUSE_MS_MAX, "for no longer than it would itself");
+    // A first failure of its own is none of its relapses.
+    now += PAUSE_MS_MAX;
+    assert_eq!(send(&mut breaker, now, false), Some(false));
+    assert_eq!(breaker.open_ms(now), PAUSE_MS_MIN);
+}

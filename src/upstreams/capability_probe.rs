@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{
     openai::error::Reported,
     upstreams::quirks::learn::{LearnedQuirk, lesson},
@@ -25,7 +27,8 @@ pub const TOKENS_MAX: u32 = 512;
 pub const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Tool calling of a model, as far as known.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum ToolCalling {
     /// Not known, or no longer.
     #[default]

@@ -7,6 +7,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
 };
 
+use serde::{Deserialize, Serialize};
+
 use super::{
     breaker::{Admission, Breaker, BreakerState, RequestOutcome},
     retry::RetryBudget,
@@ -25,7 +27,8 @@ pub struct UpstreamHealth {
 }
 
 /// Kind of failure of an upstream.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum FailureKind {
     /// It couldn't be reached.
     #[default]
@@ -86,6 +89,21 @@ impl UpstreamHealth {
             }
             changed
         })
+    }
+
+    /// Opens the breaker for this time, in milliseconds, because another replica's did. Returns whether it did.
+    pub fn open_as_heard(&self, pause_ms: u64, failure: FailureKind, now_ms: u64) -> bool {
+        let opened = self.breaker(|breaker| breaker.open_as_heard(pause_ms, now_ms));
+        if opened {
+            self.fail(failure);
+            self.troubled.store(true, Ordering::Relaxed);
+        }
+        opened
+    }
+
+    /// Time for which the breaker stays open, in milliseconds; 0 if it isn't.
+    pub fn open_ms(&self, now_ms: u64) -> u64 {
+        self.breaker(|breaker| breaker.open_ms(now_ms))
     }
 
     /// Records the kind of a failure.

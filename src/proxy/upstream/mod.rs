@@ -8,6 +8,7 @@ pub mod pool;
 pub mod prober;
 pub mod response;
 pub mod select;
+pub mod shared;
 pub mod state;
 pub mod status;
 pub(super) mod timeout;

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     select::{api_of, headers_of},
-    status,
+    shared, status,
 };
 use crate::{
     openai::Api,
@@ -120,6 +120,7 @@ async fn one(app: &App, endpoint: &Endpoint, upstream: usize, model: &str, entry
             ProbeResult::Refuses(path) if LIMITS.contains(&path) && !limits.contains(&path) => limits.push(path),
             ProbeResult::Refuses(path) if entry.refuse(path, app.now_ms()) => {
                 tracing::info!(upstream = name, model, parameter = path, "upstream `{name}` refuses `{path}`: it is left out from now on");
+                shared::tell_refused(app, upstream, model, path);
             }
             ProbeResult::Refuses(path) => {
                 note(app, upstream, model, entry, ToolCalling::No, &format!("it refuses `{path}`, and tools without it"));
@@ -158,20 +159,22 @@ fn note_open(app: &App, name: &str, model: &str, entry: &ModelEntry, why: &str, 
 
 /// Records a probe's result, and logs it if it is new.
 pub fn note(app: &App, upstream: usize, model: &str, entry: &ModelEntry, calls: ToolCalling, why: &str) {
-    let Some(settings) = app.settings.upstreams.get(upstream) else { return };
-    let name = &*settings.name;
-    if !entry.learn(calls, why, app.now_ms()) {
-        return;
+    if entry.learn(calls, why, app.now_ms()) {
+        say(&app.settings.upstreams, upstream, model, calls, why);
+        shared::tell_calls(app, upstream, model, calls, why);
     }
+}
+
+/// Logs whether a model calls functions.
+pub fn say(upstreams: &[UpstreamSettings], upstream: usize, model: &str, calls: ToolCalling, why: &str) {
+    let Some(settings) = upstreams.get(upstream) else { return };
+    let name = &*settings.name;
     let word = calls.as_str();
     if calls == ToolCalling::Yes {
         return tracing::info!(upstream = name, model, calls = word, "`{model}` of `{name}` calls functions");
     }
-    let others: Vec<&str> = candidates(&app.settings.upstreams, model)
-        .iter()
-        .skip(1)
-        .filter_map(|other| Some(&*app.settings.upstreams.get(other.upstream)?.name))
-        .collect();
+    let others: Vec<&str> =
+        candidates(upstreams, model).iter().skip(1).filter_map(|other| Some(&*upstreams.get(other.upstream)?.name)).collect();
     let instead = if others.is_empty() { "they have nowhere to go".to_owned() } else { format!("they go to `{}`", others.join("`, `")) };
     tracing::warn!(
         upstream = name,

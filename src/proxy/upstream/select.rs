@@ -20,6 +20,7 @@ use super::{
     Endpoint,
     candidates::{Candidate, Fitness, fitness},
     prober::{self, ProbeOutcome},
+    shared,
 };
 use crate::{
     exchange::{
@@ -466,8 +467,11 @@ impl UpstreamSelection {
             && endpoint.own_key().is_some()
         {
             // Its own limits are everybody's; a caller's are the caller's.
-            let wait = wait.unwrap_or_default().min(retry::RETRY_AFTER_MAX.saturating_mul(6));
+            let wait = wait.unwrap_or_default().min(shared::PAUSE_MAX);
             standing.gauge.pause(app.uptime_ms().saturating_add(wait.as_millis() as u64));
+            if !wait.is_zero() {
+                shared::tell_paused(app, self.upstream(), wait);
+            }
         }
         let fault = failed.filter(|failed| failed.is_upstreams_fault());
         if let Some(failed) = fault {
@@ -508,6 +512,7 @@ impl UpstreamSelection {
                         parameter = path,
                         "upstream `{name}` refuses `{path}`: it is left out from now on"
                     );
+                    shared::tell_refused(app, self.upstream(), &model, path);
                     return Some(AttemptFailure::Refused);
                 }
                 LearnedQuirk::NoTools if request.wants_tools() => {
@@ -529,7 +534,9 @@ impl UpstreamSelection {
         let called = judged.iter().any(|choice| choice.turn.has_calls());
         let leaked = || judged.iter().flat_map(JudgedChoice::violations).any(|violation| violation.code == Code::TextualToolCall);
         if called {
-            standing.models.model(model).called(now_ms);
+            if standing.models.model(model).called(now_ms) {
+                shared::tell_calls(app, self.upstream(), model, ToolCalling::Yes, "");
+            }
         } else if request.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {
             let entry = standing.models.model(model);
             prober::note(app, self.upstream(), model, &entry, ToolCalling::TextLeak, "it writes calls as text");
@@ -614,6 +621,7 @@ impl BreakerPermit {
         self.reported = true;
         let Some(standing) = self.app.standings.get(self.upstream) else { return };
         let Some(condition) = standing.gauge.report(self.role, outcome, uptime_ms) else { return };
+        shared::tell_opened(&self.app, self.upstream, condition);
         let name = self.app.settings.upstreams.get(self.upstream).map_or("?", |upstream| &*upstream.name);
         let breaker = condition.as_str();
         match outcome {

@@ -29,6 +29,11 @@ const LEARNT: [(&str, &str); 10] = [
     ("store", "store"),
 ];
 
+/// The parameter with this path, if it is one that may be dropped.
+pub fn droppable(path: &str) -> Option<&'static str> {
+    LEARNT.iter().map(|(_, own)| *own).find(|own| *own == path)
+}
+
 /// Phrases of errors about unsupported parameters.
 const REFUSALS: [&str; 14] = [
     "not supported",
