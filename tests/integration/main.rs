@@ -55,6 +55,7 @@ mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
 mod responses_traffic;
+mod soak;
 mod stall;
 mod statuses;
 mod stored;

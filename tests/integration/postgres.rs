@@ -1,7 +1,7 @@
 //! A PostgreSQL of the suite's own: one server for all tests, a database for each; gone when the suite has ended.
 
 use std::{
-    io::Read as _,
+    io::{Read as _, Write as _},
     net::{Shutdown, SocketAddr, TcpListener, TcpStream},
     os::unix::{fs::chown, net::UnixStream},
     path::{Path, PathBuf},
@@ -28,8 +28,8 @@ fn program(name: &str) -> PathBuf {
 
 struct Server {
     directory: PathBuf,
-    /// It stops when this ends, with the suite.
-    _watched: Child,
+    /// It takes commands, and stops when this process ends.
+    watched: Child,
 }
 
 /// The user that the server runs as: it refuses to run as root.
@@ -47,7 +47,23 @@ fn as_nobody(command: &str) -> Command {
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(|| {
+    SERVER.get_or_init(Server::start)
+}
+
+/// Serves until its standard input ends, which is when this process ends, however it ends; a line there stops it, or starts it
+/// again.
+const SCRIPT: &str = r#"program=$0; directory=$1
+    serve() { "$program" -D "$directory/data" -c listen_addresses= -c unix_socket_directories="$directory" -c max_connections=200 -c fsync=off >>"$directory/log" 2>&1 & server=$!; }
+    serve
+    while read -r command; do
+        case $command in stop) kill -INT $server;; crash) kill -QUIT $server;; esac
+        case $command in start) serve;; *) wait $server;; esac
+        echo done
+    done
+    kill -INT $server; wait $server; rm -rf "$directory""#;
+
+impl Server {
+    fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("toolmark-pg-").tempdir().unwrap().keep();
         // Where it isn't root, this changes nothing.
         let _unchanged = chown(&directory, Some(NOBODY), Some(NOBODY));
@@ -59,23 +75,71 @@ fn server() -> &'static Server {
             .output()
             .unwrap();
         assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        // It ends when its standard input does, which is when this process ends, however it ends.
-        let script = r#""$0" -D "$1/data" -c listen_addresses= -c unix_socket_directories="$1" -c max_connections=200 -c fsync=off >"$1/log" 2>&1 &
-            server=$!; read -r _; kill -INT $server; wait $server; rm -rf "$1""#;
         let watched = as_nobody("sh")
-            .args(["-c", script])
+            .args(["-c", SCRIPT])
             .arg(program("postgres"))
             .arg(&directory)
             .current_dir("/")
             .stdin(Stdio::piped())
-            .stdout(Stdio::null())
+            .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let server = Server { directory, _watched: watched };
-        until("PostgreSQL answers", || postgres::Client::connect(&url(&server.directory, "postgres"), postgres::NoTls).ok());
+        let server = Self { directory, watched };
+        server.answers();
         server
-    })
+    }
+
+    /// Waits until it takes connections.
+    fn answers(&self) {
+        until("PostgreSQL answers", || postgres::Client::connect(&url(&self.directory, "postgres"), postgres::NoTls).ok());
+    }
+
+    /// `stop`, `crash` or `start`; returns once that is done.
+    fn command(&mut self, command: &str) {
+        writeln!(self.watched.stdin.as_mut().unwrap(), "{command}").unwrap();
+        let mut done = [0; 5];
+        self.watched.stdout.as_mut().unwrap().read_exact(&mut done).unwrap();
+    }
+}
+
+/// A server of a test's own, which it may stop and start.
+pub struct OwnServer(Server);
+
+impl OwnServer {
+    pub fn start() -> Self {
+        let own = Self(Server::start());
+        own.client("postgres").batch_execute("CREATE DATABASE soak").unwrap();
+        own
+    }
+
+    /// As `[ledger] url` takes it.
+    pub fn url(&self) -> String {
+        url(&self.0.directory, "soak")
+    }
+
+    fn client(&self, database: &str) -> postgres::Client {
+        postgres::Client::connect(&url(&self.0.directory, database), postgres::NoTls).unwrap()
+    }
+
+    /// Stops it: in order, or as a crash does.
+    pub fn stop(&mut self, crash: bool) {
+        self.0.command(if crash { "crash" } else { "stop" });
+    }
+
+    /// Starts it again; returns once it takes connections.
+    pub fn start_again(&mut self) {
+        self.0.command("start");
+        self.0.answers();
+    }
+}
+
+impl Drop for OwnServer {
+    fn drop(&mut self) {
+        // The script ends with its standard input, and removes the directory.
+        drop(self.0.watched.stdin.take());
+        let _ended = self.0.watched.wait();
+    }
 }
 
 fn url(directory: &Path, database: &str) -> String {
