@@ -70,6 +70,8 @@ struct Replica {
 pub struct Fleet {
     replicas: Vec<Mutex<Replica>>,
     directories: Vec<TempDir>,
+    /// What processes logged that are gone, each line with its replica.
+    log: Mutex<Vec<String>>,
 }
 
 impl Fleet {
@@ -83,7 +85,7 @@ impl Fleet {
             std::fs::write(at("policy.toml"), policy).unwrap();
         }
         let replicas = directories.iter().map(|directory| Mutex::new(started(directory))).collect();
-        Self { replicas, directories }
+        Self { replicas, directories, log: Mutex::default() }
     }
 
     /// Kills a replica with SIGKILL and starts it again.
@@ -93,9 +95,29 @@ impl Fleet {
             own.address = None;
             own.running.take()
         };
-        drop(killed);
+        if let Some(killed) = killed {
+            self.note(replica, &killed);
+        }
         let new = started(&self.directories[replica]);
         *self.replicas[replica].lock().unwrap() = new;
+    }
+
+    fn note(&self, replica: usize, running: &Running) {
+        let mut log = self.log.lock().unwrap();
+        log.extend(
+            running.lines().iter().filter(|line| line.contains("ERROR") || line.contains("WARN")).map(|line| format!("{replica}: {line}")),
+        );
+        log.push(format!("{replica}: gone at {}", super::time()));
+    }
+
+    /// What all replicas warned of, for when a test fails.
+    pub fn warnings(&self) -> String {
+        for (number, replica) in self.replicas.iter().enumerate() {
+            if let Some(running) = &replica.lock().unwrap().running {
+                self.note(number, running);
+            }
+        }
+        self.log.lock().unwrap().join("\n")
     }
 
     /// Stops all in order; true if each ended well.
@@ -110,8 +132,8 @@ impl Fleet {
     }
 
     /// Sends a request to replicas at random until one answers it.
-    pub fn send(&self, dice: &mut Dice, asked: &Asked, number: &str) -> (Reply, Again) {
-        let mut again = Again::default();
+    pub fn send(&self, dice: &mut Dice, asked: &Asked, number: &str) -> (Reply, Again, String) {
+        let (mut again, mut tries) = (Again::default(), Vec::new());
         let begun = Instant::now();
         for attempt in 0..TRIES_MAX {
             if attempt > 0 {
@@ -122,10 +144,12 @@ impl Fleet {
             let address = self.replicas[at].lock().unwrap().address;
             let reply = address.and_then(|address| try_once(address, asked, number, attempt));
             let Some(reply) = reply.filter(|reply| reply.whole || error_in(reply)) else {
+                tries.push(format!("{}: {at} broken", super::time()));
                 again.broken += 1;
                 continue;
             };
             let code = code_of(&reply);
+            tries.push(format!("{}: {at} {} {code}", super::time(), reply.status));
             if code == "ledger_unavailable" {
                 again.unknown += 1;
                 continue;
@@ -134,7 +158,7 @@ impl Fleet {
                 again.unavailable += 1;
                 continue;
             }
-            return (reply, again);
+            return (reply, again, tries.join("; "));
         }
         panic!("{} {} wasn't answered within {:?}: {again:?}", asked.method, asked.path, begun.elapsed());
     }

@@ -90,6 +90,8 @@ pub struct Outcome {
 pub struct Played {
     pub outcomes: Vec<(Step, Outcome)>,
     pub again: Again,
+    /// The first step that was refused, and asked for again, because the ledger didn't say in time.
+    pub unknown_from: Option<usize>,
     /// Replies as they came, for when one is wrong.
     pub replies: Vec<String>,
 }
@@ -162,7 +164,8 @@ impl Run {
             held: Held::default(),
             executions: Vec::new(),
             sent: 0,
-            played: Played { outcomes: Vec::new(), again: Again::default(), replies: Vec::new() },
+            played: Played { outcomes: Vec::new(), again: Again::default(), unknown_from: None, replies: Vec::new() },
+            queued: BTreeSet::new(),
         };
         player.begin();
         for step in &self.steps {
@@ -182,6 +185,8 @@ struct Player<'r> {
     /// Execution IDs in the order in which they came up.
     executions: Vec<String>,
     sent: u32,
+    /// What was found when a response was asked for that is made in the background.
+    queued: BTreeSet<String>,
     played: Played,
 }
 
@@ -197,11 +202,14 @@ impl Player<'_> {
 
     fn send(&mut self, asked: &Asked) -> Reply {
         self.sent += 1;
-        let (reply, again) = self.fleet.send(&mut self.dice, asked, &format!("run-{}-{}", self.run.number, self.sent));
+        let (reply, again, tries) = self.fleet.send(&mut self.dice, asked, &format!("run-{}-{}", self.run.number, self.sent));
         self.played.again.broken += again.broken;
         self.played.again.unavailable += again.unavailable;
         self.played.again.unknown += again.unknown;
-        self.played.replies.push(format!("{} {}\n{} {}", asked.path, asked.body, reply.status, reply.text()));
+        if again.unknown > 0 {
+            self.played.unknown_from.get_or_insert(self.played.outcomes.len());
+        }
+        self.played.replies.push(format!("{tries}\n{} {}\n{} {}", asked.path, asked.body, reply.status, reply.text()));
         reply
     }
 
@@ -314,7 +322,9 @@ impl Player<'_> {
             let asked = Asked { body: self.body(true), ..asked };
             reply = self.send(&asked);
         }
+        self.queued.clear();
         if self.run.form == Form::Background && reply.status == 200 {
+            self.queued.extend(reply.verdict().1);
             reply = self.fetched(reply, caller.0);
         }
         let read = (reply.status == 200).then(|| self.read(&reply));
@@ -433,7 +443,12 @@ impl Player<'_> {
         let (verdict, codes) = reply.verdict();
         let comment = reply.text().lines().find_map(|line| line.strip_prefix(": toolmark ").map(str::to_owned));
         let comment: Value = comment.map(|comment| serde_json::from_str(&comment).unwrap()).unwrap_or_default();
-        let repairs = if comment.is_null() { reply.header("toolmark-repairs").to_owned() } else { comment["repairs"].to_string() };
+        let repairs = match comment.is_null() {
+            // What was fetched before is given again, without what it cost.
+            _ if self.run.form == Form::Background => String::new(),
+            true => reply.header("toolmark-repairs").to_owned(),
+            false => comment["repairs"].to_string(),
+        };
         let scope = Scope::client(caller);
         let marked = |call: &Called| {
             let mark = CallMark::parse(&call.id);
@@ -442,7 +457,9 @@ impl Player<'_> {
         let calls = read.iter().flat_map(|read| &read.calls).map(|call| (call.tool.clone(), call.arguments.clone(), marked(call)));
         let calls = calls.collect();
         let text = read.map(|read| self.told(&read.text, &scope)).unwrap_or_default();
-        Outcome { status: reply.status, verdict, codes: codes.into_iter().collect(), repairs, error: code_of(reply), text, calls }
+        let verdict = if self.queued.contains("ledger_unavailable") && verdict == "pass" { "warn".to_owned() } else { verdict };
+        let codes = codes.into_iter().chain(std::mem::take(&mut self.queued)).collect();
+        Outcome { status: reply.status, verdict, codes, repairs, error: code_of(reply), text, calls }
     }
 
     /// A text with its execution IDs by their numbers.
