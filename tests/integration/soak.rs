@@ -22,7 +22,7 @@ use self::{
     model::upstream,
     run::{Form, Outcome, Played, Run, Step},
 };
-use crate::postgres::OwnServer;
+use crate::postgres::{Database, OwnServer};
 
 const KEY_BYTE: u8 = 0xab;
 const KEY: &str = "ab";
@@ -200,6 +200,48 @@ fn three_replicas_that_are_killed_judge_as_one_that_isnt() {
     let warnings = if wrong.is_empty() { String::new() } else { fleet.warnings() };
     assert!(wrong.is_empty(), "{} of {steps} steps differ:\n{}\n{warnings}", wrong.len(), wrong.join("\n"));
     assert!(disturbed.restarted == 2 && disturbed.killed >= KILLED_TIMES_MIN / 2, "{disturbed:?}");
+    assert!(fleet.stop());
+}
+
+/// Rolling restarts: each replica in turn gets SIGTERM while agents talk, and comes back.
+#[test]
+fn replicas_that_are_restarted_in_turn_break_no_answer() {
+    const ROUNDS: usize = 2;
+    let runs: Vec<Run> = (5000..5030).map(Run::new).collect();
+    let alone = {
+        let upstream = ScriptedUpstream::start(upstream()).unwrap();
+        let fleet = Fleet::start(1, &upstream, "sqlite:toolmark.db");
+        play(&fleet, &runs, &|| {})
+    };
+    let database = Database::new();
+    let upstream = ScriptedUpstream::start(upstream()).unwrap();
+    let fleet = Fleet::start(REPLICAS, &upstream, &database.url());
+    let ended = AtomicBool::new(false);
+    let played = std::thread::scope(|scope| {
+        let restarting = scope.spawn(|| {
+            for replica in (0..REPLICAS * ROUNDS).map(|at| at % REPLICAS) {
+                assert!(fleet.restart(replica), "replica {replica} ended badly");
+            }
+            ended.store(true, Ordering::Release);
+        });
+        // Agents go on until all were restarted.
+        let mut played = vec![play(&fleet, &runs, &|| {})];
+        while !ended.load(Ordering::Acquire) {
+            let again: Vec<Run> = runs.iter().map(|run| Run::again(run.number, played.len())).collect();
+            played.push(play(&fleet, &again, &|| {}));
+        }
+        restarting.join().unwrap();
+        played
+    });
+    let mut cut = 0;
+    for (run, (one, other)) in played.iter().flat_map(|played| runs.iter().zip(alone.iter().zip(played))) {
+        cut += other.again.cut;
+        for (at, ((step, one), (_, outcome))) in one.outcomes.iter().zip(&other.outcomes).enumerate() {
+            assert!(one == outcome, "{}", described(run, at, *step, one, outcome, other));
+        }
+    }
+    eprintln!("{} runs in {} rounds", runs.len(), played.len());
+    assert_eq!(cut, 0, "answers that had begun were broken off");
     assert!(fleet.stop());
 }
 

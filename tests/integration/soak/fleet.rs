@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use toolmark::testing::ScriptedUpstream;
 
 use crate::{
-    program::{Running, command},
+    program::{Running, command, until},
     wire::{Connection, Reply},
 };
 
@@ -54,6 +54,8 @@ pub struct Asked {
 pub struct Again {
     /// No connection, or one that ended before the answer did.
     pub broken: u32,
+    /// Those of them where the answer had begun.
+    pub cut: u32,
     /// The answer was an error that SDKs try again after.
     pub unavailable: u32,
     /// The ledger didn't say in time, and the request was refused for that.
@@ -102,6 +104,25 @@ impl Fleet {
         *self.replicas[replica].lock().unwrap() = new;
     }
 
+    /// Stops a replica with SIGTERM and starts it again; true if it ended well.
+    pub fn restart(&self, replica: usize) -> bool {
+        let ended = self.terminate(replica);
+        *self.replicas[replica].lock().unwrap() = started(&self.directories[replica]);
+        ended
+    }
+
+    /// Stops a replica with SIGTERM; true if it ended well.
+    pub fn terminate(&self, replica: usize) -> bool {
+        let ended = || {
+            let mut own = self.replicas[replica].lock().unwrap();
+            own.running.as_mut().and_then(Running::ended)
+        };
+        self.replicas[replica].lock().unwrap().running.as_ref().unwrap().signal("TERM");
+        let code = until("the replica has ended", ended);
+        self.replicas[replica].lock().unwrap().address = None;
+        code == 0
+    }
+
     fn note(&self, replica: usize, running: &Running) {
         let mut log = self.log.lock().unwrap();
         log.extend(
@@ -123,12 +144,12 @@ impl Fleet {
     /// Stops all in order; true if each ended well.
     pub fn stop(self) -> bool {
         let running = self.replicas.into_iter().filter_map(|replica| replica.into_inner().unwrap().running);
-        running
-            .map(|running| {
-                running.signal("TERM");
-                running.end().code == Some(0)
-            })
-            .fold(true, |all, well| all && well)
+        let ended = |running: Running| {
+            running.signal("TERM");
+            running.end().code
+        };
+        let codes: Vec<Option<i32>> = running.map(ended).collect();
+        codes.iter().all(|code| *code == Some(0))
     }
 
     /// Sends a request to replicas at random until one answers it.
@@ -143,6 +164,7 @@ impl Fleet {
             let at = dice.roll(self.replicas.len());
             let address = self.replicas[at].lock().unwrap().address;
             let reply = address.and_then(|address| try_once(address, asked, number, attempt));
+            again.cut += u32::from(reply.as_ref().is_some_and(|reply| !reply.whole && !error_in(reply)));
             let Some(reply) = reply.filter(|reply| reply.whole || error_in(reply)) else {
                 tries.push(format!("{}: {at} broken", super::time()));
                 again.broken += 1;

@@ -46,9 +46,9 @@ impl Wish {
     ];
 
     /// The text of the user's message.
-    pub fn text(self, run: u64) -> String {
+    pub fn text(self, run: u64, round: usize) -> String {
         let word = Self::ALL.iter().find(|(wish, _)| *wish == self).map_or("", |(_, word)| word);
-        format!("run {run}: {word}")
+        format!("run {run}, {round} before: {word}")
     }
 }
 

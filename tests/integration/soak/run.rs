@@ -65,6 +65,8 @@ pub enum Step {
 /// See the module.
 pub struct Run {
     pub number: u64,
+    /// How often it was played before.
+    pub round: usize,
     pub form: Form,
     pub stream: bool,
     /// Key and name of the caller.
@@ -152,7 +154,12 @@ impl Run {
                 _ => steps.push(Step::Say(wish)),
             }
         }
-        Self { number, form, stream, caller, steps }
+        Self { number, round: 0, form, stream, caller, steps }
+    }
+
+    /// The same run once more, whose requests are none that came before.
+    pub fn again(number: u64, round: usize) -> Self {
+        Self { round, ..Self::new(number) }
     }
 
     /// Plays the run at replicas at random. `told`: called after each step.
@@ -202,8 +209,10 @@ impl Player<'_> {
 
     fn send(&mut self, asked: &Asked) -> Reply {
         self.sent += 1;
-        let (reply, again, tries) = self.fleet.send(&mut self.dice, asked, &format!("run-{}-{}", self.run.number, self.sent));
+        let (reply, again, tries) =
+            self.fleet.send(&mut self.dice, asked, &format!("run-{}-{}-{}", self.run.number, self.run.round, self.sent));
         self.played.again.broken += again.broken;
+        self.played.again.cut += again.cut;
         self.played.again.unavailable += again.unavailable;
         self.played.again.unknown += again.unknown;
         if again.unknown > 0 {
@@ -248,7 +257,7 @@ impl Player<'_> {
     }
 
     fn say(&mut self, wish: Wish) {
-        let text = wish.text(self.run.number);
+        let text = wish.text(self.run.number, self.run.round);
         // Calls that were left open are answered first, as every API demands.
         for call in std::mem::take(&mut self.held.open) {
             let item = self.result(&call, self.run.number % 40, &Value::Null);

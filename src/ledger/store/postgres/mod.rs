@@ -5,9 +5,11 @@
 
 mod chain;
 mod kv;
+mod policies;
 mod query;
 mod write;
 
+pub use policies::PostgresPolicies;
 pub use query::SCAN;
 
 use std::{
