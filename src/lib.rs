@@ -5,6 +5,7 @@ pub mod cassette;
 pub mod chat;
 pub mod cli;
 pub mod config;
+pub mod counters;
 pub mod daemon;
 pub mod exchange;
 #[cfg(any(test, feature = "fuzzing"))]

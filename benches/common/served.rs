@@ -101,7 +101,7 @@ impl Served {
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
         command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
         // The bench's own settings are none of the program's, and the usual place of its admin listener may be taken.
-        for name in ["TOOLMARK_BENCH_SECONDS", "TOOLMARK_BENCH_RECORDS"] {
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TOOLMARK_BENCH_")) {
             command.env_remove(name);
         }
         command.env("TOOLMARK_ADMIN__LISTEN", "127.0.0.1:0");

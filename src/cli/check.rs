@@ -13,8 +13,8 @@ use crate::{
     },
     proxy::exchange::http_probe,
     settings::{
-        self, ApiSupport, Credential, Durability, Environment, Flags, KeyHeader, KeySource, LedgerUrl, ScopeKind, Settings, StoredContent,
-        UpstreamSettings,
+        self, ApiSupport, CountersUrl, Credential, Durability, Environment, Flags, KeyHeader, KeySource, LedgerUrl, ScopeKind, Settings,
+        StoredContent, UpstreamSettings,
     },
     tools::registry::ToolSource,
     upstreams::{
@@ -162,6 +162,15 @@ fn surroundings(out: &mut String, settings: &Settings) {
     };
     let durability = if settings.ledger.durability == Durability::Commit { "; answers wait for their records" } else { "" };
     line(out, "ledger", &format!("{ledger}; {kept}, for {}{durability}", humantime::format_duration(settings.ledger.keep)));
+    let counters = match &settings.counters.url {
+        CountersUrl::Memory => None,
+        CountersUrl::Postgres(_) => Some("in the ledger's database"),
+        CountersUrl::Redis(_) => Some("in Valkey or Redis"),
+    };
+    if let Some(place) = counters {
+        let wait = humantime::format_duration(settings.counters.wait);
+        line(out, "counters", &format!("{place}, shared by replicas; own counts where they don't answer within {wait}"));
+    }
     let limits = &settings.limits;
     let size = |bytes| bytesize::ByteSize(bytes);
     let text = format!(

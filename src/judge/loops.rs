@@ -121,8 +121,10 @@ impl Limit {
 pub struct SessionCall {
     /// Name of the tool.
     pub tool: Arc<str>,
-    /// Mark time: when the call was let through.
+    /// Mark time: when the call was let through, by the clock of the replica that did it. It tells calls apart.
     pub moment: MarkTime,
+    /// The same by this process's clock.
+    pub at: MarkTime,
     /// True if the call failed; `None` while there is no result.
     pub failed: Option<bool>,
 }
@@ -170,7 +172,7 @@ impl LoopDetector<'_> {
         let rate = self.limits.all_tools;
         let since_ms = self.beyond.resets.all_ms;
         let own = self.trail.iter().filter_map(|step| step.moment);
-        let times = own.chain(self.beyond.session.iter().map(|call| call.moment)).map(|moment| moment.time_ms);
+        let times = own.chain(self.beyond.session.iter().map(|call| call.at)).map(|moment| moment.time_ms);
         self.full(times.filter(|time_ms| *time_ms > since_ms), rate.calls, rate.window, Limit::AllTools)
     }
 
@@ -229,8 +231,8 @@ impl LoopDetector<'_> {
     /// Calls of the `wanted` tools, oldest first: one entry for each step, and for each call of the session.
     fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<CallCount> {
         let counts = |moment: Option<MarkTime>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
-        let session = self.beyond.session.iter().filter(|call| counts(Some(call.moment)) && wanted(&call.tool));
-        let session = session.map(|call| CallCount { moment: Some(call.moment), failed: call.failed, next_ms: None });
+        let session = self.beyond.session.iter().filter(|call| counts(Some(call.at)) && wanted(&call.tool));
+        let session = session.map(|call| CallCount { moment: Some(call.at), failed: call.failed, next_ms: None });
         let next = self.trail.iter().skip(1).map(|step| step.moment.map(|moment| moment.time_ms)).chain([None]);
         let own = self.trail.iter().zip(next).filter(|(step, _)| counts(step.moment)).filter_map(|(step, next_ms)| {
             let uses: Vec<&PastUse> = step.uses.iter().filter(|own| wanted(&own.tool)).collect();

@@ -210,7 +210,7 @@ fn resets_begin_anew() {
 
 #[test]
 fn a_session_s_other_conversations_count() {
-    let call = |ago_ms, failed| SessionCall { tool: "a".into(), moment: moment(ago_ms), failed: Some(failed) };
+    let call = |ago_ms, failed| SessionCall { tool: "a".into(), moment: moment(ago_ms), at: moment(ago_ms), failed: Some(failed) };
     let stopped = |session: Vec<SessionCall>, trail: &CallHistory| {
         let beyond = ExternalCounts { session, ..ExternalCounts::default() };
         LoopDetector { limits: &strict(), trail, beyond: &beyond, now_ms: NOW }.call("a", "{}").map(|stop| stop.limit)

@@ -173,6 +173,12 @@ impl LoopsPolicy {
         }
     }
 
+    /// The longest time for which a call counts.
+    pub fn longest(&self) -> Duration {
+        let of_tools = self.tools.values().flat_map(|own| [own.same_tool.map(|rate| rate.window), own.cooldown]).flatten();
+        of_tools.fold(self.same_tool.window.max(self.all_tools.window).max(self.cooldown), Duration::max)
+    }
+
     /// Returns whether some tool is stopped after a single call.
     pub fn forbids_repeating(&self) -> bool {
         let once = |identical: &Identical| identical.calls == 1 || identical.in_a_row == 1;

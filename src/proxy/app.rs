@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq as _;
 
 use crate::{
     cassette::recorder::CaptureSink,
+    counters::{SharedCounters, session_log::SessionLog},
     exchange::{active_policy::Standard, conversation::request_prefix::PrefixCache},
     ledger::{
         bodies::{BodyRules, ExchangeBodies},
@@ -166,8 +167,14 @@ impl App {
             None => ring,
         });
         cassettes.record(&settings, ring.clone())?;
-        let loops = Arc::<LoopControl>::default();
+        let counters = SharedCounters::of_settings(&settings.counters, &keys)?;
+        let own_key = keys.first().copied().unwrap_or_default();
+        let loops = counters.as_ref().map(|counters| LoopControl::shared(SessionLog::new(counters.clone(), own_key)));
+        let loops = Arc::new(loops.unwrap_or_default());
         let observed = Arc::new(Telemetry::new(&settings)?);
+        if let Some(counters) = &counters {
+            crate::counters::register(counters, &observed);
+        }
         let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
         let bodies = bodies(&settings, &recorder, &keys, &ring)?;
         let mut sinks: Vec<Arc<dyn CaptureSink>> = Vec::new();
@@ -186,18 +193,18 @@ impl App {
             crate::mcp::metrics::register(mcp, &observed);
         }
         let counter = MarkClock::new(u16::from_le_bytes(seed));
-        let load = AdmissionControl::new(&settings.limits, &settings.clients);
+        let load = AdmissionControl::new(&settings.limits, &settings.clients, counters.clone());
         let standings = settings.upstreams.iter().map(|_| UpstreamState::default()).collect::<Arc<[UpstreamState]>>();
         let (shown, of, uptime) = (standings.clone(), settings.upstreams.clone(), Uptime::start());
         let verifier = settings.verifier.as_ref().filter(|own| cassettes.player(own.at).is_none());
         let counts = || observed.metrics.verifier.get_or_init(Arc::default).clone();
-        let verifier = verifier.map(|own| Verifier::new(own, counts())).transpose()?.map(Arc::new);
+        let verifier = verifier.map(|own| Verifier::new(own, counts(), counters.clone())).transpose()?.map(Arc::new);
         let describe = move || state::shown(&of, &shown, uptime.ms(), unix_ms());
         observed.readiness.describe("upstreams", describe);
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = HiddenTurnStore::new(&settings);
         let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX));
-        Ok(Self {
+        let app = Self {
             settings,
             ring,
             schemas: SchemaCache::default(),
@@ -222,7 +229,15 @@ impl App {
             ledger_policies: ledger_policies.map(Mutex::new),
             reloads: Mutex::default(),
             client_policies,
-        })
+        };
+        app.count_loops();
+        Ok(app)
+    }
+
+    /// Tells loop control for how long the policies in force count a call.
+    fn count_loops(&self) {
+        let longest = self.policies.iter().map(|policy| policy.standard.load().rules.policy.loops.longest()).max();
+        self.loops.count_for(longest.unwrap_or_default());
     }
 
     /// The time, in Unix milliseconds.
@@ -396,6 +411,7 @@ impl App {
         }
         if changed {
             self.drop_other_prefixes();
+            self.count_loops();
         }
     }
 
@@ -434,6 +450,7 @@ impl App {
             }
         }
         self.drop_other_prefixes();
+        self.count_loops();
         self.observed.readiness.say("policy", state);
     }
 

@@ -2,7 +2,8 @@
 //!
 //! A session's conversations count together if the caller names the session (`toolmark-session`), by the records of its exchanges.
 //!
-//! Per process: a reset applies to the exchanges of this process and ends with it, and the figures are its own.
+//! A session's calls are those that this process knows, and, with shared counters, those of the replicas. A reset applies to the exchanges
+//! of this process and ends with it, and the figures are its own.
 //! The limits themselves need none of this ([`crate::judge::loops`]).
 
 use std::{
@@ -11,12 +12,14 @@ use std::{
         Mutex, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
 use arc_swap::ArcSwap;
 use serde::Serialize;
 
 use crate::{
+    counters::session_log::SessionLog,
     exchange::{context::JudgedChoice, loop_guard::Stopped},
     judge::loops::{ExternalCounts, Limit, Resets},
     ledger::{
@@ -24,12 +27,15 @@ use crate::{
         recorder::RecordObserver,
     },
     proxy::conversations::session_calls::SessionCalls,
+    sys::clock::unix_ms,
 };
 
 /// Maximum resets stored; the latest are kept.
 const RESETS_MAX: usize = 1024;
 /// Age in milliseconds after which a reset has no effect: no cooldown is longer.
 const RESET_MS_MAX: u64 = 24 * 60 * 60 * 1000;
+/// Shortest time for which a session's calls are shared.
+const SHARED_MIN: Duration = Duration::from_secs(600);
 /// Maximum stops shown; the latest are kept.
 const STOPS_MAX: usize = 64;
 
@@ -42,11 +48,19 @@ pub struct LoopControl {
     reset: AtomicU64,
     stops: Mutex<VecDeque<StopEvent>>,
     sessions: SessionCalls,
+    /// Calls that replicas share; `None` without shared counters.
+    log: Option<SessionLog>,
+    /// Time for which calls are shared, in milliseconds: the longest for which a policy counts one.
+    shared_ms: AtomicU64,
 }
 
 impl RecordObserver for LoopControl {
     fn observe(&self, record: &ExchangeRecord) {
-        self.sessions.take(record);
+        let new = self.sessions.take(record);
+        if let (Some(log), Some(session), false) = (&self.log, &record.session, new.is_empty()) {
+            let keep = Duration::from_millis(self.shared_ms.load(Ordering::Relaxed)).max(SHARED_MIN);
+            log.add(record.scope, session, &new, unix_ms(), keep);
+        }
     }
 }
 
@@ -88,8 +102,29 @@ pub struct LoopStats {
 }
 
 impl LoopControl {
+    /// Loop control whose sessions count together with those of other replicas.
+    pub fn shared(log: SessionLog) -> Self {
+        Self { log: Some(log), ..Self::default() }
+    }
+
+    /// Sets the longest time for which a policy counts a call.
+    pub fn count_for(&self, longest: Duration) {
+        self.shared_ms.store(u64::try_from(longest.as_millis()).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
     /// Counts for an exchange of this session from outside its conversation: resets, and the session's calls. `scope`: that of the session.
-    pub fn beyond(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> ExternalCounts {
+    pub async fn beyond(&self, scope: impl Fn() -> ScopeDigest, session: Option<&str>, now_ms: u64) -> ExternalCounts {
+        if let (Some(log), Some(session)) = (&self.log, session)
+            // Boxed: without shared counters no exchange is larger for it.
+            && let Some(calls) = Box::pin(log.calls(scope(), session, now_ms)).await
+        {
+            self.sessions.add(scope(), session, calls.into_iter());
+        }
+        self.known(scope, session)
+    }
+
+    /// The same, of what this process knows.
+    fn known(&self, scope: impl FnOnce() -> ScopeDigest, session: Option<&str>) -> ExternalCounts {
         let mut resets = Resets::default();
         for reset in self.resets.load().iter().filter(|reset| reset.session.is_none() || reset.session.as_deref() == session) {
             match &reset.tool {
@@ -174,7 +209,7 @@ mod tests {
         control.reset(Some("b"), Some("s"), 7);
         control.reset(None, Some("t"), 9);
         let resets = |session| {
-            let Resets { all_ms, tools } = control.beyond(ScopeDigest::default, session).resets;
+            let Resets { all_ms, tools } = control.known(ScopeDigest::default, session).resets;
             let of = |tool: &str| tools.get(tool).copied().unwrap_or_default();
             (all_ms, of("a"), of("b"))
         };

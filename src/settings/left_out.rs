@@ -3,6 +3,9 @@
 /// Message for a PostgreSQL ledger in a build without the feature `postgres`.
 pub const NO_POSTGRES: &str =
     "this build has no PostgreSQL: build it with the feature `postgres` (it is on by default), or write \"sqlite:toolmark.db\"";
+/// Message for counters in Valkey or Redis in a build without the feature `redis`.
+pub const NO_REDIS: &str =
+    "this build has no Valkey and Redis: build it with the feature `redis` (it is on by default), or write \"memory:\" or \"postgres\"";
 /// Message for `[[mcp]]` in a build without the feature `mcp`.
 pub const NO_MCP: &str = "this build has no MCP: build it with the feature `mcp` (it is on by default), or remove `[[mcp]]`";
 /// Message for traces in a build without the feature `otlp`.

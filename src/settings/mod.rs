@@ -30,15 +30,15 @@ pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
 pub use env::otel::{Sampler, TraceSettings};
-pub use left_out::{NO_IMPORT, NO_MCP, NO_POSTGRES, NO_TRACES};
+pub use left_out::{NO_IMPORT, NO_MCP, NO_POSTGRES, NO_REDIS, NO_TRACES};
 pub use mark_keys::{KeyError, KeySource, load_or_make_key};
 pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
 pub use probe_hosts::ProbeHosts;
 pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
 pub use types::{
-    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, DefaultToolChoice, LedgerSettings, LedgerUrl, Limits, Log,
-    LogFormat, LogLevel, ScopeKind,
+    AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, CountersSettings, CountersUrl, DefaultToolChoice,
+    LedgerSettings, LedgerUrl, Limits, Log, LogFormat, LogLevel, ScopeKind,
 };
 pub use upstreams::{ApiSupport, Credential, KeyHeader, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};
@@ -83,6 +83,8 @@ pub struct Settings {
     pub clients: Vec<ClientSettings>,
     /// Settings of the ledger.
     pub ledger: LedgerSettings,
+    /// Settings of the counters.
+    pub counters: CountersSettings,
     /// Source of the keys of the marks.
     pub keys: KeySource,
     /// Scope that marks are bound to.
@@ -193,6 +195,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     let upstreams = upstreams::validate(&sources, &raw.upstreams, raw.replay.mode)?;
     let clients = validate::clients(&sources, &raw.clients)?;
     let mut ledger = validate::ledger(&sources, &raw.ledger)?;
+    let counters = validate::counters(&sources, &raw.counters, &ledger.url)?;
     let keys = KeySource::choose(&raw.marks.key_env, environment, &ledger.url).map_err(|why| layers.fault("marks.key_env", why))?;
     let listen = validate::listen_address(&sources, "listen", &raw.listen)?;
     let admin = validate::admin(&sources, &raw.admin, listen)?;
@@ -206,7 +209,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     validate::ledger_policies(&sources, &policy, &clients, &ledger)?;
     notices.extend(sources.notices.take());
     notices.dedup();
-    validate::notices(&mut notices, &keys, &upstreams, &clients);
+    validate::notices(&mut notices, &keys, &upstreams, &clients, &counters);
     Ok(Settings {
         listen,
         policy,
@@ -216,6 +219,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
         upstreams,
         clients,
         ledger,
+        counters,
         keys,
         scope: raw.marks.scope,
         mcp: mcp::validate(&sources, &raw.mcp)?,

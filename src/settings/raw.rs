@@ -24,6 +24,7 @@ pub(super) struct TomlSettings {
     pub upstreams: Vec<TomlUpstream>,
     pub clients: Vec<TomlClient>,
     pub ledger: TomlLedger,
+    pub counters: TomlCounters,
     pub marks: TomlMarks,
     pub mcp: Vec<TomlMcp>,
     pub probe_hosts: Vec<String>,
@@ -48,6 +49,7 @@ impl Default for TomlSettings {
             upstreams: Vec::new(),
             clients: Vec::new(),
             ledger: TomlLedger::default(),
+            counters: TomlCounters::default(),
             marks: TomlMarks::default(),
             mcp: Vec::new(),
             probe_hosts: Vec::new(),
@@ -112,6 +114,20 @@ impl Default for TomlLedger {
             wait: Duration::from_secs(5),
             lookup: Duration::from_secs(1),
         }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct TomlCounters {
+    pub url: String,
+    #[serde(with = "duration")]
+    pub wait: Duration,
+}
+
+impl Default for TomlCounters {
+    fn default() -> Self {
+        Self { url: "memory:".into(), wait: Duration::from_millis(50) }
     }
 }
 

@@ -251,6 +251,10 @@ fn what_is_refused_and_how() {
         (&with("[limits]\nrequest_bytes = '1TiB'"), &["`limits.request_bytes`", "out of range"]),
         (&with("[limits]\nheld_bytes = true"), &["`limits.held_bytes`: found bool true, expected a size"]),
         (&with("[limits]\nclient_idle = '1ms'"), &["`limits.client_idle`", "10ms to 1h"]),
+        (&with("[counters]\nurl = 'postgres'"), &["`counters.url`", "`[ledger] url`"]),
+        (&with("[counters]\nurl = 'postgres://u:p@h/d'"), &["`counters.url`: no place for counters", "\"redis://host:6379\""]),
+        (&with("[counters]\nurl = 'redis:x'"), &["`counters.url`: no place for counters"]),
+        (&with("[counters]\nwait = '0s'"), &["`counters.wait`", "1ms to 10s"]),
         (&with("limits = 3"), &["`limits`: found", "expected a table"]),
         (&with("allow_anonymous = 'yes'"), &["`allow_anonymous`", "expected true or false"]),
         (&with("passthrough = '/v1/x'"), &["`passthrough`", "expected an array"]),
@@ -428,4 +432,20 @@ fn a_verifier_has_an_upstream_with_a_key_of_its_own_and_bounds() {
     );
     refused(&with(keyless, "").replace("model = \"m\"", "model = \" \""), &[], &["verifier.model"]);
     refused(&with(keyless, "").replace("model = \"m\"\n", ""), &[], &["model"]);
+}
+
+#[test]
+fn counters_are_this_processs_the_ledgers_or_a_server_of_their_own() {
+    let url = |toml: &str| read(&with(toml), &[("TOOLMARK_KEY", &"cd".repeat(32))], &Flags::default()).unwrap();
+    let settings = url("");
+    assert!(matches!(settings.counters.url, CountersUrl::Memory) && settings.counters.wait == Duration::from_millis(50));
+    let shared = url("[counters]\nurl = 'postgres'\nwait = '1s'\n[ledger]\nurl = 'postgres://u:secret@h/d'");
+    assert!(matches!(&shared.counters.url, CountersUrl::Postgres(url) if url.expose() == "postgres://u:secret@h/d"));
+    for text in ["redis://h", "rediss://:secret@h:6380/2", "valkey://h:6379", "valkeys://h"] {
+        let settings = url(&format!("[counters]\nurl = '{text}'"));
+        assert!(matches!(&settings.counters.url, CountersUrl::Redis(url) if url.expose() == text), "{text}");
+        assert!(!format!("{settings:?}").contains("secret") && settings.notices.is_empty(), "{:?}", settings.notices);
+    }
+    let settings = read(&with("[counters]\nurl = 'redis://h'"), &[], &Flags::default()).unwrap();
+    assert!(settings.notices.iter().any(|notice| notice.contains("the same TOOLMARK_KEY")), "{:?}", settings.notices);
 }

@@ -56,6 +56,26 @@ pub struct LedgerSettings {
     pub lookup: Duration,
 }
 
+/// `[counters]`
+#[derive(Clone, Debug)]
+pub struct CountersSettings {
+    /// Location of the counters.
+    pub url: CountersUrl,
+    /// Longest time that an exchange waits for a count.
+    pub wait: Duration,
+}
+
+/// Location of the counters.
+#[derive(Clone, Debug)]
+pub enum CountersUrl {
+    /// This process alone.
+    Memory,
+    /// The database of the ledger; the URL may hold a password.
+    Postgres(Secret),
+    /// Valkey or Redis; the URL may hold a password.
+    Redis(Secret),
+}
+
 /// `[ledger] only_tools`, `except_tools`
 #[derive(Clone, Debug, Default)]
 pub struct BodyTools {

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, Credential, KeySource, LedgerSettings, LedgerUrl, Limits, Secret,
-    SettingsSources, UpstreamSettings,
-    raw::{TomlAdmin, TomlClient, TomlLedger, TomlLimits},
+    AdminSettings, BodyTools, ClientRate, ClientSettings, ConfigError, CountersSettings, CountersUrl, Credential, KeySource,
+    LedgerSettings, LedgerUrl, Limits, Secret, SettingsSources, UpstreamSettings,
+    raw::{TomlAdmin, TomlClient, TomlCounters, TomlLedger, TomlLimits},
 };
 use crate::{
     cassette::redact::Redactor,
@@ -178,6 +178,32 @@ pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<
     })
 }
 
+pub(super) fn counters(sources: &SettingsSources<'_>, raw: &TomlCounters, ledger: &LedgerUrl) -> Result<CountersSettings, ConfigError> {
+    if !COUNTERS_WAIT.contains(&raw.wait) {
+        return Err(sources.fault("counters.wait", "expected 1ms to 10s, e.g. \"50ms\""));
+    }
+    let url = counters_url(&raw.url, ledger).map_err(|why| sources.fault("counters.url", why))?;
+    Ok(CountersSettings { url, wait: raw.wait })
+}
+
+/// Parses the counters' URL. The error never quotes it, because it may hold a password.
+fn counters_url(text: &str, ledger: &LedgerUrl) -> Result<CountersUrl, String> {
+    match text.split_once(':').map_or(text, |(scheme, _)| scheme) {
+        "memory" if text == "memory:" => Ok(CountersUrl::Memory),
+        "postgres" if text == "postgres" => match ledger {
+            LedgerUrl::Postgres(url) => Ok(CountersUrl::Postgres(url.clone())),
+            LedgerUrl::Sqlite(_) | LedgerUrl::Memory => {
+                Err("`postgres` is the database of the ledger: set `[ledger] url` to a \"postgres://…\"".into())
+            }
+        },
+        "redis" | "rediss" | "valkey" | "valkeys" if cfg!(not(feature = "redis")) => Err(super::NO_REDIS.into()),
+        "redis" | "rediss" | "valkey" | "valkeys" if url::Url::parse(text).is_ok_and(|url| url.has_host()) => {
+            Ok(CountersUrl::Redis(Secret::new(text)))
+        }
+        _ => Err("no place for counters: write \"memory:\", \"postgres\" (the ledger's database), or \"redis://host:6379\"".into()),
+    }
+}
+
 pub(super) fn limits(sources: &SettingsSources<'_>, raw: &TomlLimits) -> Result<Limits, ConfigError> {
     for (key, value, range) in [
         ("request_bytes", raw.request_bytes, BODY_BYTES),
@@ -241,7 +267,16 @@ fn ledger_url(text: &str, place: impl Fn(&str) -> PathBuf) -> Result<LedgerUrl, 
 }
 
 /// Adds notices for the user at start.
-pub(super) fn notices(out: &mut Vec<String>, keys: &KeySource, upstreams: &[UpstreamSettings], clients: &[ClientSettings]) {
+pub(super) fn notices(
+    out: &mut Vec<String>,
+    keys: &KeySource,
+    upstreams: &[UpstreamSettings],
+    clients: &[ClientSettings],
+    counters: &CountersSettings,
+) {
+    if !matches!(counters.url, CountersUrl::Memory) && !matches!(keys, KeySource::Ring(_)) {
+        out.push("replicas count together only under the same key: give each of them the same TOOLMARK_KEY".into());
+    }
     if *keys == KeySource::Ephemeral {
         out.push("the key is made for this run and kept nowhere: after a restart, marks and execution IDs made before are unknown".into());
     }
@@ -265,6 +300,7 @@ const HELD_BYTES: RangeInclusive<u64> = 256..=(256 << 20);
 /// Allowed windows for a client's rate.
 const RATE_WINDOW: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(24 * 3600);
 const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(3600);
+const COUNTERS_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 const LEDGER_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
 const BODY_KEPT_BYTES: RangeInclusive<u64> = 16..=(1 << 20);
 const CONNECTIONS_MAX: u32 = 1_000_000;

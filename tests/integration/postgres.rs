@@ -193,7 +193,8 @@ pub struct Line {
 }
 
 impl Line {
-    fn new(socket: PathBuf, name: &str) -> Self {
+    /// A way to a server behind this socket. `name`: of its database.
+    pub fn new(socket: PathBuf, name: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let (cut, open) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
@@ -217,6 +218,10 @@ impl Line {
 
     pub fn url(&self) -> String {
         format!("postgres://toolmark@{}/{}?sslmode=disable", self.address, self.name)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Nothing gets through any more.

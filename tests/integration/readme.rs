@@ -243,7 +243,7 @@ fn pages_are_short_and_links_lead_somewhere() {
 #[test]
 fn what_ci_installs_is_what_the_readme_names() {
     let (readme, ci) = (read("README.md"), read(".ci/run"));
-    for package in ["build-essential", "python3-venv", "nodejs", "npm", "prometheus", "postgresql", "util-linux"] {
+    for package in ["build-essential", "python3-venv", "nodejs", "npm", "prometheus", "postgresql", "valkey-server", "util-linux"] {
         assert!(ci.contains(&format!("packages+=({package})")) && readme.contains(package), "{package}");
     }
     for step in ["cargo fmt --check", "cargo clippy --all-targets -- -D warnings", "cargo doc --no-deps"] {

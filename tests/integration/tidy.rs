@@ -27,6 +27,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("settings", &["files", "net", "random"]),
     ("ledger", &["files", "clock", "random", "threads", "log", "tokio"]),
     ("telemetry", &["net", "clock", "threads", "log", "tokio", "reqwest"]),
+    ("counters", &["clock", "threads", "log", "tokio"]),
     ("mcp", &["files", "clock", "threads", "log", "tokio", "reqwest"]),
     ("exchange", &[]),
     ("chat", &[]),

@@ -1,23 +1,18 @@
-//! Template of an event, for events that differ from an earlier one only in their text, as most do: the rest was judged
-//! and isn't parsed again. Pure.
+//! Template of a chunk with text and nothing else that says anything ([`EventTemplate`]). Pure.
 
 use std::{borrow::Cow, ops::Range};
 
-use bytes::Bytes;
-
 use crate::{
-    exchange::text::{place::is_nothing, places::is_token},
+    exchange::text::{event_template::EventTemplate, place::is_nothing},
     wire::{
-        json::{Document, Value, leading_string},
+        json::{Document, Value},
         sse::SseEvent,
     },
 };
 
-/// Common part of such events: pieces of JSON, with a string between each two.
+/// Common part of the chunks that continue the text of one choice.
 pub struct DeltaTemplate {
-    pieces: Vec<Bytes>,
-    /// Index of the string that is the text.
-    text: usize,
+    event: EventTemplate,
     index: u64,
 }
 
@@ -42,18 +37,8 @@ impl DeltaTemplate {
             }
         }
         let choice = choice?;
-        let text = text_of(choice)?;
-        let mut strings: Vec<Range<usize>> = padding.into_iter().chain([text.clone()]).collect();
-        strings.sort_by_key(|span| span.start);
-        let mut from = 0;
-        let mut pieces = Vec::with_capacity(3);
-        for span in &strings {
-            pieces.push(document.bytes().slice(from..span.start));
-            from = span.end;
-        }
-        pieces.push(document.bytes().slice(from..));
         let index = choice.get_some("index").map_or(Some(0), Value::integer)?;
-        Some(Self { pieces, text: strings.iter().position(|span| *span == text)?, index })
+        Some(Self { event: EventTemplate::new(document.bytes(), text_of(choice)?, padding), index })
     }
 
     /// Index of the choice.
@@ -63,22 +48,7 @@ impl DeltaTemplate {
 
     /// Text of an event that matches; `None` if the event doesn't match, or has no text.
     pub fn text<'e>(&self, event: &'e SseEvent) -> Option<Cow<'e, str>> {
-        let data = event.data.as_deref().filter(|_| is_simple(event))?;
-        // Most often it is here that they differ.
-        let last = self.pieces.last().filter(|last| data.ends_with(last))?;
-        let (mut at, mut text) = (0, None);
-        for (number, piece) in self.pieces.iter().enumerate().take(self.pieces.len() - 1) {
-            at += data.get(at..).filter(|rest| rest.starts_with(piece)).map(|_| piece.len())?;
-            let (string, length) = leading_string(data.get(at..)?)?;
-            at += length;
-            if number == self.text {
-                text = Some(string);
-            } else if !is_token(string.as_bytes()) {
-                // Padding says nothing.
-                return None;
-            }
-        }
-        text.filter(|text| at + last.len() == data.len() && !text.is_empty())
+        self.event.text(event.data.as_deref().filter(|_| is_simple(event))?)
     }
 }
 

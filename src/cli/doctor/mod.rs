@@ -19,7 +19,7 @@ use self::report::Row;
 use super::{Error, LoadedConfig, check, http, init::providers::PROVIDERS};
 use crate::{
     ledger::store::{self, StoreError},
-    settings::{Credential, Environment, Flags, KeySource, LedgerUrl, Settings},
+    settings::{CountersUrl, Credential, Environment, Flags, KeySource, LedgerUrl, Settings},
     sys::limits,
 };
 
@@ -87,6 +87,7 @@ async fn rows(context: &Diagnosis<'_>, prepared: &LoadedConfig) -> Vec<Row> {
         }
     }
     rows.push(ledger(&settings.ledger.url));
+    rows.extend(counters(&settings.counters.url));
     rows.push(marks(&settings.keys));
     rows.push(descriptors(settings.limits.connections as usize));
     rows.push(port("port", settings.listen, &context.client).await);
@@ -136,6 +137,15 @@ fn ledger(url: &LedgerUrl) -> Row {
             other => opened(other.map(|_| ()), "PostgreSQL".into()),
         },
     }
+}
+
+/// Shared counters; none where each process counts for itself.
+fn counters(url: &CountersUrl) -> Option<Row> {
+    let advice = "until they answer, each replica counts for itself: look at [counters] url";
+    Some(match crate::counters::try_out(url)? {
+        Ok(()) => Row::well("counters", "they answer"),
+        Err(error) => Row::fault("counters", error.to_string(), advice),
+    })
 }
 
 fn opened(result: Result<(), StoreError>, what: String) -> Row {

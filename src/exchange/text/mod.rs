@@ -3,5 +3,6 @@
 pub mod annotations;
 pub mod asked_for_calls;
 pub(super) mod citation_duty;
+pub mod event_template;
 pub mod place;
 pub mod places;

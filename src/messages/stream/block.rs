@@ -64,10 +64,25 @@ pub struct TextPiece {
     pub text: String,
 }
 
+/// A delta as the upstream sent it.
+pub struct HeldDelta {
+    /// Its JSON.
+    pub data: Bytes,
+    /// Index of its block there.
+    pub index: Option<u64>,
+}
+
+impl HeldDelta {
+    /// The delta that the document is.
+    pub fn of(document: &Document) -> Self {
+        Self { data: document.bytes().clone(), index: document.root().get("index").and_then(Value::integer) }
+    }
+}
+
 /// An event of a block.
 pub struct HeldEvent {
     /// The delta; `None` for text that stood elsewhere, or was sent in part.
-    pub document: Option<Document>,
+    pub delta: Option<HeldDelta>,
     /// Its text, in a text block.
     pub text: Option<TextPiece>,
 }
@@ -75,8 +90,8 @@ pub struct HeldEvent {
 impl HeldEvent {
     /// Memory held by the event, in bytes.
     pub fn held_bytes(&self) -> usize {
-        let document = self.document.as_ref().map_or(0, |document| document.bytes().len() + document.noted_bytes());
-        size_of::<Self>() + document + self.text.as_ref().map_or(0, |piece| piece.end - piece.start)
+        let delta = self.delta.as_ref().map_or(0, |delta| delta.data.len());
+        size_of::<Self>() + delta + self.text.as_ref().map_or(0, |piece| piece.end - piece.start)
     }
 }
 
@@ -94,7 +109,7 @@ pub struct HeldBlock {
     /// Its start was sent.
     pub begun: bool,
     /// Deltas before its first text.
-    pub before_text: Vec<Document>,
+    pub before_text: Vec<HeldDelta>,
 }
 
 impl HeldBlock {
@@ -108,11 +123,11 @@ impl HeldBlock {
         while let Some(mut event) = self.events.pop_front() {
             *queued = queued.saturating_sub(event.held_bytes());
             let Some(piece) = &mut event.text else {
-                let Some(document) = event.document else { continue };
+                let Some(delta) = event.delta else { continue };
                 if self.begun {
-                    line.delta(&document, out)
+                    line.delta(&delta, out)
                 } else {
-                    self.before_text.push(document)
+                    self.before_text.push(delta)
                 }
                 continue;
             };
@@ -124,6 +139,14 @@ impl HeldBlock {
                 return false;
             }
             let removals = run.removals_in(piece.start, cleared);
+            if let Some(delta) = event.delta.as_ref().filter(|_| !part && removals.is_empty() && !line.gap) {
+                // As it came.
+                self.begin(line, out);
+                (*released, line.has_text) = (true, true);
+                line.delta(delta, out);
+                run.gate.forget_removals(cleared);
+                continue;
+            }
             line.edited |= !removals.is_empty();
             let (mut text, mut from) = (String::new(), piece.start);
             let slice = |from: usize, to: usize| piece.text.get(from - piece.start..to - piece.start).unwrap_or_default();
@@ -133,19 +156,15 @@ impl HeldBlock {
             }
             text.push_str(slice(from, cleared));
             if !text.is_empty() {
-                let is_plain = !part && removals.is_empty() && !line.gap;
                 *released = true;
                 self.begin(line, out);
                 let text = line.spaced(text);
-                match event.document.as_ref().filter(|_| is_plain) {
-                    Some(document) => line.delta(document, out),
-                    None => line.delta_made("text_delta", "text", &text, out),
-                }
+                line.delta_made("text_delta", "text", &text, out);
             }
             run.gate.forget_removals(cleared);
             if part {
                 piece.text.drain(..cleared - piece.start);
-                (piece.start, event.document) = (cleared, None);
+                (piece.start, event.delta) = (cleared, None);
                 *queued += event.held_bytes();
                 self.events.push_front(event);
                 return false;
@@ -162,8 +181,8 @@ impl HeldBlock {
         }
         while let Some(event) = self.events.pop_front() {
             *queued = queued.saturating_sub(event.held_bytes());
-            if let Some(document) = event.document {
-                line.delta(&document, out);
+            if let Some(delta) = event.delta {
+                line.delta(&delta, out);
             }
         }
         self.end(line, queued, out)
@@ -191,7 +210,7 @@ impl HeldBlock {
             whole.get(block.span().start..block.span().end - grown).map(|block| String::from_utf8_lossy(block).into_owned())
         });
         line.start(&self.start, emptied.as_deref(), out);
-        self.before_text.drain(..).for_each(|document| line.delta(&document, out));
+        self.before_text.drain(..).for_each(|delta| line.delta(&delta, out));
     }
 
     fn end(&mut self, line: &mut Line, queued: &mut usize, out: &mut BytesMut) -> bool {

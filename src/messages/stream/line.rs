@@ -5,6 +5,7 @@
 
 use bytes::{Bytes, BytesMut};
 
+use super::block::HeldDelta;
 use crate::wire::{
     json::{Document, splice::Splices, string::quote},
     sse::one_line,
@@ -50,10 +51,12 @@ impl Line {
     }
 
     /// Sends a delta of the open block, as the upstream sent it.
-    pub fn delta(&self, delta: &Document, out: &mut BytesMut) {
-        let mut edits = Splices::default();
-        set_index(&mut edits, delta, self.open.unwrap_or_default());
-        frame(out, "content_block_delta", &edits.apply(delta.bytes()));
+    pub fn delta(&self, delta: &HeldDelta, out: &mut BytesMut) {
+        let index = self.open.unwrap_or_default();
+        match delta.index == Some(index) {
+            true => frame(out, "content_block_delta", &delta.data),
+            false => frame(out, "content_block_delta", &with_members(&delta.data, &[("index", &index.to_string())])),
+        }
     }
 
     /// Sends a piece of text or JSON as a delta of the open block. `kind`: its type; `member`: the member that holds it.

@@ -34,6 +34,7 @@ use crate::{
         loop_guard::AttemptInputs,
         promotion::{self, HeldText, Promoted, Promotion},
         text::{
+            event_template::EventTemplate,
             place::{is_ambiguous, is_nothing},
             places,
         },
@@ -51,12 +52,15 @@ use crate::{
         sse::{SseEvent, keep_alive},
     },
 };
-use block::{HeldBlock, HeldEvent, SaidBlock, StreamedCall, TextPiece, TextRun};
+use block::{HeldBlock, HeldDelta, HeldEvent, SaidBlock, StreamedCall, TextPiece, TextRun};
 use line::{Line, frame, with_members};
 use sequence::{Sequencer, Step};
 
 /// Minimum length of cleared text in a partly cleared event for a separate delta, in bytes.
 const PART_BYTES_MIN: usize = 16;
+
+/// Name of the events that continue a block.
+const DELTA: &str = "content_block_delta";
 
 /// Judge of one attempt's stream.
 pub struct MessagesStream {
@@ -96,6 +100,8 @@ pub struct MessagesStream {
     stray: bool,
     promoter: Promoter,
     queued_bytes: usize,
+    /// Template of the last delta of text, and the index of its block.
+    template: Option<(EventTemplate, u64)>,
     scratch: BytesMut,
 }
 
@@ -141,6 +147,7 @@ impl AnswerStream for MessagesStream {
             stray: false,
             promoter: Promoter { open: promotion::allowed(&context), ..Promoter::default() },
             queued_bytes: 0,
+            template: None,
             scratch: BytesMut::new(),
             context,
         }
@@ -304,6 +311,13 @@ impl MessagesStream {
         if matches!(data.trim_ascii(), b"" | b"[DONE]") {
             return Ok(Flow::More);
         }
+        if let Some((text, index)) = self.repeated(event, &data) {
+            self.hear(text, Some(HeldDelta { data, index: Some(index) }));
+            if !self.context.text.hold_all {
+                self.pump(out);
+            }
+            return Ok(Flow::More);
+        }
         let document = Document::parse(data)?;
         let root = document.root();
         if !root.is_object() || is_ambiguous(root) {
@@ -328,9 +342,21 @@ impl MessagesStream {
             // Nobody knows what it says.
             return Ok(Flow::More);
         }
+        let came = document.bytes().as_ptr();
         let (document, stray) = swept_event(document, &kind, &self.context)?;
         self.stray |= stray;
+        self.template = if kind == DELTA && document.bytes().as_ptr() == came { template_of(&document) } else { None };
         self.event(&kind, document, out)
+    }
+
+    /// Text of an event that continues the text of the previous one, and the index of its block.
+    fn repeated(&self, event: &SseEvent, data: &Bytes) -> Option<(String, u64)> {
+        let (template, index) = self.template.as_ref()?;
+        if self.promoter.open || event.name.as_deref() != Some(DELTA.as_bytes()) {
+            return None;
+        }
+        // The previous event was a delta of this block, and passed at once.
+        Some((template.text(data)?.into_owned(), *index)).filter(|_| self.sequencer.passes(*index))
     }
 
     fn event(&mut self, kind: &str, document: Document, out: &mut BytesMut) -> Result<Flow, Fault> {
@@ -556,7 +582,7 @@ impl MessagesStream {
             (BlockKind::Text, "text_delta") => {
                 let text = text("text").into_owned();
                 if !text.is_empty() {
-                    self.hear(text, Some(document));
+                    self.hear(text, Some(HeldDelta::of(&document)));
                 }
                 Ok(())
             }
@@ -581,15 +607,15 @@ impl MessagesStream {
                 }
                 // Of a kind that nobody knows, in a text: clients skip it, or fail.
                 if block != BlockKind::Text || kind == "citations_delta" {
-                    self.queue_event(HeldEvent { document: Some(document), text: None });
+                    self.queue_event(HeldEvent { delta: Some(HeldDelta::of(&document)), text: None });
                 }
                 Ok(())
             }
         }
     }
 
-    /// Feeds a piece of text to its gate. `document`: its delta; `None` if it stood in the start of its block.
-    fn hear(&mut self, text: String, document: Option<Document>) {
+    /// Feeds a piece of text to its gate. `delta`: what it came in; `None` if it stood in the start of its block.
+    fn hear(&mut self, text: String, delta: Option<HeldDelta>) {
         let context = self.context.clone();
         let Some(run) = self.runs.last_mut() else { return };
         let start = run.fed;
@@ -603,7 +629,7 @@ impl MessagesStream {
         if let Some(SaidBlock::Raw { text: said, .. }) = self.said.as_mut().and_then(|said| said.last_mut()) {
             said.push_str(&piece.text);
         }
-        self.queue_event(HeldEvent { document, text: Some(piece) });
+        self.queue_event(HeldEvent { delta, text: Some(piece) });
     }
 
     /// Counts what is kept of the turn, and gives it up where it is too much.
@@ -755,4 +781,13 @@ impl MessagesStream {
         let changes: Vec<(&str, &str)> = changes.iter().map(|(name, json)| (*name, json.as_str())).collect();
         frame(out, "message_delta", &with_members(&event, &changes));
     }
+}
+
+/// Template of a delta with text and nothing else, and the index of its block.
+fn template_of(document: &Document) -> Option<(EventTemplate, u64)> {
+    let delta = document.root().get("delta").filter(|delta| !is_ambiguous(*delta))?;
+    let text = delta.get("text").filter(|text| text.is_string())?;
+    let is_text = delta.get("type").is_some_and(|kind| kind.is_text("text_delta"));
+    let index = document.root().get("index").and_then(Value::integer)?;
+    is_text.then(|| (EventTemplate::new(document.bytes(), text.span(), None), index))
 }

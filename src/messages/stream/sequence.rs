@@ -66,6 +66,11 @@ impl Sequencer {
         Ok(())
     }
 
+    /// Returns whether a delta of this block is handled at once.
+    pub fn passes(&self, index: u64) -> bool {
+        self.open.front().is_some_and(|block| block.index == index && !block.stopped)
+    }
+
     /// Handles the end of a block; an end without a block is nothing.
     pub fn stop(&mut self, index: u64, steps: &mut Vec<Step>) {
         let Some(block) = self.open.iter_mut().rfind(|block| block.index == index && !block.stopped) else { return };

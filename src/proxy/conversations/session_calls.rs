@@ -1,4 +1,4 @@
-//! Calls of sessions, over all their conversations, as far as this process has seen them.
+//! Calls of sessions, over all their conversations, as far as this process knows them: it has seen them, or read them from the shared counters.
 //!
 //! Filled from exchange records, and read by loop control. Bounded; a session belongs to its caller's scope, so that no
 //! caller's calls count for another. Losing an entry loses a count, never a check of the conversation itself.
@@ -28,27 +28,39 @@ impl Default for SessionCalls {
 }
 
 impl SessionCalls {
-    /// Adds the executions in an exchange's record.
-    pub fn take(&self, record: &ExchangeRecord) {
-        let Some(session) = record.session.as_ref().filter(|_| !record.executions.is_empty()) else { return };
-        let key = (record.scope, session.clone());
+    /// Adds the executions in an exchange's record. Returns those that weren't known.
+    pub fn take(&self, record: &ExchangeRecord) -> Vec<SessionCall> {
+        let Some(session) = record.session.as_ref().filter(|_| !record.executions.is_empty()) else { return Vec::new() };
+        let calls = record.executions.iter().filter_map(|execution| {
+            let moment = ExecutionId::parse(&execution.id).map(|id| id.moment())?;
+            Some(SessionCall { tool: (*execution.tool).into(), moment, at: moment, failed: Some(execution.failed) })
+        });
+        self.add(record.scope, session, calls)
+    }
+
+    /// Adds calls of a session. Returns those that weren't known.
+    pub fn add(&self, scope: ScopeDigest, session: &str, added: impl Iterator<Item = SessionCall>) -> Vec<SessionCall> {
+        let key = (scope, session.into());
         let calls = self.0.get(&key).unwrap_or_else(|| {
             let calls = Calls::default();
             self.0.insert(key, calls.clone());
             calls
         });
-        let mut calls = locked(&calls);
-        for execution in &record.executions {
-            let Some(moment) = ExecutionId::parse(&execution.id).map(|id| id.moment()) else { continue };
-            let call = SessionCall { tool: (*execution.tool).into(), moment, failed: Some(execution.failed) };
+        let (mut calls, mut new) = (locked(&calls), Vec::new());
+        for call in added {
             // A conversation shows its executions again and again.
-            match calls.binary_search_by_key(&moment, |own| own.moment) {
-                Ok(at) => calls[at] = call,
-                Err(at) => calls.insert(at, call),
+            match calls.binary_search_by_key(&call.moment, |own| own.moment) {
+                // The time by this process's clock stays as it was first known.
+                Ok(at) => calls[at].failed = call.failed,
+                Err(at) => {
+                    calls.insert(at, call.clone());
+                    new.push(call);
+                }
             }
         }
         let surplus = calls.len().saturating_sub(SESSION_CALLS_MAX);
         calls.drain(..surplus);
+        new
     }
 
     /// Calls of a session, the oldest first.

@@ -132,7 +132,7 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let delivery = Delivery::of(head.streams());
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), app.now_ms()).await,
         prefix: prefix.clone(),
         ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
     });

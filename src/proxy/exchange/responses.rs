@@ -104,7 +104,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let delivery = Delivery::of(head.stream);
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Responses::API.path(), came.bytes(), tape);
     let basis = Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref()),
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), app.now_ms()).await,
         prefix: prefix.clone(),
         ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
     };

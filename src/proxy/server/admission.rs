@@ -21,8 +21,9 @@ use governor::{
 use http::StatusCode;
 
 use crate::{
+    counters::{SharedCounters, Taken, bucket::Bucket},
     proxy::http::failure::Failure,
-    settings::{ClientSettings, Limits},
+    settings::{ClientRate, ClientSettings, Limits},
 };
 
 type Limiter = RateLimiter<NotKeyed, InMemoryState, MonotonicClock, NoOpMiddleware<std::time::Instant>>;
@@ -36,11 +37,14 @@ pub struct AdmissionControl {
     bytes: AtomicU64,
     bytes_max: u64,
     clients: Vec<ClientLoad>,
+    counters: Option<Arc<SharedCounters>>,
 }
 
 struct ClientLoad {
     name: Box<str>,
     rate: Option<Limiter>,
+    /// The same rate over all replicas.
+    shared_rate: Option<Bucket>,
     running: AtomicUsize,
     concurrent_max: Option<usize>,
 }
@@ -136,6 +140,15 @@ impl Held {
     }
 }
 
+fn too_many(message: String, wait: Duration) -> Failure {
+    let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
+    Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message).retry_after_ms(milliseconds)
+}
+
+fn over_rate(client: &str, wait: Duration) -> Failure {
+    too_many(format!("client `{client}` sends more requests than its `rate` allows: again in {} s", wait.as_secs() + 1), wait)
+}
+
 fn overloaded(message: impl Into<String>) -> Failure {
     let message = format!("{}: try again in a moment", message.into());
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, "overloaded", message)
@@ -143,10 +156,15 @@ fn overloaded(message: impl Into<String>) -> Failure {
 
 impl AdmissionControl {
     /// Counters at zero, with the limits of the settings.
-    pub fn new(limits: &Limits, clients: &[ClientSettings]) -> Arc<Self> {
+    pub fn new(limits: &Limits, clients: &[ClientSettings], counters: Option<Arc<SharedCounters>>) -> Arc<Self> {
+        let bucket = |name: &str, rate: ClientRate| {
+            let key = counters.as_ref()?.key("rate", &[name.as_bytes()]);
+            Some(Bucket::new(key, rate.requests.get().into(), rate.window))
+        };
         let client = |client: &ClientSettings| ClientLoad {
             name: client.name.clone(),
             rate: client.rate.map(|rate| limiter(rate.requests, rate.window)),
+            shared_rate: client.rate.and_then(|rate| bucket(&client.name, rate)),
             running: AtomicUsize::new(0),
             concurrent_max: client.concurrent.map(|most| most.get() as usize),
         };
@@ -158,6 +176,7 @@ impl AdmissionControl {
             bytes: AtomicU64::new(0),
             bytes_max: limits.bytes_in_flight,
             clients: clients.iter().map(client).collect(),
+            counters,
         })
     }
 
@@ -193,24 +212,37 @@ impl AdmissionControl {
     /// [`Failure`] `rate_limit_exceeded` if it exceeds its rate or its concurrency.
     pub fn of_client(self: &Arc<Self>, client: usize) -> Result<Option<CountPermit>, Failure> {
         let Some(own) = self.clients.get(client) else { return Ok(None) };
-        let too_many = |message: String, wait: Duration| {
-            let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX).max(1);
-            Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, "rate_limit_exceeded", message).retry_after_ms(milliseconds))
-        };
         if let Some(Err(until)) = own.rate.as_ref().map(Limiter::check) {
-            let wait = until.wait_time_from(MonotonicClock.now());
-            return too_many(
-                format!("client `{}` sends more requests than its `rate` allows: again in {} s", own.name, wait.as_secs() + 1),
-                wait,
-            );
+            return Err(over_rate(&own.name, until.wait_time_from(MonotonicClock.now())));
         }
         let Some(most) = own.concurrent_max else { return Ok(None) };
         match count(self, &own.running, most, QuotaKind::OfClient(client)) {
             Some(counted) => Ok(Some(counted)),
-            None => too_many(
+            None => Err(too_many(
                 format!("client `{}` has {most} exchanges running, which is all it may have at a time", own.name),
                 Duration::from_secs(1),
-            ),
+            )),
+        }
+    }
+
+    /// True if a client's rate also counts over all replicas: [`Self::of_all_replicas`] must be asked.
+    pub fn counts_over_replicas(&self, client: Option<usize>) -> bool {
+        self.counters.is_some() && client.and_then(|client| self.clients.get(client)).is_some_and(|own| own.shared_rate.is_some())
+    }
+
+    /// Admits a request of a client over all replicas, after this process has admitted it. Where the shared counters don't say in time, what
+    /// this process counts decides.
+    ///
+    /// # Errors
+    /// [`Failure`] `rate_limit_exceeded` if all replicas together exceed its rate.
+    pub async fn of_all_replicas(&self, client: Option<usize>) -> Result<(), Failure> {
+        let own = client.and_then(|client| self.clients.get(client));
+        let (Some(counters), Some((name, rate))) = (&self.counters, own.and_then(|own| Some((&own.name, own.shared_rate?)))) else {
+            return Ok(());
+        };
+        match counters.take(vec![rate.take(1)]).await.as_deref() {
+            Some([Taken::Refused(wait_us)]) => Err(over_rate(name, Duration::from_micros(*wait_us))),
+            Some(_) | None => Ok(()),
         }
     }
 
@@ -246,7 +278,6 @@ fn limiter(requests: NonZeroU32, window: Duration) -> Limiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::settings::ClientRate;
 
     fn load(connections: u32, exchanges: Option<u32>, bytes_in_flight: u64, clients: &[ClientSettings]) -> Arc<AdmissionControl> {
         let limits = Limits {
@@ -259,7 +290,7 @@ mod tests {
             conversation_cache: 0,
             client_idle: Duration::from_secs(30),
         };
-        AdmissionControl::new(&limits, clients)
+        AdmissionControl::new(&limits, clients, None)
     }
 
     #[test]

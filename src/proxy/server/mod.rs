@@ -266,7 +266,16 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         };
         Failure::new(StatusCode::UNAUTHORIZED, "unauthorized", message)
     })?;
-    let held = match Held::new(&worker.app.load, worker.app.client(&caller)) {
+    let client = worker.app.client(&caller);
+    let mut admitted = Held::new(&worker.app.load, client);
+    if admitted.is_ok()
+        && worker.app.load.counts_over_replicas(client)
+        // Boxed: few clients have a rate.
+        && let Err(failure) = Box::pin(worker.app.load.of_all_replicas(client)).await
+    {
+        admitted = Err(failure);
+    }
+    let held = match admitted {
         Ok(held) => held,
         Err(failure) => {
             Box::pin(pass_over(request.into_body())).await;

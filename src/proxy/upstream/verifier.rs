@@ -15,6 +15,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use quick_cache::sync::Cache;
 
 use crate::{
+    counters::{SharedCounters, Taken, bucket::Bucket},
     judge::verifier::{
         VerifierVerdict,
         check::{self, CheckedVerdicts},
@@ -47,6 +48,8 @@ use crate::{
 
 /// Minimum interval between log lines on failures, in milliseconds.
 const SAID_EVERY_MS: u64 = 60_000;
+/// Time for which a cap holds.
+const HOUR: Duration = Duration::from_secs(3_600);
 /// Estimate of an answer's tokens before it is known.
 const ANSWER_TOKENS: u64 = 1_000;
 
@@ -58,9 +61,43 @@ pub struct Verifier {
     /// Health of the verifier. Separate from that of exchanges with the same upstream, which have other deadlines.
     gauge: UpstreamHealth,
     allowance: Mutex<Allowance>,
+    /// The same caps over all replicas; `None` without shared counters.
+    shared: Option<SharedCaps>,
     counts: Arc<VerifierCounters>,
     quiet_until_ms: AtomicU64,
     unsaid: AtomicU64,
+}
+
+/// Caps of calls and tokens over all replicas.
+struct SharedCaps {
+    counters: Arc<SharedCounters>,
+    calls: Bucket,
+    tokens: Bucket,
+}
+
+impl SharedCaps {
+    /// Takes a call of about `tokens` tokens; false if all replicas together have reached a cap. Where the shared counters don't say in
+    /// time, what this process counts decides.
+    async fn reserve(&self, tokens: u64) -> bool {
+        let taken = self.counters.take(vec![self.calls.take(1), self.tokens.take(tokens)]).await;
+        match taken.as_deref() {
+            None | Some([Taken::Granted, Taken::Granted]) => true,
+            Some([Taken::Granted, Taken::Refused(_)]) => {
+                self.counters.adjust(self.calls.give_back(1));
+                false
+            }
+            Some([Taken::Refused(_), Taken::Granted]) => {
+                self.counters.adjust(self.tokens.give_back(tokens));
+                false
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn give_back(&self, tokens: u64) {
+        self.counters.adjust(self.calls.give_back(1));
+        self.counters.adjust(self.tokens.give_back(tokens));
+    }
 }
 
 /// Failure to get a second opinion.
@@ -108,7 +145,16 @@ impl Verifier {
     ///
     /// # Errors
     /// [`Error`] if the system provides no random numbers.
-    pub fn new(settings: &settings::VerifierSettings, counts: Arc<VerifierCounters>) -> Result<Self, Error> {
+    pub fn new(
+        settings: &settings::VerifierSettings,
+        counts: Arc<VerifierCounters>,
+        counters: Option<Arc<SharedCounters>>,
+    ) -> Result<Self, Error> {
+        let shared = counters.map(|counters| SharedCaps {
+            calls: Bucket::new(counters.key("verifier calls", &[]), settings.calls_per_hour, HOUR),
+            tokens: Bucket::new(counters.key("verifier tokens", &[]), settings.tokens_per_hour, HOUR),
+            counters,
+        });
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(Error::Random)?;
         Ok(Self {
@@ -117,6 +163,7 @@ impl Verifier {
             cache: (settings.cache > 0).then(|| Cache::new(settings.cache)),
             gauge: UpstreamHealth::default(),
             allowance: Mutex::new(Allowance::new(settings.calls_per_hour, settings.tokens_per_hour)),
+            shared,
             counts,
             quiet_until_ms: AtomicU64::new(0),
             unsaid: AtomicU64::new(0),
@@ -196,17 +243,26 @@ impl Verifier {
         let request = self.request(endpoint, standing, question)?;
         let input = tokens_of(request.len());
         let spent = || VerifierFailure::new(VerifierOutcome::OverCap, "`calls_per_hour` or `tokens_per_hour` is reached");
-        let reserved = self.allowance().reserve(input.saturating_add(ANSWER_TOKENS), now_ms).ok_or_else(spent)?;
+        let about = input.saturating_add(ANSWER_TOKENS);
+        let reserved = self.allowance().reserve(about, now_ms).ok_or_else(spent)?;
+        if let Some(shared) = &self.shared
+            && !shared.reserve(about).await
+        {
+            self.allowance().give_back(reserved);
+            return Err(spent());
+        }
         let role = match self.gauge.admit(now_ms) {
             Admission::Pass => breaker::RequestRole::Regular,
             Admission::Trial => breaker::RequestRole::Trial,
             Admission::Refuse(_) => {
                 self.allowance().give_back(reserved);
+                self.shared.iter().for_each(|shared| shared.give_back(about));
                 return Err(resting());
             }
         };
         let asking = Asking { verifier: self, uptime, role, since: Instant::now(), told: false };
-        let asked = tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, reserved, input, question)).await;
+        let asked =
+            tokio::time::timeout(self.settings.deadline, self.exchange(endpoint, request, (reserved, about), input, question)).await;
         let came = asked.unwrap_or_else(|_| Err(VerifierFailure::new(VerifierOutcome::Late, "no verdict within `deadline`")));
         if let Some(pause) = came.as_ref().err().and_then(|failed| failed.pause) {
             self.gauge.pause(uptime.ms().saturating_add(pause.min(retry::RETRY_AFTER_MAX.saturating_mul(6)).as_millis() as u64));
@@ -229,7 +285,7 @@ impl Verifier {
         &self,
         endpoint: &Endpoint,
         request: Bytes,
-        reserved: Reserved,
+        (reserved, about): (Reserved, u64),
         input: u64,
         question: &VerifierQuestion<'_>,
     ) -> Result<CheckedVerdicts, VerifierFailure> {
@@ -251,7 +307,9 @@ impl Verifier {
         let VerifierReply { tokens, verdicts } = reading::read(&body);
         let (input, output) = tokens.unwrap_or((input, tokens_of(body.len())));
         self.counts.tokens(input, output);
-        self.allowance().settle(reserved, input.saturating_add(output));
+        let used = input.saturating_add(output);
+        self.allowance().settle(reserved, used);
+        self.shared.iter().for_each(|shared| shared.counters.adjust(shared.tokens.settle(about, used)));
         helper_threads::step_for(question.bytes().saturating_mul(2)).await;
         let (entries, beyond) = verdicts.map_err(|why| VerifierFailure::new(VerifierOutcome::Invalid, why.to_string()))?;
         Ok(check::check(&entries, beyond, question.answer, &question.results))
@@ -313,7 +371,7 @@ mod tests {
             cache: 0,
             max_bytes: 1,
         };
-        let verifier = Verifier::new(&settings, Arc::default()).unwrap();
+        let verifier = Verifier::new(&settings, Arc::default(), None).unwrap();
         let said: Vec<u64> = (0..150).filter_map(|second| verifier.unsaid(7_000 + second * 1_000)).collect();
         assert_eq!(said, [1, 60, 60]);
     }

@@ -131,6 +131,7 @@ const TOP_LEVEL: &[&str] = &[
     "upstreams",
     "clients",
     "ledger",
+    "counters",
     "marks",
     "mcp",
     "admin",
@@ -146,7 +147,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 48] = [
+const KNOWN_NAMES: [&str; 50] = [
     "listen",
     "policy",
     "passthrough",
@@ -164,6 +165,8 @@ const KNOWN_NAMES: [&str; 48] = [
     "ledger.durability",
     "ledger.wait",
     "ledger.lookup",
+    "counters.url",
+    "counters.wait",
     "marks.key_env",
     "marks.scope",
     "admin.listen",

@@ -85,24 +85,10 @@ impl PostgresStore {
     }
 
     fn new(url: &str) -> Result<Self, StoreError> {
-        let mut config: Config = url.parse().map_err(|error: postgres::Error| StoreError::Unavailable(words(&error)))?;
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT);
-        }
-        if config.get_application_name().is_none() {
-            config.application_name("toolmark");
-        }
-        config.tcp_user_timeout(UNACKNOWLEDGED);
-        let tls = tls::client_config(tls::TrustedRoots::Platform).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
+        let (config, tls) = connector(url)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| StoreError::Unavailable(format!("no random numbers: {error}")))?;
-        Ok(Self {
-            config,
-            tls: MakeRustlsConnect::new(tls),
-            writing: Mutex::default(),
-            readers: Mutex::default(),
-            claimant: i64::from_le_bytes(seed),
-        })
+        Ok(Self { config, tls, writing: Mutex::default(), readers: Mutex::default(), claimant: i64::from_le_bytes(seed) })
     }
 
     fn connect(&self) -> Result<Client, StoreError> {
@@ -153,6 +139,23 @@ impl PostgresStore {
         }
         done
     }
+}
+
+/// What a connection to this database is made with.
+///
+/// # Errors
+/// [`StoreError`]; it never quotes the URL, which may hold a password.
+pub fn connector(url: &str) -> Result<(Config, MakeRustlsConnect), StoreError> {
+    let mut config: Config = url.parse().map_err(|error: postgres::Error| StoreError::Unavailable(words(&error)))?;
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT);
+    }
+    if config.get_application_name().is_none() {
+        config.application_name("toolmark");
+    }
+    config.tcp_user_timeout(UNACKNOWLEDGED);
+    let tls = tls::client_config(tls::TrustedRoots::Platform).map_err(|error| StoreError::Unavailable(format!("TLS: {error}")))?;
+    Ok((config, MakeRustlsConnect::new(tls)))
 }
 
 /// The version of the tables; `None` if there are none.
@@ -207,7 +210,7 @@ fn unavailable(error: &postgres::Error) -> StoreError {
 }
 
 /// Text of an error, with its causes.
-fn words(error: &postgres::Error) -> String {
+pub fn words(error: &postgres::Error) -> String {
     if let Some(database) = error.as_db_error() {
         return format!("PostgreSQL says: {}", database.message());
     }
