@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     admin::AdminServer,
     policy::watch::{Changed, FileWatcher},
-    proxy::{app::App, error::Error, server::Server, upstream::prober},
+    proxy::{app::App, error::Error, ledger_policies::POLL, server::Server, upstream::prober},
     settings::Settings,
     telemetry::alerts,
 };
@@ -66,6 +66,7 @@ impl Daemon {
         let alerts = alerts::start(&self.app.settings.alerts, &self.app.observed, self.stop.clone())?;
         let admin = self.admin.map(|admin| std::thread::Builder::new().name("admin".into()).spawn(move || admin.run())).transpose()?;
         let prober = prober::start(&self.app, self.stop.clone())?;
+        let policies = follow_policies(&self.app, self.stop.clone())?;
         for worker in workers {
             if !matches!(worker.join(), Ok(Ok(()))) {
                 return Err(Error::System(std::io::Error::other("a worker ended badly")));
@@ -81,9 +82,27 @@ impl Daemon {
         if alerts.is_some_and(|alerts| alerts.join().is_err()) {
             tracing::error!("watching for alerts ended badly");
         }
+        if policies.is_some_and(|policies| policies.join().is_err()) {
+            tracing::error!("following the policies in the ledger ended badly");
+        }
         self.app.observed.close();
         Ok(())
     }
+}
+
+/// Starts the thread that takes newer policies from the ledger, if any come from there.
+fn follow_policies(app: &Arc<App>, stop: CancellationToken) -> Result<Option<JoinHandle<()>>, Error> {
+    if !app.follows_policies() {
+        return Ok(None);
+    }
+    let app = app.clone();
+    let follow = move || {
+        while !stop.is_cancelled() {
+            app.follow_policies();
+            std::thread::park_timeout(POLL);
+        }
+    };
+    Ok(Some(std::thread::Builder::new().name("policies".into()).spawn(follow)?))
 }
 
 /// The thread that hears signals and file changes; it ends when this is dropped.

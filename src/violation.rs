@@ -140,7 +140,7 @@ codes! {
     ForgedStamp "forged_stamp" Request Warn Block;
     /// The ledger didn't answer in time: facts that only it knows weren't judged, or a record isn't on disk yet.
     LedgerUnavailable "ledger_unavailable" Request Warn Block;
-    /// Calls that toolmark ran itself, unseen by the application, aren't known any more.
+    /// Calls that toolmark let through, or ran itself unseen by the application, aren't known any more.
     HistoryIncomplete "history_incomplete" Request Warn Block;
     InvalidToolSchema "invalid_tool_schema" Request Warn Block;
     SchemaDrift "schema_drift" Request Warn Block;

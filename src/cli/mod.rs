@@ -12,6 +12,7 @@ pub mod init;
 pub mod judge;
 pub mod ledger;
 pub mod mcp;
+pub mod policy;
 #[cfg(feature = "cassette-import")]
 mod recordings;
 pub mod replay;
@@ -73,6 +74,8 @@ pub enum Command {
     Verify(verify::VerifyArgs),
     /// Check the ledger, export it, or print its newest MAC
     Ledger(ledger::LedgerArgs),
+    /// Policies that replicas share in their ledger: put one there, list the versions, print one
+    Policy(policy::PolicyArgs),
     /// Show the statistics of the ledger as a table
     #[command(after_help = STATS_EXAMPLE)]
     Stats(stats::StatsArgs),
@@ -188,6 +191,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         Command::Mcp(args) => mcp::run(&args, &flags),
         Command::Verify(verify) => verify::run(&verify, &flags),
         Command::Ledger(ledger) => ledger::run(&ledger, &flags),
+        Command::Policy(policy) => policy::run(&policy, &flags),
         Command::Stats(arguments) => stats::run(&arguments, &flags),
         Command::Tail(arguments) => tail::tail(&arguments),
         Command::Show(arguments) => tail::show(&arguments),

@@ -3,7 +3,10 @@
 //! The number of waiting queries is bounded, and so is the time that an exchange waits. Queries of several exchanges are combined.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError, mpsc},
+    sync::{
+        Arc, Mutex, PoisonError, TryLockError,
+        mpsc::{self, TryRecvError},
+    },
     thread::JoinHandle,
     time::Duration,
 };
@@ -19,6 +22,10 @@ const WAITING_MAX: usize = 1024;
 const TOGETHER_MAX: usize = 64;
 /// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 3;
+/// First results that a thread remembers where the database didn't take them; what is more is only recorded.
+const LATE_MAX: usize = 4096;
+/// Pause between tries to claim them.
+const LATE_PAUSE: Duration = Duration::from_millis(200);
 
 /// The ledger didn't answer in time.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -101,27 +108,69 @@ impl LookupPool {
 }
 
 fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQuery>>) {
+    let mut late: Vec<FirstResult> = Vec::new();
     loop {
-        let mut asked = Vec::new();
-        {
-            let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
-            let Ok(first) = receiver.recv() else { return };
-            asked.push(first);
-            while asked.len() < TOGETHER_MAX
-                && let Ok(further) = receiver.try_recv()
-            {
-                asked.push(further);
-            }
-        }
-        // Whoever gave up needs no answer.
-        asked.retain(|asked| !asked.answer.is_closed());
-        let (claims, known): (Vec<_>, Vec<_>) = asked.into_iter().partition(|asked| matches!(asked.question, LookupQuery::Claim(_)));
-        answer(store, claims);
-        answer(store, known);
+        let Some(asked) = together(receiver, !late.is_empty()) else { return };
+        let (mut claims, mut known): (Vec<_>, Vec<_>) =
+            asked.into_iter().partition(|asked| matches!(asked.question, LookupQuery::Claim(_)));
+        // Whoever gave up needs no answer; what they saw first is claimed all the same.
+        known.retain(|asked| !asked.answer.is_closed());
+        claim_late(store, &mut late, &mut claims);
+        answer(store, claims, &mut late);
+        answer(store, known, &mut late);
     }
 }
 
-fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>) {
+/// The waiting queries; `None` once there will be no more. `has_late`: nobody waits for the first one, since claims are tried again.
+fn together(receiver: &Mutex<mpsc::Receiver<PendingQuery>>, has_late: bool) -> Option<Vec<PendingQuery>> {
+    let mut asked = Vec::new();
+    let receiver = match has_late {
+        false => receiver.lock().unwrap_or_else(PoisonError::into_inner),
+        true => {
+            std::thread::park_timeout(LATE_PAUSE);
+            match receiver.try_lock() {
+                Ok(receiver) => receiver,
+                Err(TryLockError::Poisoned(receiver)) => receiver.into_inner(),
+                // Another thread waits there for the next query.
+                Err(TryLockError::WouldBlock) => return Some(asked),
+            }
+        }
+    };
+    if !has_late {
+        asked.push(receiver.recv().ok()?);
+    }
+    while asked.len() < TOGETHER_MAX {
+        match receiver.try_recv() {
+            Ok(further) => asked.push(further),
+            Err(TryRecvError::Disconnected) if asked.is_empty() => return None,
+            Err(TryRecvError::Disconnected | TryRecvError::Empty) => break,
+        }
+    }
+    Some(asked)
+}
+
+/// Claims what couldn't be claimed in time, so that a later result is found to be another one.
+fn claim_late(store: &dyn ChainStore, late: &mut Vec<FirstResult>, claims: &mut Vec<PendingQuery>) {
+    claims.retain(|asked| {
+        let LookupQuery::Claim(own) = &asked.question else { return true };
+        let given_up = asked.answer.is_closed();
+        if given_up {
+            late.extend(own.iter().cloned());
+        }
+        !given_up
+    });
+    late.truncate(LATE_MAX);
+    if !late.is_empty() && store.claim(late, late_ms()).is_ok() {
+        late.clear();
+    }
+}
+
+/// Time of a late claim, in Unix milliseconds.
+fn late_ms() -> u64 {
+    crate::ledger::queue::writer::now_ms()
+}
+
+fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>, late: &mut Vec<FirstResult>) {
     let now_ms = asked.iter().map(|asked| asked.now_ms).max().unwrap_or(0);
     let (mut claims, mut keys) = (Vec::new(), Vec::new());
     for asked in &asked {
@@ -138,6 +187,8 @@ fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>) {
         Ok(found) => found,
         Err(error) => {
             tracing::error!(%error, questions = asked.len(), "the ledger can't be asked");
+            late.extend(claims);
+            late.truncate(LATE_MAX);
             return;
         }
     };

@@ -11,6 +11,7 @@ pub mod execution_cache;
 pub mod fixtures;
 pub mod index;
 pub mod lookup;
+pub mod policy_versions;
 pub mod queue;
 pub mod record;
 pub mod recorder;

@@ -29,7 +29,20 @@ pub enum PolicySource {
     Observe,
     /// A file.
     File(PathBuf),
+    /// The newest version of this name in the shared ledger; until there is one, the other source.
+    Ledger {
+        /// The name.
+        name: Box<str>,
+        /// Source until a version is put there.
+        until: Box<PolicySource>,
+    },
 }
+
+/// The setting that means a policy in the ledger; `ledger:NAME` is one of another name than [`LEDGER_NAME`].
+pub const LEDGER: &str = "ledger";
+/// Name of the policy in the ledger where none is said.
+pub const LEDGER_NAME: &str = "default";
+const LEDGER_NAME_BYTES_MAX: usize = 64;
 
 impl PolicySource {
     /// Resolves a setting or flag: one of the words `default`, `strict`, `observe`, or a path relative to `directory`.
@@ -44,6 +57,12 @@ impl PolicySource {
             Some("observe") => Self::Observe,
             Some(path) => Self::File(directory.join(path)),
         }
+    }
+
+    /// The name of a policy in the ledger, if a setting or flag means one.
+    pub fn ledger_name(said: &str) -> Option<&str> {
+        let name = if said == LEDGER { LEDGER_NAME } else { said.strip_prefix("ledger:")? };
+        Some(name).filter(|name| is_ledger_name(name))
     }
 
     /// Returns whether this is the name of a built-in policy.
@@ -61,6 +80,7 @@ impl PolicySource {
             Self::Strict => built_in(self, STRICT),
             Self::Observe => built_in(self, OBSERVE),
             Self::File(path) => from_file(self, path, None),
+            Self::Ledger { until, .. } => until.load(),
         }
     }
 
@@ -77,6 +97,7 @@ impl PolicySource {
         }
         let directory = match self {
             Self::File(path) => path.parent().unwrap_or(Path::new("")),
+            Self::Ledger { until, .. } => return until.compile(text, in_force),
             Self::Default | Self::Strict | Self::Observe => Path::new(""),
         };
         let files = tool_files::read(&layers, directory, &policy.tools.files)?;
@@ -94,6 +115,7 @@ impl PolicySource {
             Self::Strict => Ok(STRICT.to_owned()),
             Self::Observe => Ok(OBSERVE.to_owned()),
             Self::File(path) => std::fs::read_to_string(path),
+            Self::Ledger { .. } => Err(std::io::Error::other("it is in the ledger: `toolmark policy get` prints it")),
         }
     }
 
@@ -105,6 +127,7 @@ impl PolicySource {
     pub fn load_changed(&self, last: &CompiledPolicy, written: &[PathBuf]) -> Result<CompiledPolicy, Error> {
         match self {
             Self::File(path) => from_file(self, path, Some((last, written.contains(path)))),
+            Self::Ledger { until, .. } => until.load_changed(last, written),
             Self::Default | Self::Strict | Self::Observe => self.load(),
         }
     }
@@ -117,6 +140,7 @@ impl fmt::Display for PolicySource {
             Self::Strict => out.write_str("strict (built in)"),
             Self::Observe => out.write_str("observe (built in)"),
             Self::File(path) => write!(out, "{}", path.display()),
+            Self::Ledger { name, .. } => write!(out, "{LEDGER}:{name}"),
         }
     }
 }
@@ -164,15 +188,7 @@ pub(crate) fn from_text(text: &str) -> Result<CompiledPolicy, Error> {
 
 /// `last`: for an unannounced change, the policy in force, and whether the file was written in place.
 fn from_file(source: &PolicySource, path: &Path, last: Option<(&CompiledPolicy, bool)>) -> Result<CompiledPolicy, Error> {
-    let text = std::fs::read_to_string(path).map_err(|source| {
-        let hint = match source.kind() {
-            std::io::ErrorKind::NotFound => {
-                "; built in are `default`, `strict` and `observe`; a relative path starts at the settings file that names it, or else at the working directory"
-            }
-            _ => "",
-        };
-        Error::Read { path: path.into(), hint, source }
-    })?;
+    let text = read(path)?;
     let form = PolicyText::of(&text);
     if let Some((last, in_place)) = last
         && let Some(why) = last.form.as_ref().and_then(|last| if in_place { form.doubt_in_place(last) } else { form.doubt(last) })
@@ -190,15 +206,34 @@ fn from_file(source: &PolicySource, path: &Path, last: Option<(&CompiledPolicy, 
     Ok(rules)
 }
 
-fn parse(place: &str, text: &str) -> Result<(Layers, Policy), ConfigError> {
+/// Text of a policy file.
+pub(super) fn read(path: &Path) -> Result<String, Error> {
+    std::fs::read_to_string(path).map_err(|source| {
+        let hint = match source.kind() {
+            std::io::ErrorKind::NotFound => {
+                "; built in are `default`, `strict` and `observe`; a relative path starts at the settings file that names it, or else at the working directory"
+            }
+            _ => "",
+        };
+        Error::Read { path: path.into(), hint, source }
+    })
+}
+
+pub(super) fn parse(place: &str, text: &str) -> Result<(Layers, Policy), ConfigError> {
     let mut layers = Layers::default();
     layers.toml(place, text)?;
     let policy = layers.extract()?;
     Ok((layers, policy))
 }
 
+/// Returns whether a policy in the ledger may have this name: 1 to 64 of `A-Z a-z 0-9 _ -`.
+pub fn is_ledger_name(name: &str) -> bool {
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
+    (1..=LEDGER_NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(legal)
+}
+
 /// One digest for the policy and all its files; lengths are included so that no two sets collide.
-fn digest(text: &str, files: &[String]) -> String {
+pub(super) fn digest(text: &str, files: &[String]) -> String {
     let mut hasher = blake3::Hasher::new();
     for part in std::iter::once(text).chain(files.iter().map(String::as_str)) {
         hasher.update(&(part.len() as u64).to_le_bytes());

@@ -2,6 +2,7 @@
 //!
 //! Values only; [`load`] reads files and explains their errors.
 
+pub mod bundle;
 pub mod compiled;
 mod completeness;
 pub mod load;

@@ -36,6 +36,8 @@ pub(super) struct ToolFiles {
     pub tools: Vec<PolicyTool>,
     /// Contents of the files, for the digest.
     pub texts: Vec<String>,
+    /// Paths of the files, in the same order.
+    pub paths: Vec<PathBuf>,
     /// The files, and the directories in which new ones would appear.
     pub watched: Vec<PathBuf>,
 }
@@ -56,23 +58,42 @@ pub(super) fn read(layers: &Layers, directory: &Path, globs: &[String]) -> Resul
     }
     paths.sort();
     paths.dedup();
-    let mut places = HashMap::new();
-    for path in paths {
-        let text = fs::read_to_string(&path).map_err(|source| Error::Read { path: path.clone(), hint: "", source })?;
-        for (tool, line) in parse(&path, &text)? {
-            let place = format!("{}:{line}", path.display());
-            if let Some(other) = places.insert(tool.name.clone(), place) {
-                let message = format!("a tool of this name is already in {other}: rename or remove one");
-                return Err(fault(&path, Some(line), &tool.name, message).into());
-            }
-            files.tools.push(tool);
-        }
-        files.texts.push(text);
-        files.watched.push(path);
-    }
+    let read = |path: PathBuf| match fs::read_to_string(&path) {
+        Ok(text) => Ok((path, text)),
+        Err(source) => Err(Error::Read { path, hint: "", source }),
+    };
+    let texts = paths.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+    files.watched.extend(texts.iter().map(|(path, _)| path.clone()));
     files.watched.sort();
     files.watched.dedup();
+    files.take(texts)?;
     Ok(files)
+}
+
+/// The tools of these files, which were read elsewhere.
+pub(super) fn of_texts(texts: Vec<(PathBuf, String)>) -> Result<ToolFiles, Error> {
+    let mut files = ToolFiles::default();
+    files.take(texts)?;
+    Ok(files)
+}
+
+impl ToolFiles {
+    fn take(&mut self, texts: Vec<(PathBuf, String)>) -> Result<(), Error> {
+        let mut places = HashMap::new();
+        for (path, text) in texts {
+            for (tool, line) in parse(&path, &text)? {
+                let place = format!("{}:{line}", path.display());
+                if let Some(other) = places.insert(tool.name.clone(), place) {
+                    let message = format!("a tool of this name is already in {other}: rename or remove one");
+                    return Err(fault(&path, Some(line), &tool.name, message).into());
+                }
+                self.tools.push(tool);
+            }
+            self.texts.push(text);
+            self.paths.push(path);
+        }
+        Ok(())
+    }
 }
 
 fn parse(path: &Path, text: &str) -> Result<Vec<(PolicyTool, usize)>, ConfigError> {

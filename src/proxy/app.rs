@@ -35,6 +35,7 @@ use crate::{
         error::Error,
         exchange::http_probe,
         http::{credentials, headers as own_headers},
+        ledger_policies::{LedgerPolicies, NewPolicy},
         loop_control::LoopControl,
         server::admission::AdmissionControl,
         upstream::{
@@ -122,6 +123,8 @@ pub struct App {
     pub journal: CallJournal,
     counter: MarkClock,
     policies: Vec<LivePolicy>,
+    /// Policies that come from the ledger; `None` if none does.
+    ledger_policies: Option<Mutex<LedgerPolicies>>,
     reloads: Mutex<Vec<PolicyReload>>,
     /// Index of the policy, by client.
     client_policies: Vec<usize>,
@@ -151,6 +154,19 @@ impl App {
             });
         }
         let keys = settings.keys.keys()?;
+        let mut ledger_policies = LedgerPolicies::of(policies.iter().map(|policy| &policy.source), &settings.ledger.url, &keys)?;
+        if let Some(own) = &mut ledger_policies {
+            for NewPolicy { index, version, rules } in own.newer() {
+                let Some(policy) = policies.get_mut(index) else { continue };
+                let (name, version) = (version.name, version.version);
+                let rules = rules.map_err(|why| Error::LedgerPolicy { name, version, why })?;
+                *policy = LivePolicy::make(policy.source.clone(), rules, held, offered(), &settings)?;
+                own.put_in_force(index, version);
+            }
+            if own.is_away() {
+                return Err(StoreError::Unavailable("the policy can't be read from it".into()).into());
+            }
+        }
         let (mut cassettes, marks) = Cassettes::open(&settings)?;
         let ring = KeyRing::new(&keys);
         let ring = Arc::new(match marks {
@@ -222,6 +238,7 @@ impl App {
             journal: CallJournal::default(),
             counter,
             policies,
+            ledger_policies: ledger_policies.map(Mutex::new),
             reloads: Mutex::default(),
             client_policies,
         };
@@ -363,10 +380,69 @@ impl App {
         self.read_again(|source, last| source.load_changed(last, &changed.written));
     }
 
+    /// Returns whether a policy comes from the ledger, so that [`Self::follow_policies`] must be called.
+    pub fn follows_policies(&self) -> bool {
+        self.ledger_policies.is_some()
+    }
+
+    /// Takes newer versions of policies from the ledger. Blocks. One that can't be used is logged, and the old one stays in force.
+    pub fn follow_policies(&self) {
+        let Some(own) = &self.ledger_policies else { return };
+        let mut own = own.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
+        let found = own.newer();
+        let changed = !found.is_empty();
+        for NewPolicy { index, version, rules } in found {
+            let Some(policy) = self.policies.get(index) else { continue };
+            let before = policy.standard.load().rules.clone();
+            let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
+            let make =
+                |rules| LivePolicy::make(policy.source.clone(), rules, held, offered, &self.settings).map_err(|error| error.to_string());
+            let (name, number, author) = (&*version.name, version.version, &*version.author);
+            match rules.and_then(make) {
+                Ok(new) => {
+                    let new = new.standard.load_full();
+                    tracing::info!(
+                        target: "toolmark::audit",
+                        action = "policy",
+                        policy = name,
+                        version = number,
+                        author,
+                        digest = &new.rules.digest[..16],
+                        "version {number} of the policy `{name}` by {author} is in force"
+                    );
+                    self.note_reload(index, before, Ok(new.rules.clone()));
+                    policy.standard.store(new);
+                    own.put_in_force(index, number);
+                    self.observed.readiness.say("ledger policy", PartState::Ready);
+                }
+                Err(error) => {
+                    tracing::error!(policy = name, version = number, %error, "the policy in the ledger can't be used, the old one stays");
+                    let why = format!("version {number} of `{name}` can't be used, the old one stays: {error}");
+                    self.note_reload(index, before, Err(why.clone()));
+                    self.observed.readiness.say("ledger policy", PartState::Degraded(why));
+                }
+            }
+        }
+        if changed {
+            self.drop_other_prefixes();
+            self.count_loops();
+        }
+    }
+
+    /// Forgets requests that were read under policies that aren't in force any more.
+    fn drop_other_prefixes(&self) {
+        let rules: Vec<Arc<CompiledPolicy>> = self.policies.iter().map(|policy| policy.standard.load().rules.clone()).collect();
+        self.prefixes.retain(&rules);
+    }
+
     fn read_again(&self, load: impl Fn(&PolicySource, &CompiledPolicy) -> Result<CompiledPolicy, crate::policy::load::Error>) {
         let held = usize::try_from(self.settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mut state = PartState::Ready;
-        for (number, policy) in self.policies.iter().enumerate() {
+        let in_ledger = |number: usize| {
+            self.ledger_policies.as_ref().is_some_and(|own| own.lock().unwrap_or_else(PoisonError::into_inner).is_in_force(number))
+        };
+        for (number, policy) in self.policies.iter().enumerate().filter(|(number, _)| !in_ledger(*number)) {
             let before = policy.standard.load().rules.clone();
             let offered = self.mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
             let read = load(&policy.source, &policy.standard.load().rules).map_err(Error::from);
@@ -388,8 +464,7 @@ impl App {
                 }
             }
         }
-        let rules: Vec<Arc<CompiledPolicy>> = self.policies.iter().map(|policy| policy.standard.load().rules.clone()).collect();
-        self.prefixes.retain(&rules);
+        self.drop_other_prefixes();
         self.count_loops();
         self.observed.readiness.say("policy", state);
     }

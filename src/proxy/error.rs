@@ -20,6 +20,16 @@ pub enum Error {
     /// The ledger can't be opened.
     #[error("[ledger] {0}")]
     Ledger(#[from] crate::ledger::store::StoreError),
+    /// A policy in the ledger can't be used.
+    #[error("version {version} of the policy `{name}` in the ledger can't be used: {why}")]
+    LedgerPolicy {
+        /// Name of the policy.
+        name: String,
+        /// Its newest version.
+        version: u64,
+        /// The reason.
+        why: String,
+    },
     /// Traces can't be set up.
     #[error(transparent)]
     Traces(#[from] crate::telemetry::traces::Error),

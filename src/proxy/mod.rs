@@ -7,6 +7,7 @@ pub mod error;
 pub mod exchange;
 pub mod helper_threads;
 pub mod http;
+pub mod ledger_policies;
 pub mod loop_control;
 pub mod server;
 pub mod upstream;

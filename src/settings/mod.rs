@@ -206,6 +206,7 @@ pub fn load(flags: &Flags, environment: &Environment, directory: &Path) -> Resul
     ledger.redactor = cassettes.redactor.clone();
     let verifier = verifier::validate(&sources, raw.verifier.as_ref(), &raw.replay, &upstreams)?;
     let policy = sources.policy("policy", raw.policy.as_deref());
+    validate::ledger_policies(&sources, &policy, &clients, &ledger)?;
     notices.extend(sources.notices.take());
     notices.dedup();
     validate::notices(&mut notices, &keys, &upstreams, &clients, &counters);

@@ -74,6 +74,10 @@ impl SettingsSources<'_> {
     /// The policy that the setting `key` names.
     pub(super) fn policy(&self, key: &str, said: Option<&str>) -> PolicySource {
         match said.filter(|said| !PolicySource::is_built_in(said)) {
+            Some(said) if PolicySource::ledger_name(said).is_some() => PolicySource::Ledger {
+                name: PolicySource::ledger_name(said).unwrap_or_default().into(),
+                until: Box::new(PolicySource::choose(None, self.directory)),
+            },
             Some(path) => PolicySource::File(self.path(key, path)),
             None => PolicySource::choose(said, self.directory),
         }

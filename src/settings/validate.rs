@@ -16,6 +16,7 @@ use crate::{
     cassette::redact::Redactor,
     config::host::canonical_host,
     openai::path::normalised,
+    policy::load::PolicySource,
     settings::mark_keys,
     sys::limits::{self, REQUEST_SHARE},
 };
@@ -78,6 +79,25 @@ pub(super) fn clients(sources: &SettingsSources<'_>, all: &[TomlClient]) -> Resu
         clients.push(ClientSettings { name: client.name.as_str().into(), key_sha256, policy, rate, concurrent: client.concurrent });
     }
     Ok(clients)
+}
+
+/// Refuses a policy in a ledger that isn't shared: a file does the same there, and is watched.
+pub(super) fn ledger_policies(
+    sources: &SettingsSources<'_>,
+    policy: &PolicySource,
+    clients: &[ClientSettings],
+    ledger: &LedgerSettings,
+) -> Result<(), ConfigError> {
+    let is_in_ledger = |source: &PolicySource| matches!(source, PolicySource::Ledger { .. });
+    let of_client = clients.iter().position(|client| client.policy.as_ref().is_some_and(is_in_ledger));
+    let key = match of_client {
+        _ if matches!(ledger.url, LedgerUrl::Postgres(_)) => return Ok(()),
+        _ if is_in_ledger(policy) => "policy".to_owned(),
+        Some(at) => format!("clients.{at}.policy"),
+        None => return Ok(()),
+    };
+    let message = "a policy in the ledger needs one that replicas share, `[ledger] url = \"postgres://…\"`; elsewhere name a file, which is re-read when it changes";
+    Err(sources.layers.fault(&key, message))
 }
 
 /// Refuses settings with which anyone who can reach toolmark could use its own upstream keys.

@@ -61,9 +61,14 @@ fn table() -> Vec<Case> {
 
 /// Plays the table in these forms; what is wrong.
 fn play(forms: &[&Form], seeds: &[Option<u64>]) -> Vec<String> {
+    play_on(Stage::new, forms, seeds)
+}
+
+/// Plays the table on such stages.
+fn play_on(stage: fn(&str) -> Stage, forms: &[&Form], seeds: &[Option<u64>]) -> Vec<String> {
     let cases = table();
     let policies: BTreeSet<&str> = cases.iter().map(|case| case.policy).collect();
-    let stages: BTreeMap<&str, Stage> = policies.into_iter().map(|policy| (policy, Stage::new(policy))).collect();
+    let stages: BTreeMap<&str, Stage> = policies.into_iter().map(|policy| (policy, stage(policy))).collect();
     let wrong = on_threads(&cases, |_, case| {
         let mut wrong = Vec::new();
         let said = forms.iter().filter(|form| form.says(case));
@@ -135,6 +140,12 @@ fn every_form_finds_the_same() {
     for (case, (which, why, _)) in cases.iter().flat_map(|case| case.differs.iter().map(move |differs| (case, differs))) {
         eprintln!("{} ends otherwise in {which:?}: {why}", case.name);
     }
+    assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn every_form_finds_the_same_at_two_replicas_in_turns() {
+    let wrong = play_on(Stage::in_turns, &FORMS.iter().collect::<Vec<_>>(), &[None]);
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
 }
 

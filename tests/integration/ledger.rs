@@ -4,6 +4,7 @@ mod commands;
 mod crash;
 mod failures;
 mod first;
+mod policies;
 mod replicas;
 mod search;
 mod talk;

@@ -110,6 +110,11 @@ impl Running {
         assert!(sent.success());
     }
 
+    /// Its exit code, if it has ended.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().unwrap().map(|status| status.code().unwrap_or(-1))
+    }
+
     /// Waits for its end.
     pub fn end(mut self) -> Finished {
         let status = until("the program's end", || self.child.try_wait().unwrap());

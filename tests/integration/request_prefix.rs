@@ -313,7 +313,7 @@ fn sent(messages: &str, tools: usize) -> Sent {
 fn shared(bench: &Bench, cache: &PrefixCache, later: &Sent) -> usize {
     let rules = bench.standards[later.policy].rules.clone();
     let owner = PrefixOwner { api: later.api, scope: Scope::client(later.scope), rules };
-    match cache.find(&owner, later.body.as_bytes()) {
+    match cache.find(&owner, &Bytes::copy_from_slice(later.body.as_bytes())) {
         PrefixUse::Kept(Some(shared)) => shared.len(),
         PrefixUse::Kept(None) | PrefixUse::Off => 0,
     }

@@ -34,11 +34,16 @@ pub struct Reply {
 
 impl Connection {
     pub fn open(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).unwrap();
-        stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        stream.set_write_timeout(Some(PATIENCE)).unwrap();
-        Self { address, stream: BufReader::new(stream), broken: false }
+        Self::try_open(address).unwrap()
+    }
+
+    /// The same where perhaps nobody listens.
+    pub fn try_open(address: SocketAddr) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_nodelay(true)?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Self { address, stream: BufReader::new(stream), broken: false })
     }
 
     /// A new connection where the last body broke off, as toolmark does behind the error of a stream.

@@ -82,6 +82,8 @@ pub struct Thread {
     pub answers: Vec<Arc<str>>,
     /// [`digest`]s of assistant texts that the application itself wrote.
     pub written: Vec<u64>,
+    /// Id of the response that this state goes on from, if the ledger didn't say in time what is known of it.
+    pub unread: Option<Arc<str>>,
 }
 
 /// A call that was never passed on, and the output to send for it.
@@ -374,6 +376,31 @@ impl Thread {
         thread
     }
 
+    /// State of a conversation that went on from a response whose state wasn't read in time.
+    pub fn after_unread(response_id: &str) -> Self {
+        Self { unread: Some(response_id.into()), incomplete: true, ..Self::default() }
+    }
+
+    /// The state with that of the response before it, which [wasn't read](Self::unread) in time.
+    #[must_use]
+    pub fn after(&self, earlier: &Self) -> Self {
+        let spoke = !self.asked.is_empty();
+        let mut base = Self { owed: self.owed.clone(), upstream_id: self.upstream_id.clone(), ..earlier.clone() };
+        base.executions.iter_mut().for_each(|execution| execution.recent &= !spoke);
+        let data: Vec<String> = self.data.iter().map(|text| text.to_string()).collect();
+        let mut thread = base.with(&self.executions, &self.succeeded, &self.tools, &data);
+        let before = if spoke { &[][..] } else { &earlier.trail[..] };
+        let trail: Vec<CallTurn> = before.iter().chain(self.trail.iter()).cloned().collect();
+        thread.follow(&trail);
+        let recent = spoke.then(|| self.results.len().saturating_sub(self.recent_from));
+        thread.prove(self.results.iter().map(|result| (**result).clone()), recent);
+        thread.hear(self.said.iter().cloned(), spoke.then_some(&*self.asked));
+        self.answers.iter().for_each(|id| thread.answer(id));
+        thread.write(self.written.iter().copied());
+        thread.lacks_evidence |= self.lacks_evidence;
+        thread
+    }
+
     /// Adds calls that were never passed on.
     pub fn owe(&mut self, owed: impl IntoIterator<Item = Owed>) {
         self.owed.extend(owed);
@@ -445,6 +472,26 @@ mod tests {
         };
         let (once, twice) = (compared(2_000), compared(4_000));
         assert!(twice <= once * 5 / 2 && once <= 2_000 * 16, "{once} {twice}");
+    }
+
+    #[test]
+    fn what_wasnt_read_in_time_is_put_before_what_came_after() {
+        let texts = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let mut earlier = Thread::default().with(&[execution(1, true)], &texts(&["a"]), &[], &texts(&["said first"]));
+        earlier.hear(["{}".into()], Some("asked first"));
+        earlier.answer("resp_1");
+        for spoke in [false, true] {
+            let mut later = Thread::after_unread("resp_1").with(&[execution(2, true)], &texts(&["b"]), &[], &texts(&["said then"]));
+            later.hear([], spoke.then_some("asked then"));
+            later.answer("resp_2");
+            assert_eq!((later.unread.as_deref(), later.incomplete), (Some("resp_1"), true));
+            let whole = later.after(&earlier);
+            let recent: Vec<bool> = whole.executions.iter().map(|execution| execution.recent).collect();
+            assert_eq!(recent, [!spoke, true]);
+            assert_eq!(whole.data.iter().map(|text| &**text).collect::<Vec<_>>(), ["said first", "said then"]);
+            assert_eq!((&*whole.asked, whole.answers.len()), (if spoke { "asked then" } else { "asked first" }, 2));
+            assert_eq!((whole.unread, whole.incomplete, whole.succeeded), (None, false, texts(&["a", "b"])));
+        }
     }
 
     #[test]

@@ -459,6 +459,11 @@ impl<'h> HistoryVerifier<'h, '_> {
 
     fn unpaired(&mut self, result: &PastResult<'_>) {
         let id = result.id.as_deref().unwrap_or_default().to_owned();
+        let is_ours = |mark: &CallMark<'_>| self.rules.ring.made(mark, self.rules.scope);
+        if self.rules.unseen && CallMark::parse(&id).as_ref().is_some_and(is_ours) {
+            let message = || format!("the result for `{id}` answers a call that toolmark let through and doesn't know any more");
+            return self.report(Code::HistoryIncomplete, None, message, "send the whole conversation");
+        }
         if self.rules.unseen {
             let message = || format!("the result for `{id}` answers a call that toolmark didn't see");
             let advice = "send the whole conversation, or the requests of one conversation through one toolmark";

@@ -9,7 +9,7 @@ use std::{
     collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     thread::JoinHandle,
@@ -36,6 +36,12 @@ const TOGETHER_MAX: usize = 256;
 const LINGER: Duration = Duration::from_millis(50);
 /// Threads for a shared database; an embedded one needs one.
 const THREADS: usize = 2;
+/// Pauses between tries to store what the database didn't take: the first and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_millis(500));
+/// Longest time for which the same values are tried, so that none can keep others out for ever.
+const TRIED_MAX: Duration = Duration::from_secs(300);
+/// The same once the store is closed, and how long a shared store's threads are waited for.
+const LAST_TRIES: Duration = Duration::from_secs(5);
 
 enum KvJob {
     Find { keys: Vec<KvKey>, since_ms: u64, answer: oneshot::Sender<Vec<(KvKey, Vec<u8>)>> },
@@ -63,17 +69,26 @@ pub struct SealedKv {
     keep: Duration,
     /// Puts are stored without delay: other processes may read them, or they must be on disk before a caller is answered.
     at_once: bool,
-    /// Threads of an embedded store, which never wait for another machine.
+    /// No more jobs will come.
+    closed: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Drop for SealedKv {
     fn drop(&mut self) {
         self.sender = None;
+        self.closed.store(true, Ordering::Release);
         self.call();
+        let end = Instant::now() + LAST_TRIES;
         for thread in self.threads.drain(..) {
-            // A panic there was reported by its own hook.
-            let _ended = thread.join();
+            // Those of a shared store may wait for another machine, for longer than anybody waits for them.
+            while self.store.is_shared() && !thread.is_finished() && Instant::now() < end {
+                std::thread::park_timeout(PAUSES.0);
+            }
+            if !self.store.is_shared() || thread.is_finished() {
+                // A panic there was reported by its own hook.
+                let _ended = thread.join();
+            }
         }
     }
 }
@@ -87,7 +102,8 @@ impl SealedKv {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
         let (store, vault, waiting) = (store.clone(), Arc::new(KvCipher::new(keys)), Arc::default());
-        let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, threads: Vec::new() };
+        let closed = Arc::default();
+        let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, closed, threads: Vec::new() };
         let store = &shelf.store;
         if !store.is_lasting() {
             return Ok(shelf);
@@ -96,10 +112,10 @@ impl SealedKv {
         let (receiver, shared) = (Arc::new(Mutex::new(receiver)), store.is_shared());
         for number in 0..if shared { THREADS } else { 1 } {
             let (store, receiver, vault, waiting) = (shelf.store.clone(), receiver.clone(), shelf.vault.clone(), shelf.waiting.clone());
+            let closed = shelf.closed.clone();
             let thread = std::thread::Builder::new().name(format!("shelf-{number}"));
-            let thread = thread.spawn(move || serve(&*store, &vault, &receiver, &waiting));
-            let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
-            shelf.threads.extend((!shared).then_some(thread));
+            let thread = thread.spawn(move || serve(&*store, &vault, &receiver, &waiting, &closed));
+            shelf.threads.push(thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?);
         }
         shelf.sender = Some(sender);
         Ok(shelf)
@@ -127,7 +143,8 @@ impl SealedKv {
     /// Puts values, replacing earlier ones; returns once they are stored.
     ///
     /// # Errors
-    /// [`LookupUnavailable`] within the deadline: they may be stored all the same.
+    /// [`LookupUnavailable`] within the deadline: they are stored all the same, as soon as the database takes them, unless this process
+    /// ends before.
     pub async fn put(&self, entries: Vec<(KvKey, Vec<u8>)>, now_ms: u64) -> Result<(), LookupUnavailable> {
         if entries.is_empty() || !self.is_lasting() {
             return Ok(());
@@ -213,7 +230,7 @@ fn weight(job: &KvJob) -> usize {
     }
 }
 
-fn serve(store: &dyn ChainStore, vault: &KvCipher, receiver: &Mutex<mpsc::Receiver<KvJob>>, waiting: &Backlog) {
+fn serve(store: &dyn ChainStore, vault: &KvCipher, receiver: &Mutex<mpsc::Receiver<KvJob>>, waiting: &Backlog, closed: &AtomicBool) {
     let linger = if store.is_shared() { Duration::ZERO } else { LINGER };
     loop {
         let jobs = together(&receiver.lock().unwrap_or_else(PoisonError::into_inner), linger);
@@ -222,9 +239,7 @@ fn serve(store: &dyn ChainStore, vault: &KvCipher, receiver: &Mutex<mpsc::Receiv
         }
         waiting.jobs.fetch_sub(jobs.len(), Ordering::AcqRel);
         let bytes = jobs.iter().map(weight).sum();
-        if let Err(error) = act(store, vault, jobs) {
-            tracing::error!(%error, "what is kept word for word can't be stored, or read");
-        }
+        act(store, vault, jobs, closed);
         waiting.bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 }
@@ -246,7 +261,7 @@ fn together(receiver: &mpsc::Receiver<KvJob>, linger: Duration) -> Vec<KvJob> {
 }
 
 /// Puts run first, so that a read finds what was put before it.
-fn act(store: &dyn ChainStore, vault: &KvCipher, jobs: Vec<KvJob>) -> Result<(), StoreError> {
+fn act(store: &dyn ChainStore, vault: &KvCipher, jobs: Vec<KvJob>, closed: &AtomicBool) {
     let (mut rows, mut told, mut finds, mut ended) = (BTreeMap::new(), Vec::new(), Vec::new(), Vec::new());
     for job in jobs {
         match job {
@@ -263,18 +278,33 @@ fn act(store: &dyn ChainStore, vault: &KvCipher, jobs: Vec<KvJob>) -> Result<(),
         }
     }
     let rows: Vec<SealedRow> = rows.into_values().collect();
-    let put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
-    if put.is_ok() {
-        store.give_back(&ended);
-        for done in told {
-            // The caller may have gone.
-            let _gone = done.send(());
+    let mut put = if rows.is_empty() { Ok(()) } else { store.put_kept(&rows) };
+    // Nobody is kept waiting for a database that is away: whoever asks is told so at once.
+    for (keys, since_ms, answer) in finds {
+        match put.is_ok().then(|| find(store, vault, keys, since_ms)) {
+            Some(Ok(found)) => drop(answer.send(found)),
+            Some(Err(error)) => tracing::error!(%error, "what is kept word for word can't be read"),
+            None => {}
         }
     }
-    for (keys, since_ms, answer) in finds {
-        let _gone = answer.send(find(store, vault, keys, since_ms)?);
+    let (begun, mut pause) = (Instant::now(), PAUSES.0);
+    while let Err(error) = &put {
+        if begun.elapsed() > if closed.load(Ordering::Acquire) { LAST_TRIES } else { TRIED_MAX } {
+            tracing::error!(%error, lost = rows.len(), "what is kept word for word can't be stored, and is lost");
+            return;
+        }
+        if pause == PAUSES.0 {
+            tracing::error!(%error, waiting = rows.len(), "what is kept word for word can't be stored yet: it is tried again");
+        }
+        std::thread::park_timeout(pause);
+        pause = (pause * 2).min(PAUSES.1);
+        put = store.put_kept_late(&rows);
     }
-    put
+    store.give_back(&ended);
+    for done in told {
+        // The caller may have gone.
+        let _gone = done.send(());
+    }
 }
 
 fn find(store: &dyn ChainStore, vault: &KvCipher, keys: Vec<KvKey>, since_ms: u64) -> Result<Vec<(KvKey, Vec<u8>)>, StoreError> {

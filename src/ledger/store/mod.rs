@@ -369,6 +369,14 @@ pub trait ChainStore: Store {
         Ok(())
     }
 
+    /// Stores sealed rows that couldn't be stored when they were made: one that another process replaced since then stays.
+    ///
+    /// # Errors
+    /// [`StoreError`]: none or all of the rows may be stored.
+    fn put_kept_late(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
+        self.put_kept(rows)
+    }
+
     /// Returns the rows with these ids, in any order.
     ///
     /// # Errors

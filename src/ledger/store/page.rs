@@ -12,6 +12,7 @@ use crate::ledger::{
 };
 
 /// Requested part of a list. Rows are ordered from the newest; each has a position of `N` numbers, the first of which is its time.
+#[derive(Clone, Copy, Debug)]
 pub struct PageWindow<const N: usize> {
     /// Only rows before this position.
     pub before: [i64; N],

@@ -34,6 +34,8 @@ use crate::{
 const ROW_BYTES_MAX: usize = 512 << 10;
 /// Maximum rows that are read for one request.
 const READ_MAX: usize = 256;
+/// Maximum responses in a row whose state wasn't read in time that are read later, for one request.
+const UNREAD_MAX: usize = 8;
 
 /// Entry of the ledger's key-value store.
 pub type KvEntry = (KvKey, Vec<u8>);
@@ -143,9 +145,12 @@ fn mark_row(scope: &Scope, upstream_id: &str, mark: &str) -> KvEntry {
 }
 
 /// Stores the marks by which the application knows calls of the upstream: pairs of the upstream's id and the mark.
-pub async fn keep_marks(app: &App, scope: &Scope, marks: &[(String, String)]) {
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't take them in time.
+pub async fn keep_marks(app: &App, scope: &Scope, marks: &[(String, String)]) -> Result<(), LookupUnavailable> {
     marks.iter().for_each(|(upstream_id, mark)| app.memory.keep_mark(scope, upstream_id, mark));
-    store(app, marks.iter().map(|(upstream_id, mark)| mark_row(scope, upstream_id, mark)).collect()).await;
+    store(app, marks.iter().map(|(upstream_id, mark)| mark_row(scope, upstream_id, mark)).collect()).await
 }
 
 /// Stores an object in this process. Returns its row for the ledger: none with `store = "digests"`, since it is a body, and none
@@ -166,17 +171,25 @@ pub fn extras_row(scope: &Scope, mark: &str, extras: &ProviderExtras) -> KvEntry
 }
 
 /// Stores an update of a conversation in this process and in the ledger. Returns once the next request can find it.
-pub async fn keep(app: &App, scope: &Scope, memo: Memo) {
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't take it in time.
+pub async fn keep(app: &App, scope: &Scope, memo: Memo) -> Result<(), LookupUnavailable> {
     let rows = rows(app, scope, &memo);
     app.memory.keep(scope, memo);
-    store(app, rows).await;
+    store(app, rows).await
 }
 
 /// Stores rows. Returns once the next request can find them.
-pub async fn store(app: &App, rows: Vec<KvEntry>) {
-    if app.recorder.shelf().put_for_next(rows, app.now_ms()).await.is_err() {
-        tracing::warn!("a conversation can't be kept in the ledger: after a restart, or at another replica, it isn't known");
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't take them in time: until it does, another replica doesn't know them.
+pub async fn store(app: &App, rows: Vec<KvEntry>) -> Result<(), LookupUnavailable> {
+    let stored = app.recorder.shelf().put_for_next(rows, app.now_ms()).await;
+    if stored.is_err() {
+        tracing::warn!("a conversation isn't in the ledger yet: until it is, it isn't known at another replica");
     }
+    stored
 }
 
 /// Removes a response or a conversation that its owner deleted.
@@ -199,6 +212,8 @@ pub async fn load(app: &App, scope: &Scope, named: Vec<NamedObject>, of: Wanted)
     let memory = &app.memory;
     let shared = app.recorder.is_shared();
     let mut wanted: Vec<(RowKind, String)> = Vec::new();
+    let is_response = |named: &&NamedObject| matches!(named.kind, ObjectKind::Response | ObjectKind::Thread);
+    let responses: Vec<String> = named.iter().filter(is_response).map(|named| named.id.clone()).collect();
     for NamedObject { kind, id, .. } in named {
         let row = match kind {
             ObjectKind::Response | ObjectKind::Thread => may_have_changed(app, scope, &id).then_some(RowKind::Response),
@@ -222,7 +237,33 @@ pub async fn load(app: &App, scope: &Scope, named: Vec<NamedObject>, of: Wanted)
             None => {}
         }
     }
+    for id in responses {
+        load_unread(app, scope, &id).await?;
+    }
     Ok(())
+}
+
+/// Reads what wasn't read in time when the conversation up to this response went on.
+///
+/// # Errors
+/// [`LookupUnavailable`] if the ledger doesn't say in time, or doesn't know it.
+async fn load_unread(app: &App, scope: &Scope, id: &str) -> Result<(), LookupUnavailable> {
+    let unread = |thread: &Arc<Thread>| thread.unread.clone();
+    for _ in 0..UNREAD_MAX {
+        let Some((thread, before)) = app.memory.response(scope, id).and_then(|own| Some((own.clone(), unread(&own)?))) else {
+            return Ok(());
+        };
+        let earlier = match app.memory.response(scope, &before) {
+            Some(earlier) => earlier,
+            None => {
+                let row = read(app, scope, vec![(RowKind::Response, before.to_string())]).await?.next();
+                let body = row.and_then(|(_, _, body)| body).ok_or(LookupUnavailable)?;
+                Arc::new(serde_json::from_slice(&body).map_err(|_| LookupUnavailable)?)
+            }
+        };
+        app.memory.keep(scope, Memo { responses: vec![id.to_owned()], thread: thread.after(&earlier), ..Memo::default() });
+    }
+    Err(LookupUnavailable)
 }
 
 /// Reads rows from the ledger, in the order of `wanted`. A row without a body isn't there, or was removed.
@@ -365,7 +406,7 @@ pub async fn load_extras(app: &App, scope: &Scope, marks: impl Iterator<Item = &
 
 /// Error for a stored object that the ledger didn't give in time.
 pub fn unavailable_now() -> Failure {
-    let message = "the ledger didn't say in time what is known of this object: try again in a moment";
+    let message = "the ledger didn't answer in time about this object: try again in a moment";
     Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message)
 }
 

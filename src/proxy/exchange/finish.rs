@@ -63,7 +63,8 @@ impl ExchangeDriver {
         made
     }
 
-    /// Waits until the record is on disk, if the settings ask for it, before the end of the answer is sent.
+    /// Waits until another replica would find what it must know of this exchange, and, if the settings ask for it, until the record is on
+    /// disk, before the end of the answer is sent.
     ///
     /// # Errors
     /// 503 if that takes too long and the policy blocks on it; otherwise a violation is recorded.
@@ -71,34 +72,35 @@ impl ExchangeDriver {
         let app = self.worker.app.clone();
         self.conversation.settle(&app, &self.context);
         let rows = self.conversation.take_rows();
-        if !rows.is_empty() {
-            replicated::store(&app, rows).await;
+        let mut late = None;
+        if !rows.is_empty() && replicated::store(&app, rows).await.is_err() && !self.context.observes() {
+            late = Some("the ledger didn't say in time that it has what another replica must know of this conversation");
+            if let Some(violation) = self.late_violation(late) {
+                self.attempts.report([violation]);
+            }
         }
-        if !app.recorder.commits() {
-            return Ok(());
+        if app.recorder.commits() {
+            let first = self.make_record();
+            let told = app.recorder.take_committed(&first);
+            if !tokio::time::timeout(app.settings.ledger.wait, told).await.is_ok_and(|told| told.is_ok()) {
+                late = Some("the ledger can't be written: the record of this exchange isn't on disk yet");
+                if let Some(violation) = self.late_violation(late) {
+                    self.attempts.report([violation.clone()]);
+                    let (record, state) = self.recording();
+                    let amendment = record.amendment(&state, &first, violation);
+                    app.recorder.take(&amendment);
+                }
+            }
         }
-        let first = self.make_record();
-        let told = app.recorder.take_committed(&first);
-        if tokio::time::timeout(app.settings.ledger.wait, told).await.is_ok_and(|told| told.is_ok()) {
-            return Ok(());
-        }
-        let message = "the ledger can't be written: the record of this exchange isn't on disk yet";
-        let violation = self.context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment");
-        let blocks = violation.as_ref().is_some_and(Violation::blocks) && !self.context.observes();
-        if blocks {
-            self.attempts.block();
-            self.record.finish(StatusCode::SERVICE_UNAVAILABLE);
-        }
-        if let Some(violation) = violation {
-            self.attempts.report([violation.clone()]);
-            let (record, state) = self.recording();
-            let amendment = record.amendment(&state, &first, violation);
-            app.recorder.take(&amendment);
-        }
-        if !blocks {
-            return Ok(());
-        }
+        let blocks = self.late_violation(late).as_ref().is_some_and(Violation::blocks) && !self.context.observes();
+        let Some(message) = late.filter(|_| blocks) else { return Ok(()) };
+        self.attempts.block();
+        self.record.finish(StatusCode::SERVICE_UNAVAILABLE);
         Err(Failure::new(StatusCode::SERVICE_UNAVAILABLE, Code::LedgerUnavailable.as_str(), message))
+    }
+
+    fn late_violation(&self, message: Option<&str>) -> Option<Violation> {
+        self.context.rules.checks.violation(Code::LedgerUnavailable, None, message?, "try again in a moment")
     }
 
     /// Ends the exchange with a complete response, which an error replaces if the record can't be written.

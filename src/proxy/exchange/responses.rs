@@ -82,6 +82,10 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let endpoint = &worker.endpoints[selection.upstream()];
     let translates = selection.translation(&endpoint.settings).is_some();
     let (mut recalled, loaded) = recall(&app, &caller.scope, &head).await;
+    if loaded.is_err() && head.wanted().conversation.is_some() && standard.rules.policy.mode == PolicyMode::Enforce {
+        // What is known of it would be replaced by what this request adds.
+        return Err(replicated::unavailable_now());
+    }
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
         let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
@@ -176,5 +180,9 @@ pub(in crate::proxy) async fn check_named(
 pub(in crate::proxy) async fn recall(app: &App, scope: &Scope, head: &Head<'_>) -> (Recalled, Result<(), LookupUnavailable>) {
     let named = named_objects(head, |id| app.memory.knows_item(scope, id));
     let loaded = replicated::load(app, scope, named, head.wanted()).await;
-    (recall::recall(&app.memory, scope, head.wanted()), loaded)
+    let mut recalled = recall::recall(&app.memory, scope, head.wanted());
+    if let (Err(_), None, Some(previous)) = (&loaded, &recalled.thread, &head.previous) {
+        recalled.thread = Some(Arc::new(Thread::after_unread(previous)));
+    }
+    (recalled, loaded)
 }

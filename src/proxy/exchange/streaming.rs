@@ -98,7 +98,18 @@ pub async fn stream<A: Adapter>(mut driver: Box<ExchangeDriver>, response: Answe
     }
     driver.rounds.tap(&out);
     let kept = if whole { tool_rounds::store_hidden_of_stream::<A>(&mut driver).await } else { Ok(()) };
+    let said = driver.attempts.findings().json();
     let committed = driver.wait_for_durability().await;
+    // What is known this late is still said where the verdict stands.
+    let now = driver.attempts.findings().json();
+    if said != now && !driver.context.observes() {
+        let (said, now) = (format!(": toolmark {said}\n"), format!(": toolmark {now}\n"));
+        if let Some(at) = memchr::memmem::rfind(&out, said.as_bytes()) {
+            let rest = out.split_off(at).split_off(said.len());
+            out.extend_from_slice(now.as_bytes());
+            out.extend_from_slice(&rest);
+        }
+    }
     if let Err(failure) = kept.and(committed) {
         driver.attempts.block();
         out.clear();

@@ -23,6 +23,7 @@ use crate::{
         conversation::Thread,
         error::{Fault, Refusal, unique},
     },
+    ledger::lookup::LookupUnavailable,
     marks::{CallMark, ExecutionId, Scope},
     openai::error::{Reported, enveloped, masked},
     policy::{PolicyMode, Stateful},
@@ -212,11 +213,15 @@ impl StoredCaller<'_> {
     }
 
     /// Notes that the caller owns these objects.
-    async fn own(&self, holder: Holder, ids: &Ids) {
-        let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return };
-        if endpoint.opens_everybodys(self.caller_credential(holder)) {
-            replicated::store(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await;
+    ///
+    /// # Errors
+    /// [`LookupUnavailable`] if the ledger doesn't take that in time: until it does, another replica takes them for nobody's.
+    async fn own(&self, holder: Holder, ids: &Ids) -> Result<(), LookupUnavailable> {
+        let Some(endpoint) = self.worker.endpoints.get(holder.upstream) else { return Ok(()) };
+        if !endpoint.opens_everybodys(self.caller_credential(holder)) {
+            return Ok(());
         }
+        replicated::store(self.app, self.app.owners.note(self.scope, &endpoint.settings.name, ids)).await
     }
 
     /// Upstream for requests that name no model: the first that serves the Responses API. The caller's own key is used only at
@@ -387,7 +392,8 @@ impl StoredCaller<'_> {
             Came::Whole(headers, body) => {
                 if let (Stored::Conversations, Ok(document)) = (what, Document::parse(body.clone())) {
                     let conversation = document.root().get("id").and_then(Value::text).map(|id| id.into_owned());
-                    self.own(holder, &Ids { conversation, ..Ids::default() }).await;
+                    // What only was to be observed passes.
+                    let _noted = self.own(holder, &Ids { conversation, ..Ids::default() }).await;
                 }
                 let mut response = Response::new(Body::Whole(body));
                 *response.headers_mut() = headers;
@@ -602,7 +608,7 @@ impl StoredCaller<'_> {
         }
         // Where the ledger is silent nothing is noted: to refer to these items is refused later, never allowed in error.
         let Ok(items) = owners::without_owner(self.app, self.scope, items).await else { return };
-        self.own(holder, &Ids { items, ..Ids::default() }).await;
+        let _noted = self.own(holder, &Ids { items, ..Ids::default() }).await;
     }
 
     /// A list of items for the application: the first page of which something is left, since clients take an empty page for
@@ -759,16 +765,16 @@ impl StoredCaller<'_> {
         let answered = self.document(holder, body)?;
         let json = stored::bare(&answered, &CONVERSATION, None).map_err(|fault| self.fault(holder, &fault))?;
         if let Some(id) = answered.root().get("id").and_then(Value::text).filter(|id| !id.is_empty()) {
-            self.own(holder, &Ids { conversation: Some(id.clone().into_owned()), ..Ids::default() }).await;
+            kept(self.own(holder, &Ids { conversation: Some(id.clone().into_owned()), ..Ids::default() }).await)?;
             let object = Object { upstream: holder.upstream, foreign: false, got: Got::Withheld };
             let row = replicated::keep_object(self.app, self.scope, &id, object);
-            replicated::store(self.app, row.into_iter().collect()).await;
+            kept(replicated::store(self.app, row.into_iter().collect()).await)?;
             let memo = match &begun {
                 Some((_, begun)) => conversation_update::remember(&begun.context, None, Some(&id), &[], Vec::new(), Vec::new()),
                 // All that there is of it is known: nothing.
                 None => crate::exchange::conversation::Memo { conversation: Some(id.into_owned()), ..Default::default() },
             };
-            replicated::keep(self.app, self.scope, memo).await;
+            kept(replicated::keep(self.app, self.scope, memo).await)?;
         }
         let violations = match begun {
             Some((written, begun)) => self.noted(&written, begun).await,
@@ -811,8 +817,11 @@ impl StoredCaller<'_> {
         let mut violations = Vec::new();
         if let Some((written, begun)) = begun {
             let memo = conversation_update::remember(&begun.context, None, Some(id), &[], Vec::new(), Vec::new());
-            replicated::keep(self.app, self.scope, memo).await;
+            let stored = replicated::keep(self.app, self.scope, memo).await;
             violations = self.noted(&written, begun).await;
+            // To write it again would have it twice in the conversation.
+            let is_told = violations.iter().any(|violation| violation.code == Code::LedgerUnavailable);
+            violations.extend(stored.err().filter(|_| !is_told).and_then(|_| replicated::unavailable(&self.standard.rules.checks)));
         }
         let thread = self.app.memory.conversation(self.scope, id);
         if let Some(items) = answered.root().get("data") {
@@ -853,8 +862,9 @@ impl StoredCaller<'_> {
             let Some(mark) = CallMark::parse(&id).filter(|mark| self.app.ring.made(mark, self.scope)) else { continue };
             marks.extend(mark.upstream_id().map(|own| (own.to_owned(), id.clone().into_owned())));
         }
-        replicated::keep_marks(self.app, self.scope, &marks).await;
-        begun.violations
+        let stored = replicated::keep_marks(self.app, self.scope, &marks).await;
+        let late = stored.err().and_then(|_| replicated::unavailable(&self.standard.rules.checks));
+        begun.violations.into_iter().chain(late).collect()
     }
 
     /// Reads what other replicas know of listed items.
@@ -880,6 +890,11 @@ fn prepared(document: &Document, begun: &Begun) -> Result<Bytes, Failure> {
         }
     }
     Ok(edits.apply(document.bytes()))
+}
+
+/// What another replica must know is in the ledger, or the client has to ask again.
+fn kept(stored: Result<(), LookupUnavailable>) -> Result<(), Failure> {
+    stored.map_err(|LookupUnavailable| replicated::unavailable_now())
 }
 
 fn not_found(code: &'static str, message: String) -> Failure {

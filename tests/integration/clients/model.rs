@@ -19,8 +19,13 @@ pub enum Turn {
 
 /// The script.
 pub fn model(received: &Received) -> ScriptedReply {
+    scripted(received, |_, messages| next_turn(messages))
+}
+
+/// Chat completions of another script: it gets the request, and the messages.
+pub fn scripted(received: &Received, script: fn(&Value, &[Value]) -> Turn) -> ScriptedReply {
     let request = received.json();
-    let turn = next_turn(request["messages"].as_array().map_or(&[], Vec::as_slice));
+    let turn = script(&request, request["messages"].as_array().map_or(&[], Vec::as_slice));
     match (turn, request["stream"] == json!(true)) {
         (Turn::Reject, _) => error(400),
         (Turn::Break, false) => error(500),
@@ -78,7 +83,8 @@ fn answer(messages: &[Value]) -> String {
     format!("It is {}.", results(messages).map(|result| report(&result)).collect::<Vec<_>>().join(" and "))
 }
 
-fn report(result: &str) -> String {
+/// A sentence about a result, with the execution ID that it was stamped with.
+pub fn report(result: &str) -> String {
     let cited = |said: &str, execution_id: &str| format!("{said} (execution_id: {execution_id})");
     if let Ok(result) = serde_json::from_str::<Value>(result) {
         let said = format!("{} degrees in {}", result["degrees"], result["city"].as_str().unwrap_or_default());
@@ -90,7 +96,7 @@ fn report(result: &str) -> String {
     }
 }
 
-fn text_of(message: &Value) -> String {
+pub fn text_of(message: &Value) -> String {
     let parts = |content: &Value| content.as_array().into_iter().flatten().filter_map(|part| part["text"].as_str()).collect();
     message["content"].as_str().map_or_else(|| parts(&message["content"]), str::to_owned)
 }

@@ -37,7 +37,10 @@ pub fn strict(script: Script) -> impl Fn(&Received) -> ScriptedReply + Send + Sy
     move |received| match &*received.line {
         "POST /v1/responses" => memory.lock().unwrap_or_else(PoisonError::into_inner).answer(&received.json(), script),
         "POST /v1/chat/completions" => model::model(received),
-        line => error(404, "invalid_request_error", &format!("Invalid URL ({line})")),
+        line => match line.strip_prefix("GET /v1/responses/") {
+            Some(id) => memory.lock().unwrap_or_else(PoisonError::into_inner).fetch(id),
+            None => error(404, "invalid_request_error", &format!("Invalid URL ({line})")),
+        },
     }
 }
 
@@ -48,6 +51,8 @@ struct Memory {
     calls: usize,
     /// By a response's ID: its whole conversation, its own items included.
     conversations: HashMap<String, Vec<Value>>,
+    /// Made in the background: the request, the response, its conversation, and true if somebody asked for it.
+    awaited: HashMap<String, (Value, Value, Vec<Value>, bool)>,
     /// By their own IDs.
     items: HashMap<String, Value>,
     /// The ID of the reasoning right before an item, by the item's ID.
@@ -66,7 +71,6 @@ impl Memory {
             Turn::Reject => return error(400, "invalid_request_error", "the script says no"),
             Turn::Break if request["stream"] != true => return error(500, "server_error", "the model fell over"),
             Turn::Break => (self.output(thinks, "It is sunny in Paris, and ", &[]), true),
-            _ if request["background"] == true && request["stream"] != true => (Vec::new(), false),
             Turn::Say(text) => (self.output(thinks, &text, &[]), false),
             Turn::Call(text, calls) => (self.output(thinks, text, &calls), false),
         };
@@ -76,7 +80,13 @@ impl Memory {
             .filter(|item| encrypted && item["type"] == "reasoning")
             .for_each(|item| item["encrypted_content"] = json!("gAAA"));
         self.answered += 1;
-        let response = response(&format!("resp_{:048x}", self.answered), request, output);
+        let id = format!("resp_{:048x}", self.answered);
+        if request["background"] == true && request["stream"] != true {
+            let queued = response(&id, request, Vec::new());
+            self.awaited.insert(id.clone(), (request.clone(), response(&id, request, output), conversation, false));
+            return ScriptedReply::json(200, queued.to_string()).header("x-request-id", "req_1");
+        }
+        let response = response(&id, request, output);
         if !broken {
             self.store(request, &response, conversation);
         }
@@ -84,6 +94,22 @@ impl Memory {
             (true, broken) => streamed(&response, broken),
             (false, _) => ScriptedReply::json(200, response.to_string()).header("x-request-id", "req_1"),
         }
+    }
+
+    /// A response that is made in the background is there when it is asked for a second time.
+    fn fetch(&mut self, id: &str) -> ScriptedReply {
+        let missing = || error(404, "invalid_request_error", &format!("Response with id '{id}' not found."));
+        let Some((request, response, conversation, asked)) = self.awaited.get_mut(id) else { return missing() };
+        if !std::mem::replace(asked, true) {
+            let mut running = response.clone();
+            (running["status"], running["output"], running["usage"]) = (json!("in_progress"), json!([]), Value::Null);
+            return ScriptedReply::json(200, running.to_string());
+        }
+        let (request, response, conversation) = (request.clone(), response.clone(), conversation.clone());
+        if !self.conversations.contains_key(id) {
+            self.store(&request, &response, conversation);
+        }
+        ScriptedReply::json(200, response.to_string())
     }
 
     /// A conversation is appended to, whatever `store` says.

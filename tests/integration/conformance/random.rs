@@ -153,7 +153,16 @@ fn agree(seen: &[(&Form, Seen)]) -> Result<(), String> {
 
 #[test]
 fn all_forms_agree_on_exchanges_at_random() {
-    let stages = POLICIES.map(Stage::new);
+    agree_at_random(Stage::new);
+}
+
+#[test]
+fn all_forms_agree_on_exchanges_at_random_at_two_replicas_in_turns() {
+    agree_at_random(Stage::in_turns);
+}
+
+fn agree_at_random(stage: fn(&str) -> Stage) {
+    let stages = POLICIES.map(stage);
     let seeds: Vec<u64> = (1..=CASES).collect();
     let played = on_threads(&seeds, |_, seed| {
         let case = random(*seed);

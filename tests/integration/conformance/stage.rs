@@ -1,9 +1,12 @@
-//! Where cases are played: one proxy for each policy, with a native and a translated upstream behind it, and marks
-//! made with the proxy's own key.
+//! Where cases are played: one proxy for each policy, or two replicas that share a PostgreSQL, with a native and a translated
+//! upstream behind them, and marks made with the proxies' own key.
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, OnceLock},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::{SystemTime, UNIX_EPOCH},
 };
 
@@ -19,7 +22,7 @@ use super::{
     exchange::{Case, Id, PastCall, Step},
     form::Form,
 };
-use crate::{harness::Answer, traffic, wire::Connection};
+use crate::{harness::Answer, postgres::Ledger, traffic, wire::Connection};
 
 /// The keys, and the time of the moments.
 pub struct World {
@@ -91,15 +94,27 @@ struct Play {
 
 /// See the module.
 pub struct Stage {
-    proxy: Proxy,
+    proxies: Vec<Proxy>,
+    /// How many exchanges were played.
+    played: AtomicUsize,
     plays: Arc<Mutex<HashMap<String, Play>>>,
     _upstream: ScriptedUpstream,
-    _directory: TempDir,
+    _directories: Vec<TempDir>,
+    /// What replicas share.
+    _ledger: Option<Ledger>,
 }
 
 impl Stage {
     pub fn new(policy: &str) -> Self {
-        let directory = tempfile::tempdir().unwrap();
+        Self::with(policy, 1, None)
+    }
+
+    /// Two replicas that share a PostgreSQL: each exchange comes to another one than the exchange before.
+    pub fn in_turns(policy: &str) -> Self {
+        Self::with(policy, 2, Some(Ledger::postgres()))
+    }
+
+    fn with(policy: &str, replicas: usize, ledger: Option<Ledger>) -> Self {
         let plays = Arc::<Mutex<HashMap<String, Play>>>::default();
         let own = plays.clone();
         let upstream = ScriptedUpstream::start(move |received| {
@@ -110,28 +125,10 @@ impl Stage {
             play.replies[at].clone()
         })
         .unwrap();
-        std::fs::write(directory.path().join("tools.json"), TOOLS).unwrap();
-        // Cases share their calls' ids, and have other results for them.
-        let shared = "[checks]\nrewritten_result = \"off\"\n";
-        let built_in = matches!(policy, "default" | "strict" | "observe");
-        let text = if built_in {
-            let own = std::fs::read_to_string(format!("{}/policies/{policy}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
-            own.lines().filter(|line| !line.starts_with("rewritten_result")).map(|line| format!("{line}\n")).collect()
-        } else {
-            policy.to_owned()
-        };
-        let text = if text.contains("[checks]\n") { text.replacen("[checks]\n", shared, 1) } else { format!("{text}\n{shared}") };
-        std::fs::write(directory.path().join("policy.toml"), text).unwrap();
-        let policy = "policy.toml";
-        let url = upstream.base_url();
-        let settings = format!(
-            "policy = \"{policy}\"\n[marks]\nscope = \"shared\"\n[[upstreams]]\nname = \"native\"\nbase_url = \"{url}\"\nmodels = [\"native*\"]\n\
-             [[upstreams]]\nname = \"chat-only\"\nbase_url = \"{url}\"\nmodels = [\"chat-only*\"]\nresponses = \"translate\"\nmessages = \"translate\"\n\
-             [[upstreams]]\nname = \"messages-only\"\nbase_url = \"{url}\"\nmodels = [\"messages-only*\"]\nresponses = \"translate\"\nchat = \"translate\"\n"
-        );
-        let key = format!("{KEY:02x}").repeat(32);
-        let proxy = Proxy::start(&settings, &[("TOOLMARK_KEY", &key)], directory.path()).unwrap();
-        Self { proxy, plays, _upstream: upstream, _directory: directory }
+        let shared = ledger.as_ref().map(|ledger| format!("[ledger]\nurl = \"{}\"\n", ledger.url())).unwrap_or_default();
+        let directories: Vec<TempDir> = (0..replicas).map(|_| tempfile::tempdir().unwrap()).collect();
+        let proxies = directories.iter().map(|directory| proxy(policy, &upstream, &shared, directory)).collect();
+        Self { proxies, played: AtomicUsize::new(0), plays, _upstream: upstream, _directories: directories, _ledger: ledger }
     }
 
     /// Plays a case in a form: what the application got, and the upstream, attempt by attempt. `seed`: the upstream's
@@ -155,11 +152,35 @@ impl Stage {
             form.downstream.stream(&mut body);
         }
         let path = format!("/v1{}", form.downstream.path());
-        let reply = Connection::open(self.proxy.address()).post(&path, "", body.to_string().as_bytes());
+        let proxy = &self.proxies[self.played.fetch_add(1, Ordering::Relaxed) % self.proxies.len()];
+        let reply = Connection::open(proxy.address()).post(&path, "", body.to_string().as_bytes());
         let received = self.plays.lock().unwrap().remove(&model).unwrap().received;
         let headers = reply.headers.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect();
         (Answer { status: reply.status, headers, body: reply.text() }, received)
     }
+}
+
+fn proxy(policy: &str, upstream: &ScriptedUpstream, shared: &str, directory: &TempDir) -> Proxy {
+    std::fs::write(directory.path().join("tools.json"), TOOLS).unwrap();
+    // Cases share their calls' ids, and have other results for them.
+    let shared_ids = "[checks]\nrewritten_result = \"off\"\n";
+    let built_in = matches!(policy, "default" | "strict" | "observe");
+    let text = if built_in {
+        let own = std::fs::read_to_string(format!("{}/policies/{policy}.toml", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        own.lines().filter(|line| !line.starts_with("rewritten_result")).map(|line| format!("{line}\n")).collect()
+    } else {
+        policy.to_owned()
+    };
+    let text = if text.contains("[checks]\n") { text.replacen("[checks]\n", shared_ids, 1) } else { format!("{text}\n{shared_ids}") };
+    std::fs::write(directory.path().join("policy.toml"), text).unwrap();
+    let url = upstream.base_url();
+    let settings = format!(
+        "policy = \"policy.toml\"\n{shared}[marks]\nscope = \"shared\"\n[[upstreams]]\nname = \"native\"\nbase_url = \"{url}\"\nmodels = [\"native*\"]\n\
+         [[upstreams]]\nname = \"chat-only\"\nbase_url = \"{url}\"\nmodels = [\"chat-only*\"]\nresponses = \"translate\"\nmessages = \"translate\"\n\
+         [[upstreams]]\nname = \"messages-only\"\nbase_url = \"{url}\"\nmodels = [\"messages-only*\"]\nresponses = \"translate\"\nchat = \"translate\"\n"
+    );
+    let key = format!("{KEY:02x}").repeat(32);
+    Proxy::start(&settings, &[("TOOLMARK_KEY", &key)], directory.path()).unwrap()
 }
 
 /// What `files` of a policy may name.

@@ -84,6 +84,65 @@ fn a_conversation_that_the_ledger_doesnt_tell_of_in_time_is_said_and_refused_by_
 }
 
 #[test]
+fn a_conversation_that_the_ledger_doesnt_take_in_time_is_said_and_known_once_it_does() {
+    for stream in WAYS {
+        for policy in ["default", "strict"] {
+            let database = Database::new();
+            let line = database.line();
+            let stage = Stage::at(policy, 2, &line.url(), "digests");
+            line.cut();
+            let question = json!({"input": "What is the weather in Paris?"});
+            let first = stage.ask_as(0, "Bearer test", stream, question);
+            if policy == "strict" {
+                let refused = first.status == 503 || first.raw.contains("response.failed");
+                assert!(refused && first.raw.contains("ledger_unavailable"), "{}", first.raw);
+                continue;
+            }
+            first.judged("warn", &["ledger_unavailable"]);
+            line.mend();
+            // Nobody asks the first replica again: it stores what it has by itself.
+            let request = json!({"input": [output(&first.call()["call_id"])], "previous_response_id": first.id()});
+            let known = until("the ledger has it", || {
+                let answer = stage.ask_as(1, "Bearer test", stream, request.clone());
+                (answer.verdict == "pass").then_some(answer)
+            });
+            assert!(execution(&stage.last_sent()["input"][0]["output"]).is_some(), "{known:?}");
+        }
+    }
+}
+
+/// A turn that was begun without what is known of the turn before goes on with it as soon as the ledger says it.
+#[test]
+fn what_wasnt_read_in_time_is_read_later() {
+    let database = Database::new();
+    let line = database.line();
+    let stage = Stage::at("default", 2, &line.url(), "bodies");
+    let first = stage.ask_as(0, "Bearer test", false, json!({"input": "What is the weather in Paris?"}));
+    let called = output(&first.call()["call_id"]);
+    let second = stage.ask_as(0, "Bearer test", false, json!({"input": [called], "previous_response_id": first.id()}));
+    let real = execution(&stage.last_sent()["input"][0]["output"]).unwrap();
+    second.judged("pass", &[]);
+    line.cut();
+    let blind = json!({"input": "Thanks", "previous_response_id": second.id(), "metadata": {"say": "Welcome."}});
+    let blind = stage.ask_as(1, "Bearer test", false, blind);
+    blind.judged("warn", &["ledger_unavailable"]);
+    line.mend();
+    let cites = |degrees: u64| {
+        let say = format!("It is {degrees} degrees (execution_id: {real}).");
+        json!({"input": "And now?", "previous_response_id": blind.id(), "metadata": {"say": say}})
+    };
+    for replica in [1, 0] {
+        let known = until("the ledger tells", || {
+            let answer = stage.ask_as(replica, "Bearer test", false, cites(18));
+            (!answer.violations.contains(&"ledger_unavailable".to_owned())).then_some(answer)
+        });
+        known.judged("pass", &[]);
+        // It is compared with the result again.
+        stage.ask_as(replica, "Bearer test", false, cites(99)).judged("warn", &["ungrounded_value"]);
+    }
+}
+
+#[test]
 fn what_holds_at_one_process_holds_at_two_replicas() {
     in_turns(&[
         super::a_result_of_an_earlier_responses_call_is_verified,

@@ -3,7 +3,7 @@
 use postgres::Row;
 use uuid::Uuid;
 
-use super::{PostgresStore, array, get, unavailable, unsigned, write, writer_of};
+use super::{PostgresStore, array, get, kv::Replaced, unavailable, unsigned, write, writer_of};
 use crate::ledger::{
     chain::{Anchor, ChainKeys},
     index::{ExecutionKey, ExecutionRow, IndexRows, ViolationRow},
@@ -152,7 +152,11 @@ impl ChainStore for PostgresStore {
     }
 
     fn put_kept(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
-        self.put_rows(SealedTable::Kept, rows)
+        self.put_rows(SealedTable::Kept, rows, Replaced::Always)
+    }
+
+    fn put_kept_late(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
+        self.put_rows(SealedTable::Kept, rows, Replaced::IfOlder)
     }
 
     fn kept(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {
@@ -164,7 +168,7 @@ impl ChainStore for PostgresStore {
     }
 
     fn put_bodies(&self, rows: &[SealedRow]) -> Result<(), StoreError> {
-        self.put_rows(SealedTable::Bodies, rows)
+        self.put_rows(SealedTable::Bodies, rows, Replaced::Always)
     }
 
     fn bodies(&self, ids: &[[u8; 32]]) -> Result<Vec<SealedRow>, StoreError> {

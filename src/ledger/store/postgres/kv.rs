@@ -16,17 +16,27 @@ fn name(table: SealedTable) -> &'static str {
     }
 }
 
+/// Rows that are replaced by a put.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Replaced {
+    /// All with the same id.
+    Always,
+    /// Those that were made no later.
+    IfOlder,
+}
+
 impl PostgresStore {
-    pub(super) fn put_rows(&self, table: SealedTable, rows: &[SealedRow]) -> Result<(), StoreError> {
+    pub(super) fn put_rows(&self, table: SealedTable, rows: &[SealedRow], replaced: Replaced) -> Result<(), StoreError> {
         let ids: Vec<&[u8]> = rows.iter().map(|row| &row.id[..]).collect();
         let times: Vec<i64> = rows.iter().map(|row| row.at_ms as i64).collect();
         let sizes: Vec<i64> = rows.iter().map(|row| row.body.len() as i64).collect();
         let bodies: Vec<&[u8]> = rows.iter().map(|row| &row.body[..]).collect();
         // Not on the connection that writes the chain: an exchange waits for this one.
         self.reading(|client| {
+            let condition = if replaced == Replaced::IfOlder { " WHERE own.at_ms <= excluded.at_ms" } else { "" };
             let sql = format!(
-                "INSERT INTO {} (id, at_ms, bytes, body) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) \
-                 ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms, bytes = excluded.bytes, body = excluded.body",
+                "INSERT INTO {} AS own (id, at_ms, bytes, body) SELECT * FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bytea[]) \
+                 ON CONFLICT (id) DO UPDATE SET at_ms = excluded.at_ms, bytes = excluded.bytes, body = excluded.body{condition}",
                 name(table)
             );
             client.execute(&sql, &[&ids, &times, &sizes, &bodies]).map(drop).map_err(|error| unavailable(&error))

@@ -5,9 +5,11 @@
 
 mod chain;
 mod kv;
+mod policies;
 mod query;
 mod write;
 
+pub use policies::PostgresPolicies;
 pub use query::SCAN;
 
 use std::{
@@ -113,14 +115,22 @@ impl PostgresStore {
         done
     }
 
-    /// Runs `act` with a connection for reading.
-    fn reading<T>(&self, act: impl FnOnce(&mut Client) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    /// Runs `act` with a connection for reading. One that was kept may have been cut off meanwhile: then `act` runs again with a new one.
+    fn reading<T>(&self, act: impl Fn(&mut Client) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(|client| !client.is_closed());
-        let mut client = match kept {
-            Some(client) => client,
-            None => self.connect()?,
-        };
+        if let Some(mut client) = kept {
+            let done = act(&mut client);
+            if !client.is_closed() {
+                return self.read(client, done);
+            }
+        }
+        let mut client = self.connect()?;
         let done = act(&mut client);
+        self.read(client, done)
+    }
+
+    /// Keeps a connection for the next time, unless it failed.
+    fn read<T>(&self, client: Client, done: Result<T, StoreError>) -> Result<T, StoreError> {
         if !matches!(done, Err(StoreError::Unavailable(_))) {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             if readers.len() < READERS_MAX {

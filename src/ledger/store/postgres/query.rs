@@ -110,12 +110,12 @@ impl Store for PostgresStore {
 
     fn exchanges(&self, page: &PageQuery, filter: RecordFilter<'_>) -> Result<ResultPage<Arc<ExchangeRecord>>, StoreError> {
         let window = page::PageWindow::<3>::of(page)?;
-        let ([mut ended_ms, mut writer, mut sequence], since_ms) = (window.before, window.since_ms);
         // One text is searched for by the server, so that bodies without it aren't sent here.
         let text = filter.texts.iter().max_by_key(|text| text.len()).map(|text| text.as_bytes());
         let step = if text.is_some() { SEARCH_STEP } else { i64::try_from(window.limit()).unwrap_or(i64::MAX).max(SCAN_STEP) };
-        let mut scan = page::RecordScan::new(window, filter);
         self.reading(|client| {
+            let ([mut ended_ms, mut writer, mut sequence], since_ms) = (window.before, window.since_ms);
+            let mut scan = page::RecordScan::new(window, filter);
             loop {
                 let values: [Value<'_>; 6] = [&ended_ms, &writer, &sequence, &since_ms, &step, &text];
                 let rows = client.query(SCAN, &values).map_err(|error| unavailable(&error))?;
@@ -130,15 +130,14 @@ impl Store for PostgresStore {
                         None => scan.pass(place, passed),
                     };
                     if !goes_on {
-                        return Ok(());
+                        return Ok(scan.page());
                     }
                 }
                 if before < step {
-                    return Ok(());
+                    return Ok(scan.page());
                 }
             }
-        })?;
-        Ok(scan.page())
+        })
     }
 
     fn hours(&self, since: u32, until: u32) -> Result<Vec<HourlyRow>, StoreError> {

@@ -24,9 +24,10 @@ fn histories() {
         (vec![call(&mark), output(&mark, "r")], "", none(), vec![]),
         (vec![call(&mark)], "", none(), vec!["unanswered_call"]),
         (vec![output(&mark, "r")], "", none(), vec!["orphan_result"]),
-        (vec![output(&mark, "r")], r#","previous_response_id":"resp_1""#, none(), vec!["unverified_call"]),
-        (vec![output(&mark, "r")], r#","conversation":"c""#, none(), vec!["unverified_call"]),
-        (vec![lost, output(&mark, "r")], "", none(), vec!["unverified_call"]),
+        (vec![output(&mark, "r")], r#","previous_response_id":"resp_1""#, none(), vec!["history_incomplete"]),
+        (vec![output("call_1", "r")], r#","previous_response_id":"resp_1""#, none(), vec!["unverified_call"]),
+        (vec![output(&mark, "r")], r#","conversation":"c""#, none(), vec!["history_incomplete"]),
+        (vec![lost, output(&mark, "r")], "", none(), vec!["history_incomplete"]),
         (
             vec![output(&mark, "r")],
             r#","previous_response_id":"resp_1""#,
