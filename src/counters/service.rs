@@ -350,10 +350,11 @@ impl Server {
         if self.store.is_none() {
             return;
         }
+        // Whoever isn't answered hears of it when these are dropped: after the store is known to be away.
         self.attempt(|store| {
             if !takes.is_empty() {
                 let mut taken = store.take(&takes)?.into_iter();
-                for (count, answer) in takers {
+                for (count, answer) in takers.drain(..) {
                     // The caller may have gone.
                     let _gone = answer.send(taken.by_ref().take(count).collect());
                 }
@@ -365,7 +366,7 @@ impl Server {
                 store.adjust(&adjusts)?;
             }
             if !keys.is_empty() {
-                for (answer, mut entries) in readers.into_iter().zip(store.entries(&keys)?) {
+                for (answer, mut entries) in readers.drain(..).zip(store.entries(&keys)?) {
                     entries.truncate(ENTRIES_MAX);
                     let _gone = answer.send(entries);
                 }
