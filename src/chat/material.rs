@@ -40,10 +40,10 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         if !text.is_empty() {
             words.said.push(text);
         }
-        match material.memo.get(at).map(|memo| memo.known_calls()).filter(|calls| !calls.is_empty()) {
-            Some(calls) => words.said.extend((0..calls.len()).map_while(|call| arguments_of(material, at, *message, call))),
-            None => words.said.extend((0..).map_while(|call| arguments_of(material, at, *message, call))),
-        }
+        // Where the number of calls is known, the message isn't searched for another one.
+        let known = material.memo.get(at).map_or(0, |memo| memo.known_calls().len());
+        let count = if known > 0 { known } else { usize::MAX };
+        words.said.extend((0..count).map_while(|call| arguments_of(material, at, *message, call)));
     }
     words.definitions = head.brought().array.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
     words

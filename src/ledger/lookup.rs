@@ -110,7 +110,8 @@ impl LookupPool {
 fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQuery>>) {
     let mut late: Vec<FirstResult> = Vec::new();
     loop {
-        let Some(asked) = together(receiver, !late.is_empty()) else { return };
+        let asked = if late.is_empty() { next(receiver) } else { next_beside_late(receiver) };
+        let Some(asked) = asked else { return };
         let (mut claims, mut known): (Vec<_>, Vec<_>) =
             asked.into_iter().partition(|asked| matches!(asked.question, LookupQuery::Claim(_)));
         // Whoever gave up needs no answer; what they saw first is claimed all the same.
@@ -121,24 +122,26 @@ fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQue
     }
 }
 
-/// The waiting queries; `None` once there will be no more. `has_late`: nobody waits for the first one, since claims are tried again.
-fn together(receiver: &Mutex<mpsc::Receiver<PendingQuery>>, has_late: bool) -> Option<Vec<PendingQuery>> {
-    let mut asked = Vec::new();
-    let receiver = match has_late {
-        false => receiver.lock().unwrap_or_else(PoisonError::into_inner),
-        true => {
-            std::thread::park_timeout(LATE_PAUSE);
-            match receiver.try_lock() {
-                Ok(receiver) => receiver,
-                Err(TryLockError::Poisoned(receiver)) => receiver.into_inner(),
-                // Another thread waits there for the next query.
-                Err(TryLockError::WouldBlock) => return Some(asked),
-            }
-        }
-    };
-    if !has_late {
-        asked.push(receiver.recv().ok()?);
+/// The next query, which is waited for, with those that wait behind it; `None` once there will be no more.
+fn next(receiver: &Mutex<mpsc::Receiver<PendingQuery>>) -> Option<Vec<PendingQuery>> {
+    let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
+    let first = receiver.recv().ok()?;
+    waiting(&receiver, vec![first])
+}
+
+/// The queries that wait after a pause, perhaps none: late claims are tried again besides. `None` once there will be no more.
+fn next_beside_late(receiver: &Mutex<mpsc::Receiver<PendingQuery>>) -> Option<Vec<PendingQuery>> {
+    std::thread::park_timeout(LATE_PAUSE);
+    match receiver.try_lock() {
+        Ok(receiver) => waiting(&receiver, Vec::new()),
+        Err(TryLockError::Poisoned(receiver)) => waiting(&receiver.into_inner(), Vec::new()),
+        // Another thread waits there for the next query.
+        Err(TryLockError::WouldBlock) => Some(Vec::new()),
     }
+}
+
+/// `asked` with the queries that wait; `None` if there is none, and will be no more.
+fn waiting(receiver: &mpsc::Receiver<PendingQuery>, mut asked: Vec<PendingQuery>) -> Option<Vec<PendingQuery>> {
     while asked.len() < TOGETHER_MAX {
         match receiver.try_recv() {
             Ok(further) => asked.push(further),

@@ -39,7 +39,7 @@ use crate::{
         loop_control::LoopControl,
         server::admission::AdmissionControl,
         upstream::{
-            shared::HeardFindings,
+            heard::HeardFindings,
             state::{self, UpstreamState},
             verifier::Verifier,
         },

@@ -55,3 +55,24 @@ pub fn fitness(calls: ToolCalling, probe: ProbeSchedule) -> Fitness {
         (ToolCalling::No | ToolCalling::TextLeak, false) => Fitness::Last,
     }
 }
+
+/// Logs whether a model calls functions.
+pub fn say_tool_calling(upstreams: &[UpstreamSettings], upstream: usize, model: &str, calls: ToolCalling, why: &str) {
+    let Some(settings) = upstreams.get(upstream) else { return };
+    let name = &*settings.name;
+    let word = calls.as_str();
+    if calls == ToolCalling::Yes {
+        return tracing::info!(upstream = name, model, calls = word, "`{model}` of `{name}` calls functions");
+    }
+    let others: Vec<&str> =
+        candidates(upstreams, model).iter().skip(1).filter_map(|other| Some(&*upstreams.get(other.upstream)?.name)).collect();
+    let instead = if others.is_empty() { "they have nowhere to go".to_owned() } else { format!("they go to `{}`", others.join("`, `")) };
+    tracing::warn!(
+        upstream = name,
+        model,
+        calls = word,
+        reason = why,
+        fallback = others.join(","),
+        "`{model}` of `{name}` doesn't call functions ({why}): exchanges with tools don't go there, {instead}"
+    );
+}

@@ -3,6 +3,7 @@
 //! Every worker has its own clients, so that no connection is handed between threads.
 
 pub mod candidates;
+pub mod heard;
 pub(super) mod inline_connection;
 pub mod pool;
 pub mod prober;

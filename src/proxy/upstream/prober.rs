@@ -21,7 +21,7 @@ use crate::{
         app::App,
         error::Error,
         http::failure::Failure,
-        upstream::{ERROR_BYTES_MAX, Endpoint, candidates::candidates, pool::Outgoing},
+        upstream::{ERROR_BYTES_MAX, Endpoint, candidates::say_tool_calling, pool::Outgoing},
     },
     settings::{Credential, UpstreamSettings},
     translate::{self, Translation, answer::Origin},
@@ -160,30 +160,9 @@ fn note_open(app: &App, name: &str, model: &str, entry: &ModelEntry, why: &str, 
 /// Records a probe's result, and logs it if it is new.
 pub fn note(app: &App, upstream: usize, model: &str, entry: &ModelEntry, calls: ToolCalling, why: &str) {
     if entry.learn(calls, why, app.now_ms()) {
-        say(&app.settings.upstreams, upstream, model, calls, why);
+        say_tool_calling(&app.settings.upstreams, upstream, model, calls, why);
         shared::tell_calls(app, upstream, model, calls, why);
     }
-}
-
-/// Logs whether a model calls functions.
-pub fn say(upstreams: &[UpstreamSettings], upstream: usize, model: &str, calls: ToolCalling, why: &str) {
-    let Some(settings) = upstreams.get(upstream) else { return };
-    let name = &*settings.name;
-    let word = calls.as_str();
-    if calls == ToolCalling::Yes {
-        return tracing::info!(upstream = name, model, calls = word, "`{model}` of `{name}` calls functions");
-    }
-    let others: Vec<&str> =
-        candidates(upstreams, model).iter().skip(1).filter_map(|other| Some(&*upstreams.get(other.upstream)?.name)).collect();
-    let instead = if others.is_empty() { "they have nowhere to go".to_owned() } else { format!("they go to `{}`", others.join("`, `")) };
-    tracing::warn!(
-        upstream = name,
-        model,
-        calls = word,
-        reason = why,
-        fallback = others.join(","),
-        "`{model}` of `{name}` doesn't call functions ({why}): exchanges with tools don't go there, {instead}"
-    );
 }
 
 /// Reason for which exchanges with tools don't go to a model, as words that follow its name.

@@ -19,6 +19,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use super::{
     Endpoint,
     candidates::{Candidate, Fitness, fitness},
+    heard,
     prober::{self, ProbeOutcome},
     shared,
 };
@@ -467,7 +468,7 @@ impl UpstreamSelection {
             && endpoint.own_key().is_some()
         {
             // Its own limits are everybody's; a caller's are the caller's.
-            let wait = wait.unwrap_or_default().min(shared::PAUSE_MAX);
+            let wait = wait.unwrap_or_default().min(heard::PAUSE_MAX);
             standing.gauge.pause(app.uptime_ms().saturating_add(wait.as_millis() as u64));
             if !wait.is_zero() {
                 shared::tell_paused(app, self.upstream(), wait);
