@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::request::Head;
 use crate::{
     exchange::evidence::material::{Material, Words},
+    judge::claims::evidence::beginning::KnownTexts,
     openai::content::text_of,
     wire::json::{Document, Value},
 };
@@ -12,21 +13,30 @@ use crate::{
 /// Extracts the texts of a request, and the results that `material` has.
 pub fn words_of(document: &Document, material: &Material) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
-    let messages: Vec<Value<'_>> = head.messages.items().collect();
-    let mut words = Words::default();
+    let kept = material.kept.as_deref();
+    let known = kept.into_iter().chain(material.known.as_deref()).find_map(|known| Some((known.count(), known.texts()?)));
+    let (first, mut words) = known.map_or_else(Default::default, |(count, texts)| (count, Words::of(texts)));
+    // INVARIANT: the results behind what is known answer calls behind it.
+    let messages: Vec<Value<'_>> = head.messages.items().skip(first).collect();
+    let message = |at: usize| messages.get(at.checked_sub(first)?).copied();
     let content = |at: usize| {
-        let read = || messages.get(at).and_then(|message| message.get("content")).and_then(text_of).unwrap_or_default().into();
+        let read = || message(at).and_then(|message| message.get("content")).and_then(text_of).unwrap_or_default().into();
         material.text(at, read)
     };
     let mut is_result = vec![false; messages.len()];
-    words.results.reserve(material.answered.len());
-    for result in &material.answered {
-        is_result.get_mut(result.item).into_iter().for_each(|is_result| *is_result = true);
-        let arguments = || result.call.and_then(|(item, call)| arguments_of(material, item, *messages.get(item)?, call));
+    words.results.reserve(material.answered.len().saturating_sub(words.results.len()));
+    for result in material.answered.iter().skip(words.results.len()) {
+        is_result.get_mut(result.item - first).into_iter().for_each(|is_result| *is_result = true);
+        let arguments = || result.call.and_then(|(item, call)| arguments_of(material, item, message(item)?, call));
         words.results.push(material.reading(result, || (arguments().unwrap_or_default(), content(result.item))));
     }
-    for (at, message) in messages.iter().enumerate() {
-        if is_result.get(at) == Some(&true) {
+    let mut beginning = None;
+    for (at, (message, is_result)) in messages.iter().zip(is_result).enumerate() {
+        let at = first + at;
+        if kept.is_some_and(|kept| kept.count() == at) {
+            beginning = Some((words.said.len(), words.answers.len(), words.asked.clone()));
+        }
+        if is_result {
             continue;
         }
         let text = content(at);
@@ -44,6 +54,14 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         let known = material.memo.get(at).map_or(0, |memo| memo.known_calls().len());
         let count = if known > 0 { known } else { usize::MAX };
         words.said.extend((0..count).map_while(|call| arguments_of(material, at, *message, call)));
+    }
+    if let (Some(kept), Some((said, answers, asked))) = (kept, beginning) {
+        let read = || {
+            let results = words.results.iter().take(kept.answered()).cloned().collect();
+            let (said, answers) = (words.said.iter().take(said).cloned().collect(), words.answers.iter().take(answers).cloned().collect());
+            KnownTexts::new(results, said, answers, asked, words.beginning.as_deref())
+        };
+        words.beginning = Some(kept.keep_texts(read).clone());
     }
     words.definitions = head.brought().array.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
     words

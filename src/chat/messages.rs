@@ -1,4 +1,4 @@
-//! Messages of a chat request: their meaning, and their position in the request.
+//! Messages of a chat request: their meaning, and where their contents are.
 //!
 //! Source: OpenAI API reference, "Create chat completion", `messages`. Pure.
 
@@ -11,28 +11,20 @@ use crate::{
     wire::json::Value,
 };
 
-/// Position of one message's parts in the request.
-pub struct MessageSpans<'d> {
-    /// Content of the message.
-    pub content: Option<Value<'d>>,
-    /// Ids of its calls, or the id of the call that a result answers.
-    pub ids: Vec<Value<'d>>,
-}
-
-/// Reads the messages, each as an item of the history and the position of its parts. `large`: bytes above which a result is large; `memo`:
-/// what was read from each before, empty or as long as `messages`.
+/// Reads the messages from the one at `first` on: each as an item of the history, and its content. `large`: bytes above which a result is
+/// large; `memo`: what was read from each of all messages before, or empty.
 ///
 /// # Errors
 /// [`Refusal`] for a shape that can't be judged.
 pub fn read_messages<'d>(
     messages: Value<'d>,
+    first: usize,
     natures: &ResultClassifier,
     large: u64,
     memo: &'d [Arc<ItemMemo>],
-) -> Result<(Vec<HistoryItem<'d>>, Vec<MessageSpans<'d>>), Refusal> {
-    let count = messages.items().count();
-    let (mut items, mut places) = (Vec::with_capacity(count), Vec::with_capacity(count));
-    for (at, message) in messages.items().enumerate() {
+) -> Result<(Vec<HistoryItem<'d>>, Vec<Option<Value<'d>>>), Refusal> {
+    let (mut items, mut contents) = (Vec::new(), Vec::new());
+    for (at, message) in messages.items().enumerate().skip(first) {
         let memo = memo.get(at).map(|memo| &**memo);
         if !message.is_object() {
             return Err(Refusal::wrong("messages", "an array of objects"));
@@ -40,11 +32,9 @@ pub fn read_messages<'d>(
         let parts = MessageParts::of(message)?;
         let role = parts.role.and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
         let content = parts.content.filter(|content| !content.is_null());
-        let mut ids = Vec::new();
         items.push(match &*role {
-            "assistant" => HistoryItem::Assistant(read_calls(&parts, &mut ids, memo)?),
+            "assistant" => HistoryItem::Assistant(read_calls(&parts, memo)?),
             "tool" | "function" => {
-                ids.extend(parts.answers.filter(|id| id.is_string()));
                 let id = parts.answers.and_then(Value::text).filter(|_| role == "tool");
                 let (name, raw) = (parts.name.and_then(Value::text), content.map_or("", Value::raw_str));
                 let text = || content.and_then(text_of).unwrap_or_default();
@@ -53,9 +43,9 @@ pub fn read_messages<'d>(
             "user" => HistoryItem::User,
             _ => HistoryItem::Other,
         });
-        places.push(MessageSpans { content, ids });
+        contents.push(content);
     }
-    Ok((items, places))
+    Ok((items, contents))
 }
 
 /// Members of a message that are read, found in one pass.
@@ -91,14 +81,13 @@ impl<'d> MessageParts<'d> {
     }
 }
 
-fn read_calls<'d>(message: &MessageParts<'d>, ids: &mut Vec<Value<'d>>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
+fn read_calls<'d>(message: &MessageParts<'d>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
     let mut calls = Vec::new();
     for call in message.calls.into_iter().flat_map(Value::items) {
         unique(call, "a tool call")?;
         let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
         unique(body, "a tool call's function")?;
         let id = call.get("id");
-        ids.extend(id.filter(|id| id.is_string()));
         calls.push(past_call(body, id.and_then(Value::text).unwrap_or_default().into()));
     }
     if let Some(call) = message.call.filter(|call| !call.is_null()) {

@@ -5,11 +5,7 @@
 
 use std::{borrow::Cow, sync::Arc};
 
-use super::{
-    exhibit::exhibits,
-    material::words_of,
-    messages::{MessageSpans, read_messages},
-};
+use super::{exhibit::exhibits, material::words_of, messages::read_messages};
 use crate::{
     exchange::{
         adapter::RequestHead,
@@ -23,7 +19,9 @@ use crate::{
     judge::{
         call::{CallKind, turn::ToolChoice},
         history::{
-            self, Adjacency, Execution, HistoryItem, PastResult, VerifiedHistory,
+            Adjacency, Execution, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
+            beginning::{HistoryBeginning, verify_behind},
+            memo::HistoryMemo,
             result_classifier::ResultClassifier,
             stamp::{self, ResultTraits, Stamp},
         },
@@ -186,43 +184,24 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, input
     let root = document.root();
     let rules = inputs.rules;
     let memo = inputs.prefix.memo(tools, head.messages.items().count());
-    let (items, places) = read_messages(head.messages, inputs.natures, rules.policy.results.large, &memo)?;
-    let past = history::verify(
-        &items,
-        &history::HistoryRules {
-            checks: &rules.checks,
-            ring: inputs.ring,
-            scope: inputs.scope,
-            window: rules.policy.results.window,
-            now_ms: inputs.now_ms,
-            large: rules.policy.results.large,
-            adjacency: Adjacency::Required,
-            remembered: &[],
-            unseen: false,
-            trail: &[],
-            told_apart: rules.policy.loops.forbids_repeating(),
-        },
-    );
-    let mut edits = Splices::default();
-    let mut forged = Vec::new();
+    let mut known = inputs.prefix.history(tools);
+    let mut read = read_history(head, &memo, known, inputs)?;
+    if !read.complete {
+        known = None;
+        read = read_history(head, &memo, known, inputs)?;
+    }
+    let ReadHistory { past, stamps: mut edits, forged, beginning, .. } = read;
     if rules.policy.mode == PolicyMode::Enforce {
-        stamp_results(&mut edits, &past, &items, &places, inputs);
         edit_tools(&mut edits, root, head, tools, inputs.upstream);
         if let Some(protocol) = inputs.protocol.filter(|_| tools.any && !head.json_only) {
             inject_protocol(&mut edits, head.messages, protocol);
-        }
-    }
-    for (item, at) in items.iter().zip(&places) {
-        if let HistoryItem::Result(PastResult { nature: ResultTraits { stamped: true, .. }, .. }) = item {
-            let own = past.executions.iter().find(|execution| std::ptr::eq(&places[execution.item], at));
-            forged.extend(forged_stamp(rules, own, at));
         }
     }
     let VerifiedHistory { executions, succeeded, trail, answered, mut violations } = past;
     violations.extend(forged);
     violations.extend(tools.violations.iter().cloned());
     Ok(Prepared {
-        body: inputs.prefix.apply(edits, document, Some(head.messages), tools, &memo),
+        body: inputs.prefix.apply(edits, document, Some(head.messages), tools, &memo, beginning.clone()),
         // A tool that was left out can't be asked for.
         tool_choice: match read_tool_choice(root, tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
@@ -236,7 +215,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, input
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, memo, words_of),
+        evidence: Material::new(answered, memo, words_of).behind(known.cloned(), beginning),
         violations,
         json_only: head.json_only,
         choices: head.choices,
@@ -246,28 +225,77 @@ pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, input
     })
 }
 
-fn stamp_results(
-    edits: &mut Splices,
-    past: &VerifiedHistory,
-    items: &[HistoryItem<'_>],
-    places: &[MessageSpans<'_>],
+/// A history that was read and verified.
+struct ReadHistory {
+    past: VerifiedHistory,
+    /// The edits that stamp its results.
+    stamps: Splices,
+    /// Violations for results that have an execution ID.
+    forged: Vec<Violation>,
+    /// False if it must be read from its first message on.
+    complete: bool,
+    /// What later requests may take over.
+    beginning: Option<Arc<HistoryBeginning>>,
+}
+
+/// Reads and verifies the history, taking over `known` for its beginning.
+fn read_history(
+    head: &Head<'_>,
+    memo: &HistoryMemo,
+    known: Option<&Arc<HistoryBeginning>>,
     inputs: &PrepareInputs<'_>,
-) {
-    let form = inputs.rules.policy.results.stamp;
-    for execution in &past.executions {
-        let (Some(place), Some(HistoryItem::Result(result))) = (places.get(execution.item), items.get(execution.item)) else { continue };
-        let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
-        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match place.content {
-            Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
-            Some(content) if content.is_string() => stamp::stamp_string(edits, content, result.nature, &stamp, form),
-            _ => {}
-        });
+) -> Result<ReadHistory, Refusal> {
+    let rules = inputs.rules;
+    let first = known.map_or(0, |known| known.count());
+    let (items, contents) = read_messages(head.messages, first, inputs.natures, rules.policy.results.large, memo)?;
+    let history_rules = HistoryRules {
+        checks: &rules.checks,
+        ring: inputs.ring,
+        scope: inputs.scope,
+        window: rules.policy.results.window,
+        now_ms: inputs.now_ms,
+        large: rules.policy.results.large,
+        adjacency: Adjacency::Required,
+        remembered: &[],
+        unseen: false,
+        trail: &[],
+        told_apart: rules.policy.loops.forbids_repeating(),
+    };
+    let read = verify_behind(&items, known.map(|known| &**known), &history_rules, inputs.prefix.keeps());
+    let mut stamps = known.map(|known| known.edits().clone()).unwrap_or_default();
+    let mut of_rest = Splices::default();
+    if rules.policy.mode == PolicyMode::Enforce {
+        let form = rules.policy.results.stamp;
+        for execution in read.history.executions.iter().skip(known.map_or(0, |known| known.executions())) {
+            let at = execution.item - first;
+            let (Some(content), Some(HistoryItem::Result(result))) = (contents.get(at), items.get(at)) else { continue };
+            let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
+            let edits = if read.kept().is_some_and(|kept| execution.item < kept) { &mut stamps } else { &mut of_rest };
+            stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match *content {
+                Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
+                Some(content) if content.is_string() => stamp::stamp_string(edits, content, result.nature, &stamp, form),
+                _ => {}
+            });
+        }
     }
+    let mut forged = Vec::new();
+    for (at, (item, content)) in items.iter().zip(&contents).enumerate() {
+        if let HistoryItem::Result(PastResult { nature: ResultTraits { stamped: true, .. }, .. }) = item {
+            let own = read.history.executions.iter().find(|execution| execution.item == first + at);
+            forged.extend(forged_stamp(rules, own, *content));
+        }
+    }
+    let beginning = match read.kept() {
+        Some(_) => read.beginning(stamps.clone()).map(Arc::new),
+        None => known.cloned(),
+    };
+    stamps.extend(&of_rest);
+    Ok(ReadHistory { complete: read.complete, past: read.history, stamps, forged, beginning })
 }
 
 /// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
-fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, place: &MessageSpans<'_>) -> Option<Violation> {
-    let text = place.content.and_then(text_of).unwrap_or_default();
+fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, content: Option<Value<'_>>) -> Option<Violation> {
+    let text = content.and_then(text_of).unwrap_or_default();
     if own.is_some_and(|execution| text.contains(&*execution.id)) {
         return None;
     }

@@ -66,7 +66,7 @@ fn failures_in_a_row() {
     // Calls of others between them don't matter, nor a call without a result.
     let mut between = turns("a", &["!", "!", "!"], 9000);
     between.insert(1, step(20_000, &[("b", "{}", "ok")]));
-    between.push(CallTurn { moment: Some(moment(1)), uses: vec![PastUse { tool: "a".into(), failed: None, same: None }] });
+    between.push(CallTurn { moment: Some(moment(1)), uses: [PastUse { tool: "a".into(), failed: None, same: None }].into() });
     assert_eq!(stop(&strict(), &between, "a", "{}"), Some(ConsecutiveFailures));
 }
 

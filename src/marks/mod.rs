@@ -302,6 +302,21 @@ impl<'i> ExecutionId<'i> {
         Some(Self { tool, moment, mac: tail & ((1 << MAC_BITS_EXECUTION) - 1) })
     }
 
+    /// The last 16 hex digits of an ID of ours, whose other parts are known.
+    pub fn tail_of(id: &str) -> Option<u64> {
+        let (_, tail) = id.as_bytes().split_last_chunk::<16>()?;
+        let mut number = 0_u64;
+        for byte in tail {
+            let digit = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ => return None,
+            };
+            number = number << 4 | u64::from(digit);
+        }
+        Some(number)
+    }
+
     /// The tool's name as the ID spells it.
     pub fn tool(&self) -> &'i str {
         self.tool

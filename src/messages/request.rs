@@ -233,7 +233,7 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
     let serial = choice.and_then(|choice| choice.get("disable_parallel_tool_use")).map(|flag| flag.raw() != b"true");
     let prepared = Prepared {
         // Items and messages aren't the same here: what was read from items isn't remembered.
-        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new()),
+        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new(), None),
         tool_choice: match read_tool_choice(choice, &tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,

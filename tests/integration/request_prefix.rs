@@ -14,8 +14,9 @@ use toolmark::{
         context::{Basis, Begun, Upstream},
         conversation::request_prefix::{PrefixCache, PrefixOwner, PrefixUse},
         error::Refusal,
-        evidence::material::grounds,
+        evidence::material::{abilities, grounds},
     },
+    judge::history::beginning::HistoryBeginning,
     marks::{KeyRing, MarkTime, Scope},
     openai::Api,
     policy::load::PolicySource,
@@ -32,8 +33,12 @@ const FLAT_TOOLS: [&str; 2] = [
     r#"[{"type":"function","name":"get_orders","parameters":{"type":"object","properties":{"page":{"type":"integer"}}}}]"#,
     r#"[{"type":"function","name":"get_orders","parameters":{"type":"object"}},{"type":"function","name":"pay"}]"#,
 ];
-const POLICIES: [&str; 3] =
-    ["", "[results]\nstamp = 'json'\n[checks]\nunverified_call = 'info'\n", "[results]\nwindow = '1h'\n[loops]\nidentical_calls = 0\n"];
+const POLICIES: [&str; 4] = [
+    "",
+    "[results]\nstamp = 'json'\n[checks]\nunverified_call = 'info'\n",
+    "[results]\nwindow = '1h'\n[loops]\nidentical_calls = 0\n",
+    "[loops]\nidentical_calls = 1\n",
+];
 
 struct Bench {
     standards: Vec<Standard>,
@@ -113,13 +118,23 @@ impl Bench {
         Ok(begun)
     }
 
-    /// All that an exchange takes from its request, as text.
-    fn outcome(&self, sent: &Sent, cache: &PrefixCache) -> String {
+    /// All that an exchange takes from its request, as text. `claims`: claims are judged, for which its texts are read.
+    fn outcome(&self, sent: &Sent, cache: &PrefixCache, claims: bool) -> String {
         let begun = match self.begin(sent, cache) {
             Ok(begun) => begun,
             Err(refusal) => return format!("refused: {refusal:?}"),
         };
         let context = &begun.context;
+        if !claims {
+            return format!(
+                "{}\n{:?}\n{:?}\n{:?}\n{:?}",
+                String::from_utf8_lossy(&begun.body.joined()),
+                begun.violations,
+                context.executions,
+                context.succeeded,
+                context.loops.trail,
+            );
+        }
         let evidence = grounds(context);
         let result = |at: usize| {
             let result = &evidence.results[at];
@@ -127,7 +142,9 @@ impl Bench {
             format!("{told:?} {:?} {:?}", result.facts().leaves, result.nouns())
         };
         let results: Vec<String> = (0..evidence.results.len()).map(result).collect();
-        let said = (&evidence.said, &evidence.answers, &evidence.asked, &evidence.definitions);
+        let said = (&evidence.said, &evidence.answers, &evidence.asked, &evidence.definitions, evidence.said_numbers());
+        let abilities = abilities(context);
+        let abilities = (&abilities.ran, &abilities.recent, abilities.acted_before, abilities.idle);
         let judged = (sent.api == Api::Chat).then(|| {
             let id = context.executions.last().map_or("none_1763760000000_0000000000000000", |execution| &*execution.id).to_owned();
             let text = format!("The order 3 costs 12.50 (execution_id: {id}). The order 9 costs 77.10.");
@@ -138,7 +155,7 @@ impl Bench {
             judged.iter().flat_map(|choice| choice.violations()).map(|violation| format!("{violation:?}")).collect::<Vec<_>>()
         });
         format!(
-            "{}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{results:?}\n{said:?}\n{judged:?}",
+            "{}\n{:?}\n{:?}\n{:?}\n{:?}\n{:?}\n{results:?}\n{said:?}\n{abilities:?}\n{judged:?}",
             String::from_utf8_lossy(&begun.body.joined()),
             begun.violations,
             context.executions,
@@ -184,6 +201,27 @@ impl Bench {
                 };
                 call(&self.mark("a", &arguments, u16::from(n)), &arguments, (ending < 5).then_some(&*result))
             }
+            Turn::Parallel(n, ending) => {
+                let one = |at: u16| {
+                    let arguments = format!("{{\"page\":{at}}}");
+                    // Calls of one turn get their marks at one time, also if a client sends them apart.
+                    let moment = MarkTime { time_ms: NOW_MS + u64::from(n % 3), counter: 500 + at };
+                    let id = self.ring.mint(&Scope::client("a"), "get_orders", &arguments, moment);
+                    call(&id, &arguments, (u16::from(ending) != at).then_some("the same\n\"text\""))
+                };
+                let (first, second) = (one(0), one(1));
+                let mut joined: Vec<Value> = first.iter().take(1).chain(second.iter().take(1)).cloned().collect();
+                if chat && ending > 3 {
+                    let calls: Vec<Value> =
+                        joined.iter().flat_map(|message| message["tool_calls"].as_array().cloned().unwrap_or_default()).collect();
+                    joined = vec![json!({"role": "assistant", "content": "Looking.", "tool_calls": calls})];
+                }
+                if ending == 3 {
+                    [first, second].concat()
+                } else {
+                    joined.into_iter().chain(first.into_iter().skip(1)).chain(second.into_iter().skip(1)).collect()
+                }
+            }
             Turn::Foreign(n) => call(&format!("call_{n}"), "{}", Some("x")),
             Turn::Altered(n) => call(&self.mark("a", "{\"page\":1}", u16::from(n)), &format!("{{\"page\":{n}}}"), Some("y")),
             Turn::Orphan(n) => call(&self.mark("a", "{}", u16::from(n)), "{}", Some("z")).split_off(1),
@@ -197,6 +235,8 @@ enum Turn {
     User(u8),
     Said(u8),
     Called(u8, u8),
+    /// Two calls made at one time.
+    Parallel(u8, u8),
     Foreign(u8),
     Altered(u8),
     Orphan(u8),
@@ -221,6 +261,8 @@ enum Step {
     Again,
     /// Sends something that is no JSON.
     Broken,
+    /// Asks for answers whose claims are judged, or for others, from here on.
+    Claims,
 }
 
 fn turns() -> impl Strategy<Value = Turn> {
@@ -229,6 +271,7 @@ fn turns() -> impl Strategy<Value = Turn> {
         3 => (0_u8..20).prop_map(Turn::User),
         3 => (0_u8..20).prop_map(Turn::Said),
         9 => (0_u8..20, 0_u8..6).prop_map(|(n, ending)| Turn::Called(n, ending)),
+        3 => (0_u8..20, 0_u8..6).prop_map(|(n, ending)| Turn::Parallel(n, ending)),
         1 => (0_u8..20).prop_map(Turn::Foreign),
         1 => (0_u8..20).prop_map(Turn::Altered),
         1 => (0_u8..20).prop_map(Turn::Orphan),
@@ -249,6 +292,7 @@ fn steps() -> impl Strategy<Value = Step> {
         1 => (0_u64..7_200_000).prop_map(Step::Later),
         2 => Just(Step::Again),
         1 => Just(Step::Broken),
+        2 => Just(Step::Claims),
     ]
 }
 
@@ -260,7 +304,7 @@ proptest! {
         let bench = Bench::new();
         let caches = [PrefixCache::new(64 << 20), PrefixCache::new(6_000)];
         let mut conversation: Vec<Value> = bench.turn(api, &Turn::User(1));
-        let (mut spaced, mut tools, mut in_front, mut broken) = (false, 0, false, false);
+        let (mut spaced, mut tools, mut in_front, mut broken, mut claims) = (false, 0, false, false, true);
         let mut sent = Sent { api, body: String::new(), scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
         for step in script {
             match &step {
@@ -281,6 +325,7 @@ proptest! {
                 Step::Policy(policy) => sent.policy = *policy,
                 Step::Later(ms) => sent.now_ms = NOW_MS + ms,
                 Step::Broken => broken = true,
+                Step::Claims => claims = !claims,
                 Step::Remove(_) | Step::Again => {}
             }
             let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
@@ -289,9 +334,9 @@ proptest! {
             let (before, behind) = if in_front { (format!(r#""tools":{tools},"#), String::new()) } else { (String::new(), format!(r#","tools":{tools}"#)) };
             let end = if std::mem::take(&mut broken) { "" } else { "}" };
             sent.body = format!(r#"{{"model":"m",{before}"{name}":[{items}]{behind}{end}"#);
-            let expected = bench.outcome(&sent, &PrefixCache::new(0));
+            let expected = bench.outcome(&sent, &PrefixCache::new(0), claims);
             for cache in &caches {
-                prop_assert_eq!(&bench.outcome(&sent, cache), &expected, "{:?}", step);
+                prop_assert_eq!(&bench.outcome(&sent, cache, claims), &expected, "{:?}", step);
             }
             prop_assert!(caches[1].size().1 <= 6_000 && caches[0].size().1 <= 64 << 20);
         }
@@ -370,6 +415,29 @@ fn evidence_is_read_once() {
     let (first, second) = (&grounds(&first.context).results, &grounds(&second.context).results);
     let known = first.iter().zip(second).filter(|(one, other)| Arc::ptr_eq(&one.reading, &other.reading)).count();
     assert_eq!((known, second.len()), (20, 21), "only the last result is new");
+}
+
+#[test]
+fn what_was_verified_is_taken_over_up_to_the_last_turn_of_the_model() {
+    let bench = Bench::new();
+    let cache = PrefixCache::new(1 << 20);
+    let counts = |begun: &Begun| {
+        let count = |beginning: &Option<Arc<HistoryBeginning>>| beginning.as_ref().map(|beginning| beginning.count());
+        (count(&begun.context.evidence.known), count(&begun.context.evidence.kept))
+    };
+    let begin = |messages: &str, tools: usize| counts(&bench.begin(&sent(messages, tools), &cache).unwrap());
+    let (short, long) = (conversation(&bench, 4), conversation(&bench, 9));
+    assert_eq!(begin(&short, 0), (None, Some(7)));
+    assert_eq!(begin(&short, 0), (Some(7), Some(7)));
+    assert_eq!(begin(&long, 0), (Some(7), Some(17)));
+    assert_eq!(begin(&long, 1), (None, Some(17)), "other tools");
+    // What was found up to there is no use to a conversation that parts before.
+    let parted = format!("{short},{}", bench.turn(Api::Chat, &Turn::User(2))[0]);
+    assert_eq!(begin(&parted, 1), (None, Some(7)));
+    // A call that was altered is explained by all others, also by later ones.
+    let altered: Vec<String> = bench.turn(Api::Chat, &Turn::Altered(7)).iter().map(Value::to_string).collect();
+    let altered = format!("{},{short}", altered.join(","));
+    assert_eq!((begin(&altered, 0), begin(&altered, 0)), ((None, None), (None, None)));
 }
 
 #[test]

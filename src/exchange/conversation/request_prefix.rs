@@ -8,14 +8,17 @@
 
 use std::sync::{
     Arc, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicU64, Ordering},
+    atomic::{AtomicU64, AtomicUsize, Ordering},
 };
 
 use bytes::Bytes;
 
 use crate::exchange::tool_set::ToolSet;
 use crate::{
-    judge::history::memo::{self, HistoryMemo, ItemMemo},
+    judge::history::{
+        beginning::HistoryBeginning,
+        memo::{self, HistoryMemo, ItemMemo},
+    },
     marks::Scope,
     openai::Api,
     policy::compiled::CompiledPolicy,
@@ -64,7 +67,10 @@ pub struct KnownRequest {
     beginning: DocumentBeginning,
     tools: Arc<ToolSet>,
     memo: HistoryMemo,
+    history: Option<Arc<HistoryBeginning>>,
     edited: EditedPrefix,
+    /// Bytes of memory that the memo takes, as it was weighed last.
+    memo_bytes: AtomicUsize,
     /// When it was used last, by the cache's clock.
     used: AtomicU64,
 }
@@ -123,7 +129,19 @@ impl PrefixUse {
         memo::memo_of(shared.as_ref().and_then(|shared| shared.memo(tools)).unwrap_or_default(), count)
     }
 
-    /// Applies the edits to a request. `array`: its messages or input items; `memo`: from [`Self::memo`].
+    /// True if the request is kept for later ones.
+    pub fn keeps(&self) -> bool {
+        matches!(self, Self::Kept(_))
+    }
+
+    /// The beginning of the history that was verified in an earlier request, if all of it and the item behind it are shared.
+    pub fn history(&self, tools: &Arc<ToolSet>) -> Option<&Arc<HistoryBeginning>> {
+        let shared = known_of(self.shared(), tools)?;
+        shared.request.history.as_ref().filter(|history| history.count() < shared.beginning.elements.count)
+    }
+
+    /// Applies the edits to a request. `array`: its messages or input items; `memo`: from [`Self::memo`]; `history`: what later requests may
+    /// take over of its history.
     pub fn apply(
         &self,
         edits: Splices,
@@ -131,19 +149,24 @@ impl PrefixUse {
         array: Option<Value<'_>>,
         tools: &Arc<ToolSet>,
         memo: &HistoryMemo,
+        history: Option<Arc<HistoryBeginning>>,
     ) -> PreparedBody {
         let Self::Kept(shared) = self else { return PreparedBody { rope: edits.apply(document.bytes()).into(), known: None } };
         let beginning = array.and_then(|array| document.beginning(array));
         let end = beginning.as_ref().and_then(DocumentBeginning::whole).map(|whole| whole.end);
-        let known = shared.as_ref().filter(|shared| Arc::ptr_eq(&shared.request.tools, tools));
-        let known = known.map(|shared| (&shared.request.edited, shared.len()));
+        let known = known_of(shared.as_ref(), tools).map(|shared| (&shared.request.edited, shared.len()));
         let edited = edits.apply_in_pieces(document.bytes(), known, end);
         let kept = beginning.zip(edited.prefix);
+        let shared = known_of(shared.as_ref(), tools);
+        let (weighed, count) = shared.map_or((0, 0), |own| (own.request.memo_bytes.load(Ordering::Relaxed), own.beginning.elements.count));
+        let memo_bytes = weighed + bytes_of(memo.get(count..).unwrap_or_default());
         let known = kept.map(|(beginning, edited)| KnownRequest {
             beginning,
             tools: tools.clone(),
             memo: memo.clone(),
+            history,
             edited,
+            memo_bytes: AtomicUsize::new(memo_bytes),
             used: AtomicU64::new(0),
         });
         PreparedBody { rope: edited.rope, known }
@@ -153,8 +176,8 @@ impl PrefixUse {
 impl SharedPrefix {
     /// Reading of the shared items; `None` under other tools, whose names may differ.
     fn memo(&self, tools: &Arc<ToolSet>) -> Option<&[Arc<ItemMemo>]> {
-        let same = Arc::ptr_eq(&self.request.tools, tools);
-        self.request.memo.get(..self.beginning.elements.count).filter(|_| same)
+        let known = known_of(Some(self), tools)?;
+        known.request.memo.get(..self.beginning.elements.count)
     }
 
     /// Number of bytes that are shared.
@@ -168,12 +191,23 @@ impl SharedPrefix {
     }
 }
 
+/// What is shared with a request under the same tools: under others names may differ.
+fn known_of<'s>(shared: Option<&'s SharedPrefix>, tools: &Arc<ToolSet>) -> Option<&'s SharedPrefix> {
+    shared.filter(|shared| Arc::ptr_eq(&shared.request.tools, tools))
+}
+
+/// Bytes of memory that readings of items take.
+fn bytes_of(memo: &[Arc<ItemMemo>]) -> usize {
+    memo.iter().map(|memo| memo.bytes() + size_of::<Arc<ItemMemo>>()).sum()
+}
+
 impl KnownRequest {
     /// Bytes of memory that it takes.
     fn bytes(&self) -> usize {
         let document = self.beginning.document();
-        let memo: usize = self.memo.iter().map(|memo| memo.bytes() + size_of::<Arc<ItemMemo>>()).sum();
-        document.bytes().len() + document.noted_bytes() + self.edited.bytes() + memo + size_of::<Self>()
+        let memo = self.memo_bytes.load(Ordering::Relaxed);
+        let history = self.history.as_ref().map_or(0, |history| history.bytes());
+        document.bytes().len() + document.noted_bytes() + self.edited.bytes() + memo + history + size_of::<Self>()
     }
 }
 
@@ -265,6 +299,7 @@ impl PrefixCache {
 
     /// Counts the bytes of a kept request again, after more was read from it.
     pub fn weigh(&self, request: &Arc<KnownRequest>) {
+        request.memo_bytes.store(bytes_of(&request.memo), Ordering::Relaxed);
         let bytes = request.bytes();
         let mut gone = Vec::new();
         let Some(mut kept) = self.write() else { return };

@@ -1,7 +1,7 @@
 //! Evidence for an answer's claims: the request's results and texts, decoded when a claim first needs them. Pure.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     sync::{Arc, OnceLock},
 };
 
@@ -13,9 +13,10 @@ use crate::{
     judge::{
         claims::evidence::{
             EvidenceIndex, ResultReading, ToolResult,
+            beginning::KnownTexts,
             tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
         },
-        history::{AnsweredCall, Execution, memo::HistoryMemo},
+        history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
     },
     wire::json::Document,
 };
@@ -33,6 +34,22 @@ pub struct Words {
     pub asked: Arc<str>,
     /// The request's tool definitions: JSON.
     pub definitions: String,
+    /// The first of these texts, if they are kept for later exchanges.
+    pub beginning: Option<Arc<KnownTexts>>,
+}
+
+impl Words {
+    /// The texts of the beginning of a conversation.
+    pub fn of(known: &Arc<KnownTexts>) -> Self {
+        Self {
+            results: known.results.clone(),
+            said: known.said.clone(),
+            answers: known.answers.clone(),
+            asked: known.asked.clone(),
+            definitions: String::new(),
+            beginning: Some(known.clone()),
+        }
+    }
 }
 
 /// Extracts the texts of a request; the results are the given ones, in their order.
@@ -45,6 +62,10 @@ pub struct Material {
     pub answered: Vec<AnsweredCall>,
     /// Earlier reading of each item of the history; empty if nothing is remembered.
     pub memo: HistoryMemo,
+    /// Beginning of the history that was taken over from an earlier request.
+    pub known: Option<Arc<HistoryBeginning>>,
+    /// Beginning of the history that is kept for later requests.
+    pub kept: Option<Arc<HistoryBeginning>>,
     words_of: Option<WordsOf>,
     grounds: OnceLock<EvidenceIndex>,
     abilities: OnceLock<ToolCapabilities>,
@@ -54,6 +75,12 @@ impl Material {
     /// Evidence from these results. `memo`: what was read from each item of the history before, or empty.
     pub fn new(answered: Vec<AnsweredCall>, memo: HistoryMemo, words_of: WordsOf) -> Self {
         Self { answered, memo, words_of: Some(words_of), ..Self::default() }
+    }
+
+    /// The same with these beginnings of the history: the one that was taken over, and the one that is kept.
+    #[must_use]
+    pub fn behind(self, known: Option<Arc<HistoryBeginning>>, kept: Option<Arc<HistoryBeginning>>) -> Self {
+        Self { known, kept, ..self }
     }
 
     /// True if a claim needed the results and texts.
@@ -121,6 +148,8 @@ pub fn grounds(context: &Context) -> &EvidenceIndex {
         let mut grounds = EvidenceIndex::new(results, said, asked);
         grounds.definitions = words.definitions;
         grounds.answers = words.answers;
+        // INVARIANT: without results of an earlier request, those of the beginning are the first ones.
+        grounds.beginning = words.beginning.filter(|_| earlier.is_none());
         grounds
     })
 }
@@ -164,13 +193,12 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             ran.entry(tool.clone()).or_default().succeeded = true;
         }
         let mut recent: BTreeMap<String, ToolRunState> = BTreeMap::new();
-        for result in &grounds(context).results {
-            let failed = result.fails();
-            if let Some(own) = failed.then(|| state_of(&mut ran, &result.tool)).flatten() {
-                own.failed = true;
+        for (tool, runs) in runs_of(&grounds(context).results) {
+            if runs.failed {
+                ran.entry(tool.to_owned()).or_default().failed = true;
             }
-            if let Some(own) = result.recent.then(|| state_of(&mut recent, &result.tool)).flatten() {
-                (own.succeeded, own.failed) = (own.succeeded || !failed, own.failed || failed);
+            if let Some(state) = runs.recent {
+                recent.insert(tool.to_owned(), state);
             }
         }
         let mut abilities = ToolCapabilities {
@@ -184,16 +212,36 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             idle: !grounds(context).results.iter().any(|result| result.recent),
             ..ToolCapabilities::default()
         };
-        let before = grounds(context).results.iter().filter(|result| !result.recent && !result.failed);
-        abilities.acted_before = before.into_iter().any(|result| abilities.effect(&result.tool) != Effect::Reads);
+        let mut before: Vec<&Arc<str>> =
+            grounds(context).results.iter().filter(|result| !result.recent && !result.failed).map(|result| &result.tool).collect();
+        before.dedup();
+        abilities.acted_before = before.into_iter().any(|tool| abilities.effect(tool) != Effect::Reads);
         abilities
     })
 }
 
-/// State of a tool's runs, added if there is none.
-fn state_of<'s>(states: &'s mut BTreeMap<String, ToolRunState>, tool: &str) -> Option<&'s mut ToolRunState> {
-    if !states.contains_key(tool) {
-        states.insert(tool.to_owned(), ToolRunState::default());
+/// Runs of one tool.
+#[derive(Default)]
+struct ToolRuns {
+    failed: bool,
+    /// Those after the last user message, if there are any.
+    recent: Option<ToolRunState>,
+}
+
+/// Runs of each tool of these results.
+fn runs_of(results: &[ToolResult]) -> HashMap<&str, ToolRuns> {
+    let mut runs: HashMap<&str, ToolRuns> = HashMap::new();
+    // Results of one tool mostly follow each other, and share its name.
+    for same in results.chunk_by(|one, next| Arc::ptr_eq(&one.tool, &next.tool)) {
+        let Some(own) = same.first().map(|first| runs.entry(&first.tool).or_default()) else { continue };
+        for result in same {
+            let failed = result.fails();
+            own.failed |= failed;
+            if result.recent {
+                let recent = own.recent.get_or_insert_default();
+                (recent.succeeded, recent.failed) = (recent.succeeded || !failed, recent.failed || failed);
+            }
+        }
     }
-    states.get_mut(tool)
+    runs
 }

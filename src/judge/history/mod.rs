@@ -6,6 +6,7 @@
 
 pub(super) mod altered;
 pub(super) mod answered;
+pub mod beginning;
 pub mod calls;
 pub mod memo;
 pub mod result_classifier;
@@ -186,27 +187,15 @@ pub struct HistoryRules<'r> {
 
 /// Verifies a history.
 pub fn verify<'h>(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'_>) -> VerifiedHistory {
-    let last_user = items.iter().rposition(|item| matches!(item, HistoryItem::User));
-    let mut walk = HistoryVerifier {
-        rules,
-        items,
-        history: VerifiedHistory::default(),
-        open: Vec::new(),
-        waiting: HashMap::default(),
-        answered: HashSet::default(),
-        closed: 0,
-        earlier: None,
-        before: None,
-        last_user,
-        tracer: CallHistoryBuilder::default(),
-        tools: HashMap::default(),
-    };
+    let mut walk = HistoryVerifier::new(items, rules);
     for (at, item) in items.iter().enumerate() {
         walk.step(at, item);
     }
     walk.close_turn(items.len());
-    let trail = walk.tracer.finish(rules);
-    VerifiedHistory { trail, ..walk.history }
+    let HistoryVerifier { mut history, tracer, .. } = walk;
+    // INVARIANT: all steps were read just now, so that they can be told apart.
+    history.trail = tracer.finish(rules).unwrap_or_default();
+    history
 }
 
 struct OpenCall<'h> {
@@ -218,9 +207,37 @@ struct OpenCall<'h> {
     answered: bool,
 }
 
+/// The item before one, as far as it matters.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+enum Preceding {
+    /// A turn of the model without calls.
+    Words,
+    /// A result.
+    Result,
+    /// Another item, or none.
+    #[default]
+    Other,
+}
+
+impl Preceding {
+    fn of(item: &HistoryItem<'_>) -> Self {
+        match item {
+            HistoryItem::Assistant(calls) if calls.is_empty() => Self::Words,
+            HistoryItem::Result(_) => Self::Result,
+            HistoryItem::Assistant(_) | HistoryItem::User | HistoryItem::Other => Self::Other,
+        }
+    }
+}
+
 struct HistoryVerifier<'h, 'r> {
     rules: &'h HistoryRules<'r>,
+    /// The items that are read, and the number of those before them, which were verified earlier.
     items: &'h [HistoryItem<'h>],
+    first: usize,
+    /// False once something depends on items that aren't read.
+    complete: bool,
+    /// False once something was found that later items may change.
+    settled: bool,
     history: VerifiedHistory,
     /// Calls that results may answer now.
     open: Vec<OpenCall<'h>>,
@@ -232,7 +249,7 @@ struct HistoryVerifier<'h, 'r> {
     closed: usize,
     /// Ids of the calls of those items, once a result was found that answers no open call.
     earlier: Option<HashSet<&'h str, RandomState>>,
-    before: Option<&'h HistoryItem<'h>>,
+    before: Preceding,
     /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
     tracer: CallHistoryBuilder<'h>,
@@ -240,7 +257,27 @@ struct HistoryVerifier<'h, 'r> {
     tools: HashMap<&'h str, (Arc<str>, bool), RandomState>,
 }
 
-impl<'h> HistoryVerifier<'h, '_> {
+impl<'h, 'r> HistoryVerifier<'h, 'r> {
+    fn new(items: &'h [HistoryItem<'h>], rules: &'h HistoryRules<'r>) -> Self {
+        Self {
+            rules,
+            items,
+            first: 0,
+            complete: true,
+            settled: true,
+            history: VerifiedHistory::default(),
+            open: Vec::new(),
+            waiting: HashMap::default(),
+            answered: HashSet::default(),
+            closed: 0,
+            earlier: None,
+            before: Preceding::Other,
+            last_user: items.iter().rposition(|item| matches!(item, HistoryItem::User)),
+            tracer: CallHistoryBuilder::default(),
+            tools: HashMap::default(),
+        }
+    }
+
     fn report(&mut self, code: Code, tool: Option<&str>, message: impl FnOnce() -> String, advice: &str) {
         if self.rules.checks.severity(code) != crate::violation::Severity::Off {
             self.history.violations.extend(self.rules.checks.violation(code, tool, message(), advice));
@@ -250,25 +287,12 @@ impl<'h> HistoryVerifier<'h, '_> {
     fn step(&mut self, at: usize, item: &'h HistoryItem<'h>) {
         match item {
             HistoryItem::Assistant(calls) => {
-                let strict = self.rules.adjacency == Adjacency::Required;
-                if strict && matches!(self.before, Some(HistoryItem::Assistant(before)) if before.is_empty() && calls.is_empty()) {
-                    let advice = "join them, or send what the user said between them";
-                    self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
-                }
-                if strict {
-                    self.close_turn(at);
-                    self.tracer.begin_turn();
-                }
-                for (number, call) in calls.iter().enumerate() {
-                    let moment = self.verify_call(call);
-                    let spot = self.tracer.call(call, moment);
-                    self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
-                    self.open.push(OpenCall { call, place: (at, number), moment, spot, answered: false });
-                }
+                self.begin_turn(at, calls);
+                self.calls(at, calls);
             }
             HistoryItem::Result(result) => self.result(at, result),
             HistoryItem::User => {
-                if matches!(self.before, Some(HistoryItem::Result(_))) {
+                if self.before == Preceding::Result {
                     let advice = "let the model answer the results before the user speaks again";
                     self.report(Code::MessageOrder, None, || "a user message follows a tool result at once".into(), advice);
                 }
@@ -277,7 +301,29 @@ impl<'h> HistoryVerifier<'h, '_> {
             }
             HistoryItem::Other => self.close_turn_if_adjacent(at),
         }
-        self.before = Some(item);
+        self.before = Preceding::of(item);
+    }
+
+    /// Begins the model's turn at `at`, if turns follow each other.
+    fn begin_turn(&mut self, at: usize, calls: &[PastCall<'_>]) {
+        if self.rules.adjacency != Adjacency::Required {
+            return;
+        }
+        if self.before == Preceding::Words && calls.is_empty() {
+            let advice = "join them, or send what the user said between them";
+            self.report(Code::MessageOrder, None, || "two assistant messages follow each other".into(), advice);
+        }
+        self.close_turn(at);
+        self.tracer.begin_turn();
+    }
+
+    fn calls(&mut self, at: usize, calls: &'h [PastCall<'h>]) {
+        for (number, call) in calls.iter().enumerate() {
+            let moment = self.verify_call(call);
+            let spot = self.tracer.call(call, moment);
+            self.waiting.entry(call.id.as_deref()).or_default().push_back(self.open.len());
+            self.open.push(OpenCall { call, place: (at, number), moment, spot, answered: false });
+        }
     }
 
     fn close_turn_if_adjacent(&mut self, at: usize) {
@@ -296,8 +342,8 @@ impl<'h> HistoryVerifier<'h, '_> {
                 self.report(Code::UnansweredCall, Some(name), || format!("the call of `{name}` has no result"), advice);
             }
         }
-        let items = self.items;
-        let new = items.get(self.closed..at).unwrap_or_default();
+        let (items, first) = (self.items, self.first);
+        let new = items.get(self.closed - first..at - first).unwrap_or_default();
         self.earlier.iter_mut().for_each(|earlier| earlier.extend(call_ids(new)));
         self.closed = at;
         self.waiting.clear();
@@ -306,7 +352,9 @@ impl<'h> HistoryVerifier<'h, '_> {
 
     /// True if a call of a turn that has ended has this id.
     fn is_earlier(&mut self, id: &str) -> bool {
-        let ended = self.items.get(..self.closed).unwrap_or_default();
+        // Those that were verified earlier aren't read.
+        self.complete &= self.first == 0;
+        let ended = self.items.get(..self.closed - self.first).unwrap_or_default();
         self.earlier.get_or_insert_with(|| call_ids(ended).collect()).contains(id)
     }
 
@@ -337,6 +385,9 @@ impl<'h> HistoryVerifier<'h, '_> {
         let arguments = call.arguments.get();
         let moment = ring.verify(&mark, scope, name, &arguments);
         if moment.is_none() && ring.made(&mark, scope) {
+            // Other calls explain it, wherever they stand.
+            self.complete &= self.first == 0;
+            self.settled = false;
             let message = || {
                 let calls = items.iter().filter_map(|item| if let HistoryItem::Assistant(calls) = item { Some(calls) } else { None });
                 let what = altered::what(call, &mark, ring, scope, calls.flatten());

@@ -3,7 +3,7 @@
 
 use crate::{
     exchange::{context::Context, evidence::trimmed},
-    judge::text::LedgerAnswer,
+    judge::{history::Execution, text::LedgerAnswer},
     ledger::{
         execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
@@ -11,6 +11,7 @@ use crate::{
         record::Digest,
         store::FirstResult,
     },
+    marks::ExecutionId,
     proxy::app::App,
     violation::{Code, Violation},
 };
@@ -26,6 +27,14 @@ pub struct LedgerChecks {
 
 /// A result that this process doesn't know: index of its execution, key, and what the request says of it.
 type UnknownResult = (usize, ExecutionKey, CachedExecution);
+
+/// Key of an execution. Its ID was made from its tool and its moment, so that only the rest is read.
+fn key_of(execution: &Execution) -> Option<ExecutionKey> {
+    let tail = ExecutionId::tail_of(&execution.id)?;
+    let key = ExecutionKey { started_ms: execution.moment.time_ms, tail };
+    debug_assert_eq!(ExecutionKey::of(&execution.id), Some(key), "an execution's id has its moment");
+    Some(key)
+}
 
 impl LedgerChecks {
     /// Checks of an exchange in this session.
@@ -49,7 +58,7 @@ impl LedgerChecks {
         let session = session_key(self.session.as_deref());
         let (mut rewritten, mut unknown) = (Vec::new(), Vec::new());
         for (at, execution) in context.executions.iter().enumerate().skip(from) {
-            let Some(key) = ExecutionKey::of(&execution.id) else { continue };
+            let Some(key) = key_of(execution) else { continue };
             let entry = CachedExecution { result: Digest(execution.result), session };
             let known = match seen.get(&key) {
                 None if !shared && seen.is_new(&key) => seen.first(key, entry),

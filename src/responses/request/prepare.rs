@@ -85,7 +85,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
         thread.prepend_to(&mut executions, &mut succeeded, spoke, rules.policy.results.window, basis.now_ms);
     }
     Ok(Prepared {
-        body: basis.prefix.apply(edits, document, head.array(), tools, &memo),
+        body: basis.prefix.apply(edits, document, head.array(), tools, &memo, None),
         tool_choice: tools::read_tool_choice(root, tools),
         parallel: root.get("parallel_tool_calls").and_then(|value| match value.raw() {
             b"true" => Some(true),

@@ -87,10 +87,26 @@ impl Document {
             names.add(member.key.raw(), member.key.kind());
             if member.value.index == array.index {
                 let own = array.is_array() && self.depth >= 2;
-                return own.then(|| DocumentBeginning { document: self.clone(), array: array.index, names });
+                let whole = own.then(|| self.elements_within(array, self.text.len()));
+                return whole.map(|whole| DocumentBeginning { document: self.clone(), array: array.index, names, whole });
             }
         }
         None
+    }
+
+    /// The elements of `array` in the first `end` bytes; `None` if there isn't even one.
+    fn elements_within(&self, array: Value<'_>, end: usize) -> Option<SharedElements> {
+        let (mut shared, mut count) = (None, 0);
+        for element in array.items() {
+            let node = element.node();
+            // Only what has a closing bracket is complete whatever follows.
+            if node.end as usize > end || !matches!(node.kind, Kind::Object | Kind::Array) {
+                break;
+            }
+            count += 1;
+            shared = Some(SharedElements { count, end: node.end as usize, nodes: node.next as usize });
+        }
+        shared
     }
 
     /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning. `None` if `shared` was found in other bytes, or
@@ -140,6 +156,8 @@ pub struct DocumentBeginning {
     array: u32,
     /// Names of the root object's members up to the array.
     names: NameSet,
+    /// All elements of the array; `None` if it has none.
+    whole: Option<SharedElements>,
 }
 
 /// Elements of an array that two documents have in common, with all that stands in front of them.
@@ -167,7 +185,9 @@ pub struct SharedBeginning {
 impl DocumentBeginning {
     /// What `bytes` begin with; `None` if that isn't even one element.
     pub fn shared_by(&self, bytes: &Bytes) -> Option<SharedBeginning> {
-        let elements = self.elements_within(common(self.document.bytes(), bytes))?;
+        let end = common(self.document.bytes(), bytes);
+        let whole = self.whole.filter(|whole| whole.end <= end);
+        let elements = whole.or_else(|| self.document.elements_within(self.array(), end))?;
         Some(SharedBeginning { elements, bytes: bytes.clone(), with: self.document.bytes().clone() })
     }
 
@@ -183,22 +203,7 @@ impl DocumentBeginning {
 
     /// All elements of the array; `None` if it has none.
     pub fn whole(&self) -> Option<SharedElements> {
-        self.elements_within(self.document.text.len())
-    }
-
-    /// The elements of the array in the document's first `end` bytes; `None` if there isn't even one.
-    fn elements_within(&self, end: usize) -> Option<SharedElements> {
-        let (mut shared, mut count) = (None, 0);
-        for element in self.array().items() {
-            let node = element.node();
-            // Only what has a closing bracket is complete whatever follows.
-            if node.end as usize > end || !matches!(node.kind, Kind::Object | Kind::Array) {
-                break;
-            }
-            count += 1;
-            shared = Some(SharedElements { count, end: node.end as usize, nodes: node.next as usize });
-        }
-        shared
+        self.whole
     }
 }
 

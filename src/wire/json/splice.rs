@@ -13,8 +13,8 @@ const SHARED_BYTES_MIN: usize = 16 << 10;
 /// Pieces of a known beginning that are left apart: each costs a part of a system call whenever it is sent.
 const PIECES_MAX: usize = 12;
 
-/// One edit: a range of the original, and the bytes in its place.
-type Edit = (Range<usize>, Vec<u8>);
+/// One edit: a range of the original, and the bytes in its place, which those who keep them share.
+type Edit = (Range<usize>, Bytes);
 
 /// The beginning of an edited document: its edits, and what became of it.
 #[derive(Debug, Default)]
@@ -78,7 +78,7 @@ impl EditedPrefix {
 
     /// Bytes of memory that it takes, without those of the original.
     pub fn bytes(&self) -> usize {
-        let of_edit = |(_, with): &Edit| size_of::<Edit>() + with.capacity();
+        let of_edit = |(_, with): &Edit| size_of::<Edit>() + with.len();
         let of_piece = |piece: &Piece| size_of::<Piece>() + if let Piece::Own(_, held) = piece { *held } else { 0 };
         self.edits.iter().map(of_edit).sum::<usize>() + self.pieces.iter().map(of_piece).sum::<usize>()
     }
@@ -114,7 +114,7 @@ pub struct Edited {
 }
 
 /// Changes to one document, in any order, without overlaps.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Splices {
     splices: Vec<Edit>,
 }
@@ -152,7 +152,7 @@ impl Splices {
 
     /// Replaces `range` by `with`.
     pub fn replace(&mut self, range: Range<usize>, with: impl Into<Vec<u8>>) {
-        self.splices.push((range, with.into()));
+        self.splices.push((range, Bytes::from(with.into())));
     }
 
     /// Inserts `with` before the byte at `at`. Several inserts at one position keep the order of the calls.
@@ -422,8 +422,7 @@ mod tests {
     fn a_known_beginning_is_taken_over_if_its_edits_are_the_same() {
         let long = "x".repeat(SHARED_BYTES_MIN);
         let text = format!("ab{long}cdef");
-        let edits: Vec<Edit> =
-            vec![(1..1, b"+".to_vec()), (2 + long.len()..3 + long.len(), b"C".to_vec()), (text.len()..text.len(), b"!".to_vec())];
+        let edits: Vec<Edit> = vec![(1..1, "+".into()), (2 + long.len()..3 + long.len(), "C".into()), (text.len()..text.len(), "!".into())];
         let end = text.len() - 1;
         let (first, whole) = in_pieces(&text, &edits, None, Some(end));
         assert_eq!(first.rope.joined(), whole);
@@ -436,7 +435,7 @@ mod tests {
             (&edits[..1], 2),
             (&edits[..1], end),
             (&[][..], end),
-            (&[(0..end + 1, Vec::new())], end),
+            (&[(0..end + 1, Bytes::new())], end),
         ] {
             let (again, whole) = in_pieces(&further, edits, Some((&known, end)), Some(further.len()));
             assert_eq!(again.rope.joined(), whole);
@@ -452,7 +451,7 @@ mod tests {
             let mut edits: Vec<Edit> = Vec::new();
             for (at, len, with) in marks {
                 if at + len <= 40 && edits.iter().all(|(own, _)| at + len <= own.start || own.end <= at) {
-                    edits.push((at..at + len, with.into_bytes()));
+                    edits.push((at..at + len, with.into_bytes().into()));
                 }
             }
             let (mut known, mut ends) = (None, 0);

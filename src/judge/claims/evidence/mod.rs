@@ -3,6 +3,7 @@
 //! Made once for an exchange and shared by its choices; each result is read when a claim first needs it. Results without
 //! a stamp count too: they can't be cited, but what they say was said.
 
+pub mod beginning;
 pub mod csv;
 pub mod derive;
 pub mod facts;
@@ -37,6 +38,7 @@ use crate::judge::{
     },
     word_index::{LazyWordIndex, WordForm},
 };
+use beginning::KnownTexts;
 use facts::ResultFacts;
 use rows::{Row, Rows};
 
@@ -251,6 +253,8 @@ pub struct EvidenceIndex {
     pub asked: UserRequest,
     /// The tools as they were brought: only addresses count of it.
     pub definitions: String,
+    /// The first of the results and of what was said, if an earlier exchange had them too.
+    pub beginning: Option<Arc<KnownTexts>>,
     asked_numbers: OnceLock<Vec<f64>>,
     answers_folded: OnceLock<Vec<String>>,
     said_numbers: OnceLock<Vec<f64>>,
@@ -456,17 +460,11 @@ impl EvidenceIndex {
     /// Every number that anybody said or called a tool with, sorted.
     pub fn said_numbers(&self) -> &[f64] {
         self.said_numbers.get_or_init(|| {
-            // What was said is mostly calls, whose arguments the results have too: read once, with the result.
-            let known: HashMap<*const u8, &ToolResult> = self.results.iter().map(|source| (source.arguments.as_ptr(), source)).collect();
-            let mut found: Vec<f64> = self.results.iter().flat_map(|source| source.argument_numbers()).copied().collect();
-            for said in &self.said {
-                match known.get(&said.as_ptr()).filter(|source| Arc::ptr_eq(&source.arguments, said)) {
-                    Some(source) => found.extend_from_slice(source.argument_numbers()),
-                    None => found.extend(values(said)),
-                }
-            }
-            found.sort_by(f64::total_cmp);
-            found
+            let known = self.beginning.as_deref();
+            let (numbers, results, said) =
+                known.map_or((&[][..], 0, 0), |known| (known.said_numbers(), known.results.len(), known.said.len()));
+            let results = self.results.get(results..).unwrap_or_default();
+            beginning::said_numbers(numbers, results, self.said.get(said..).unwrap_or_default())
         })
     }
 
