@@ -127,6 +127,12 @@ impl CapturedExchange {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
+    /// Holds the request's body in other memory from now on: the same bytes.
+    pub fn hold_body(&mut self, body: Bytes) {
+        debug_assert_eq!(self.request.body.len(), body.len(), "the body is the same");
+        self.request.body = body.into();
+    }
+
     /// Cuts each body to `bytes_max` bytes. True if any was longer. Cut bodies are copied, so that nothing holds the whole of them.
     pub fn cut_bodies(&mut self, bytes_max: usize) -> bool {
         let mut is_cut = self.request.cut(bytes_max);

@@ -198,6 +198,11 @@ impl RecordingHandle {
         self.0.extent
     }
 
+    /// Holds the request's body here from now on: the same bytes, in other memory.
+    pub fn hold_body(&self, body: Bytes) {
+        self.raw().hold_body(body);
+    }
+
     /// The headers of an answer, as far as they are captured.
     fn captured(&self, headers: &HeaderMap) -> HeaderMap {
         match self.0.extent {

@@ -261,7 +261,7 @@ fn read_history(
         trail: &[],
         told_apart: rules.policy.loops.forbids_repeating(),
     };
-    let read = verify_behind(&items, known.map(|known| &**known), &history_rules, inputs.prefix.keeps());
+    let read = verify_behind(&items, known.map(|known| &**known), &history_rules, inputs.prefix.of_history());
     let mut stamps = known.map(|known| known.edits().clone()).unwrap_or_default();
     let mut of_rest = Splices::default();
     if rules.policy.mode == PolicyMode::Enforce {

@@ -22,6 +22,7 @@ use toolmark::{
     policy::load::PolicySource,
     responses,
     tools::registry::SchemaCache,
+    wire::json::TextMemory,
 };
 
 const NOW_MS: u64 = 1_763_760_000_000;
@@ -81,7 +82,7 @@ impl Bench {
         let depth = if sent.api == Api::Chat { <Chat as WholeConversation>::DEPTH_NOTED } else { responses::request::DEPTH_NOTED };
         let recent = standard.tools.recent();
         let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
-        let (document, prefix) = prefix.parse(body, depth, &known).map_err(invalid)?;
+        let (document, prefix) = prefix.parse(body, TextMemory::Copied, depth, &known).map_err(invalid)?;
         let (policy, checks) = (&standard.rules.policy, &standard.rules.checks);
         let basis = |tools| Basis {
             id: uuid::Uuid::nil(),

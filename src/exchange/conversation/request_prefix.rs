@@ -16,7 +16,7 @@ use bytes::Bytes;
 use crate::exchange::tool_set::ToolSet;
 use crate::{
     judge::history::{
-        beginning::HistoryBeginning,
+        beginning::{BeginningUse, HistoryBeginning},
         memo::{self, HistoryMemo, ItemMemo},
     },
     marks::Scope,
@@ -24,7 +24,7 @@ use crate::{
     policy::compiled::CompiledPolicy,
     wire::{
         json::{
-            Document, DocumentBeginning, JsonError, SharedBeginning, Value,
+            Document, DocumentBeginning, JsonError, SharedBeginning, TextMemory, Value,
             splice::{EditedPrefix, Splices},
         },
         rope::Rope,
@@ -37,6 +37,8 @@ const REQUEST_BYTES_MIN: usize = if cfg!(debug_assertions) { 1 } else { 8 << 10 
 const COMPARED_MAX: usize = 64;
 /// Bytes that a request is compared with, at most, in multiples of its own.
 const COMPARED_TIMES: usize = 3;
+/// Requests of a conversation after which all that was read from it is weighed again, and not only what is new.
+const WEIGHED_EVERY: u32 = 8;
 /// Attempts to enter the cache while another thread changes it.
 const ATTEMPTS_MAX: usize = 64;
 /// Offset of the first sample of a request.
@@ -71,6 +73,10 @@ pub struct KnownRequest {
     edited: EditedPrefix,
     /// Bytes of memory that the memo takes, as it was weighed last.
     memo_bytes: AtomicUsize,
+    /// Bytes of memory of the items that were taken over, as they were weighed last, and their number.
+    taken_over: (usize, usize),
+    /// Number of requests since all items were weighed.
+    weighed: u32,
     /// When it was used last, by the cache's clock.
     used: AtomicU64,
 }
@@ -111,15 +117,17 @@ impl PrefixUse {
     }
 
     /// Parses a request like [`Document::parse_noting`], but what it shares with an earlier one. Returns what is taken over from here on.
+    /// `place`: memory of the document's text.
     ///
     /// # Errors
     /// [`JsonError`], with the position.
-    pub fn parse(self, body: Bytes, depth: usize, known: &[&[u8]]) -> Result<(Document, Self), JsonError> {
-        let Self::Kept(shared) = self else { return Ok((Document::parse_noting(body, depth, known)?, Self::Off)) };
-        let resume = |shared: &SharedPrefix| Document::resume(body.clone(), &shared.request.beginning, &shared.beginning, known);
+    pub fn parse(self, body: Bytes, place: TextMemory, depth: usize, known: &[&[u8]]) -> Result<(Document, Self), JsonError> {
+        let parse = |body: Bytes| Document::parse_noting(place.of(body), depth, known);
+        let Self::Kept(shared) = self else { return Ok((parse(body)?, Self::Off)) };
+        let resume = |shared: &SharedPrefix| Document::resume(body.clone(), place, &shared.request.beginning, &shared.beginning, known);
         match shared.as_ref().and_then(resume) {
             Some(document) => Ok((document?, Self::Kept(shared))),
-            None => Ok((Document::parse_noting(body, depth, known)?, Self::Kept(None))),
+            None => Ok((parse(body)?, Self::Kept(None))),
         }
     }
 
@@ -129,9 +137,9 @@ impl PrefixUse {
         memo::memo_of(shared.as_ref().and_then(|shared| shared.memo(tools)).unwrap_or_default(), count)
     }
 
-    /// True if the request is kept for later ones.
-    pub fn keeps(&self) -> bool {
-        matches!(self, Self::Kept(_))
+    /// Handling of what later requests may take over of the history.
+    pub fn of_history(&self) -> BeginningUse {
+        if matches!(self, Self::Kept(_)) { BeginningUse::Kept } else { BeginningUse::Dropped }
     }
 
     /// The beginning of the history that was verified in an earlier request, if all of it and the item behind it are shared.
@@ -158,8 +166,11 @@ impl PrefixUse {
         let edited = edits.apply_in_pieces(document.bytes(), known, end);
         let kept = beginning.zip(edited.prefix);
         let shared = known_of(shared.as_ref(), tools);
-        let (weighed, count) = shared.map_or((0, 0), |own| (own.request.memo_bytes.load(Ordering::Relaxed), own.beginning.elements.count));
-        let memo_bytes = weighed + bytes_of(memo.get(count..).unwrap_or_default());
+        // Now and then all are weighed: more may have been read from the items that were taken over.
+        let shared = shared.filter(|own| own.request.weighed < WEIGHED_EVERY);
+        let of = |own: &SharedPrefix| (own.request.memo_bytes.load(Ordering::Relaxed), own.beginning.elements.count);
+        let taken_over = shared.map_or((0, 0), of);
+        let memo_bytes = taken_over.0 + bytes_of(memo.get(taken_over.1..).unwrap_or_default());
         let known = kept.map(|(beginning, edited)| KnownRequest {
             beginning,
             tools: tools.clone(),
@@ -167,6 +178,8 @@ impl PrefixUse {
             history,
             edited,
             memo_bytes: AtomicUsize::new(memo_bytes),
+            taken_over,
+            weighed: shared.map_or(0, |own| own.request.weighed + 1),
             used: AtomicU64::new(0),
         });
         PreparedBody { rope: edited.rope, known }
@@ -299,7 +312,9 @@ impl PrefixCache {
 
     /// Counts the bytes of a kept request again, after more was read from it.
     pub fn weigh(&self, request: &Arc<KnownRequest>) {
-        request.memo_bytes.store(bytes_of(&request.memo), Ordering::Relaxed);
+        let (bytes, count) = request.taken_over;
+        let memo_bytes = bytes + bytes_of(request.memo.get(count..).unwrap_or_default());
+        request.memo_bytes.store(memo_bytes, Ordering::Relaxed);
         let bytes = request.bytes();
         let mut gone = Vec::new();
         let Some(mut kept) = self.write() else { return };

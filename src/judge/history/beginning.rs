@@ -137,13 +137,22 @@ impl ResumedHistory<'_> {
     }
 }
 
+/// Handling of what later histories may take over.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum BeginningUse {
+    /// It isn't gathered.
+    Dropped,
+    /// It is gathered.
+    Kept,
+}
+
 /// Verifies a history of an API that requires results right behind their calls, of which the first items were verified before. `items`: those
-/// behind `known`, or all without it; `keep`: take what later histories may take over.
+/// behind `known`, or all without it; `keep`: handling of what later histories may take over.
 pub fn verify_behind<'h>(
     items: &'h [HistoryItem<'h>],
     known: Option<&'h HistoryBeginning>,
     rules: &'h HistoryRules<'_>,
-    keep: bool,
+    keep: BeginningUse,
 ) -> ResumedHistory<'h> {
     let mut walk = HistoryVerifier::new(items, rules);
     let first = known.map_or(0, |known| known.count);
@@ -163,7 +172,7 @@ pub fn verify_behind<'h>(
         |item: &HistoryItem<'_>| matches!(item, HistoryItem::Result(PastResult { nature: ResultTraits { stamped: true, .. }, .. }));
     // Results that come with stamps are read every time. What a thread has is known in each request anew.
     let plain = rules.adjacency == Adjacency::Required && rules.remembered.is_empty() && rules.trail.is_empty() && !rules.unseen;
-    let takes = |at: usize| keep && plain && !walk.items.iter().take(at - first).any(stamped);
+    let takes = |at: usize| keep == BeginningUse::Kept && plain && !walk.items.iter().take(at - first).any(stamped);
     let last = last.filter(|at| takes(*at));
     let mut draft = None;
     for (at, item) in items {

@@ -79,7 +79,7 @@ pub(in crate::judge) struct CallIndex {
 /// Builds the trail of a conversation.
 #[derive(Debug, Default)]
 pub(in crate::judge) struct CallHistoryBuilder<'h> {
-    steps: Vec<Step<'h>>,
+    steps: Vec<TrailStep<'h>>,
     /// Number of user messages so far.
     turn: u32,
     /// True if a result came since the last call: the next call begins a step.
@@ -87,7 +87,7 @@ pub(in crate::judge) struct CallHistoryBuilder<'h> {
 }
 
 #[derive(Clone, Debug)]
-enum Step<'h> {
+enum TrailStep<'h> {
     /// A step of a beginning that was verified before.
     Known(&'h Arc<KnownStep>),
     New(Draft<'h>),
@@ -127,7 +127,7 @@ impl KnownTrail {
 /// The trail as it is at one place of a conversation. Its digests may be read later.
 #[derive(Debug)]
 pub(in crate::judge) struct TrailSoFar<'h> {
-    steps: Vec<Step<'h>>,
+    steps: Vec<TrailStep<'h>>,
     turn: u32,
     answered: bool,
 }
@@ -135,9 +135,9 @@ pub(in crate::judge) struct TrailSoFar<'h> {
 impl TrailSoFar<'_> {
     /// The trail for later requests, with all digests that were read by now.
     pub(in crate::judge) fn known(&self) -> KnownTrail {
-        let known = |step: &Step<'_>| match step {
-            Step::Known(step) => (*step).clone(),
-            Step::New(draft) => Arc::new(draft.known()),
+        let known = |step: &TrailStep<'_>| match step {
+            TrailStep::Known(step) => (*step).clone(),
+            TrailStep::New(draft) => Arc::new(draft.known()),
         };
         KnownTrail { steps: self.steps.iter().map(known).collect(), turn: self.turn, answered: self.answered }
     }
@@ -199,7 +199,7 @@ pub(in crate::judge) struct Untold;
 impl<'h> CallHistoryBuilder<'h> {
     /// Goes on from the trail of a beginning.
     pub(in crate::judge) fn resume(known: &'h KnownTrail) -> Self {
-        Self { steps: known.steps.iter().map(Step::Known).collect(), turn: known.turn, answered: known.answered }
+        Self { steps: known.steps.iter().map(TrailStep::Known).collect(), turn: known.turn, answered: known.answered }
     }
 
     /// The trail up to here.
@@ -231,15 +231,15 @@ impl<'h> CallHistoryBuilder<'h> {
     fn add(&mut self, tool: &'h str, call: ArgumentsOrDigest<'h>, moment: Option<MarkTime>) -> CallIndex {
         // The calls of one turn get their marks at one time, wherever a client puts them then.
         let time = moment.map(|moment| moment.time_ms);
-        let same_time = |step: &Step<'_>| time.is_some() && step.moment().map(|own| own.time_ms) == time;
+        let same_time = |step: &TrailStep<'_>| time.is_some() && step.moment().map(|own| own.time_ms) == time;
         let goes_on = self.steps.last().is_some_and(|step| !self.answered || same_time(step));
         if !goes_on {
-            self.steps.push(Step::New(Draft::default()));
+            self.steps.push(TrailStep::New(Draft::default()));
         }
         self.answered = false;
         let step = self.steps.len() - 1;
         let mut at = 0;
-        if let Some(draft) = self.steps.last_mut().and_then(Step::draft) {
+        if let Some(draft) = self.steps.last_mut().and_then(TrailStep::draft) {
             at = draft.uses.len();
             draft.moment = draft.moment.max(moment);
             draft.uses.push(DraftUse { tool, call, result: None });
@@ -251,7 +251,7 @@ impl<'h> CallHistoryBuilder<'h> {
     pub(in crate::judge) fn result(&mut self, spot: CallIndex, result: &'h PastResult<'h>) {
         self.answered = true;
         let own = self.steps.get_mut(spot.step).filter(|_| spot.turn == self.turn);
-        if let Some(own) = own.and_then(Step::draft).and_then(|step| step.uses.get_mut(spot.at)) {
+        if let Some(own) = own.and_then(TrailStep::draft).and_then(|step| step.uses.get_mut(spot.at)) {
             own.result = Some(ResultOrDigest::With(result));
         }
     }
@@ -270,12 +270,16 @@ impl<'h> CallHistoryBuilder<'h> {
             from -= 1;
         }
         let surplus = (earlier.len() + self.steps.len()).saturating_sub(STEPS_MAX);
-        let own = self.steps.iter().enumerate().map(|(at, step)| step.turn(at >= from));
-        earlier.iter().cloned().map(Ok).chain(own).skip(surplus).collect()
+        let mut trail: CallHistory = Vec::with_capacity(earlier.len() + self.steps.len() - surplus);
+        trail.extend(earlier.iter().skip(surplus).cloned());
+        for (at, step) in self.steps.iter().enumerate().skip(surplus.saturating_sub(earlier.len())) {
+            trail.push(if at >= from { step.told_apart()? } else { step.plain() });
+        }
+        Ok(trail)
     }
 }
 
-impl<'h> Step<'h> {
+impl<'h> TrailStep<'h> {
     fn moment(&self) -> Option<MarkTime> {
         match self {
             Self::Known(step) => step.plain.moment,
@@ -291,11 +295,19 @@ impl<'h> Step<'h> {
         if let Self::New(draft) = self { Some(draft) } else { None }
     }
 
-    fn turn(&self, told_apart: bool) -> Result<CallTurn, Untold> {
+    /// The step without fingerprints.
+    fn plain(&self) -> CallTurn {
         match self {
-            Self::Known(step) if told_apart => step.told_apart.clone().ok_or(Untold),
-            Self::Known(step) => Ok(step.plain.clone()),
-            Self::New(draft) => draft.turn(told_apart),
+            Self::Known(step) => step.plain.clone(),
+            Self::New(draft) => draft.plain(),
+        }
+    }
+
+    /// The step with the fingerprints of its calls.
+    fn told_apart(&self) -> Result<CallTurn, Untold> {
+        match self {
+            Self::Known(step) => step.told_apart.clone().ok_or(Untold),
+            Self::New(draft) => draft.told_apart(),
         }
     }
 
@@ -324,9 +336,13 @@ impl KnownStep {
 }
 
 impl Draft<'_> {
-    fn turn(&self, told_apart: bool) -> Result<CallTurn, Untold> {
+    fn plain(&self) -> CallTurn {
+        CallTurn { moment: self.moment, uses: self.uses.iter().map(|own| own.used(None)).collect() }
+    }
+
+    fn told_apart(&self) -> Result<CallTurn, Untold> {
         let own = |(at, own): (usize, &DraftUse<'_>)| {
-            let same = own.result.filter(|_| told_apart && at < COMPARED_MAX).map(|result| own.same(result)).transpose()?;
+            let same = own.result.filter(|_| at < COMPARED_MAX).map(|result| own.same(result)).transpose()?;
             Ok(own.used(same))
         };
         Ok(CallTurn { moment: self.moment, uses: self.uses.iter().enumerate().map(own).collect::<Result<_, Untold>>()? })
@@ -334,7 +350,6 @@ impl Draft<'_> {
 
     /// The step for later requests, with the digests that were read.
     fn known(&self) -> KnownStep {
-        let plain: Arc<[PastUse]> = self.uses.iter().map(|own| own.used(None)).collect();
         let own = |(at, own): (usize, &DraftUse<'_>)| {
             let result = own.result.filter(|_| at < COMPARED_MAX);
             Some(own.used(match result {
@@ -343,9 +358,9 @@ impl Draft<'_> {
             }))
         };
         let told_apart: Option<Arc<[PastUse]>> = self.uses.iter().enumerate().map(own).collect();
-        let step = |uses| CallTurn { moment: self.moment, uses };
         let lengths = self.uses.iter().map(|own| own.result.map(ResultOrDigest::length)).collect();
-        KnownStep { plain: step(plain), told_apart: told_apart.map(step), lengths }
+        let told_apart = told_apart.map(|uses| CallTurn { moment: self.moment, uses });
+        KnownStep { plain: self.plain(), told_apart, lengths }
     }
 }
 
@@ -389,8 +404,8 @@ impl DraftUse<'_> {
 }
 
 /// True if a call in each of the steps may be the same with the same result.
-fn look_alike(a: &Step<'_>, b: &Step<'_>) -> bool {
-    fn calls<'s>(step: &'s Step<'_>) -> impl Iterator<Item = (&'s str, Option<usize>)> {
+fn look_alike(a: &TrailStep<'_>, b: &TrailStep<'_>) -> bool {
+    fn calls<'s>(step: &'s TrailStep<'_>) -> impl Iterator<Item = (&'s str, Option<usize>)> {
         (0..COMPARED_MAX).map_while(|at| step.call(at))
     }
     calls(a).any(|own| own.1.is_some() && calls(b).any(|other| own == other))

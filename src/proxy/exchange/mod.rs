@@ -62,7 +62,7 @@ use crate::{
     sys::clock::Began,
     translate,
     violation::{Verdict, Violation},
-    wire::json::{Document, Value},
+    wire::json::{Document, TextMemory, Value},
 };
 use attempt::{Downstream, Reply};
 use cassette_session::CassetteSession;
@@ -80,6 +80,8 @@ pub struct Incoming {
     pub query: Option<String>,
     /// Request body.
     pub body: Bytes,
+    /// Memory of what is read from the body: its own, or a copy.
+    pub place: TextMemory,
     /// Caller of the request.
     pub caller: Caller,
     /// Time at which the head of the request was read.
@@ -100,12 +102,12 @@ pub async fn serve<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming
 
 /// Prepares an exchange: everything before the first byte goes upstream.
 async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
-    let Incoming { headers, query, body, caller, started, tape, held } = incoming;
+    let Incoming { headers, query, body, place, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     let owner = PrefixOwner { api: A::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
-    let (came, mut prefix) = read_known(&app, &owner, body, &standard, A::DEPTH_NOTED).await?;
+    let (came, mut prefix) = read_known(&app, &owner, (body, place), tape.as_ref(), &standard, A::DEPTH_NOTED).await?;
     let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     let document = match restored.body {
         Some(body) => {
@@ -173,27 +175,38 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
 
 /// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
 pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
-    Ok(read_behind(body, standard, depth, PrefixUse::Off)?.0)
+    Ok(read_behind((body, TextMemory::Kept), standard, depth, PrefixUse::Off)?.0)
 }
 
-/// Parses a request's JSON as [`read`] does, but what it shares with an earlier request.
+/// Parses a request's JSON as [`read`] does, but what it shares with an earlier request. From then on nothing holds a body that is copied,
+/// the recording neither.
 pub(super) async fn read_known(
     app: &App,
     owner: &PrefixOwner,
-    body: Bytes,
+    (body, place): (Bytes, TextMemory),
+    tape: Option<&RecordingHandle>,
     standard: &Standard,
     depth: usize,
 ) -> Result<(Document, PrefixUse), Failure> {
     let prefix = app.prefixes.find(owner, &body);
     helper_threads::step_for(body.len() - prefix.shared().map_or(0, SharedPrefix::len)).await;
-    read_behind(body, standard, depth, prefix)
+    let read = read_behind((body.clone(), place), standard, depth, prefix);
+    if let Some(tape) = tape.filter(|_| place == TextMemory::Copied) {
+        tape.hold_body(read.as_ref().map_or_else(|_| place.of(body), |(document, _)| document.bytes().clone()));
+    }
+    read
 }
 
-fn read_behind(body: Bytes, standard: &Standard, depth: usize, prefix: PrefixUse) -> Result<(Document, PrefixUse), Failure> {
+fn read_behind(
+    (body, place): (Bytes, TextMemory),
+    standard: &Standard,
+    depth: usize,
+    prefix: PrefixUse,
+) -> Result<(Document, PrefixUse), Failure> {
     let recent = standard.tools.recent();
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
     let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
-    prefix.parse(body, depth, &known).map_err(invalid)
+    prefix.parse(body, place, depth, &known).map_err(invalid)
 }
 
 /// Inputs for judging an exchange that begins now.

@@ -53,12 +53,12 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 
 /// Prepares an exchange: everything before the first byte goes upstream.
 pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
-    let Incoming { headers, query, body, caller, started, tape, held } = incoming;
+    let Incoming { headers, query, body, place, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     let owner = PrefixOwner { api: Responses::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
-    let (came, mut prefix) = read_known(&app, &owner, body, &standard, DEPTH_NOTED).await?;
+    let (came, mut prefix) = read_known(&app, &owner, (body, place), tape.as_ref(), &standard, DEPTH_NOTED).await?;
     tool_rounds::check(&standard, 1)?;
     let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
     let document = match restored.body {

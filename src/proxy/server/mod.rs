@@ -55,6 +55,7 @@ use crate::{
         clock::Began,
         limits::{self, REQUEST_SHARE},
     },
+    wire::json::TextMemory,
 };
 use abreast::EVENTS_AT_ONCE;
 use admission::{Held, MemoryPermit};
@@ -295,12 +296,15 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let (parts, body) = request.into_parts();
     let bytes_max = usize::try_from(settings.limits.request_bytes).unwrap_or(usize::MAX);
     let start = if parts.headers.contains_key(http::header::EXPECT) { BodyStart::AfterContinue } else { BodyStart::AtOnce };
-    let body = read_body(body, bytes_max, settings.limits.client_idle, start, &mut held.weight).await?;
+    let (body, place) = read_body(body, bytes_max, settings.limits.client_idle, start, &mut held.weight).await?;
+    // A conversation is copied when it is read, from where it is known already.
+    let conversation = matches!(found, Route::Chat | Route::Responses | Route::Messages);
+    let (body, place) = if conversation { (body, place) } else { (place.of(body), TextMemory::Kept) };
     let tape = match found {
         Route::Stored(_) => None,
         _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
     };
-    let incoming = Incoming { headers: parts.headers, query, body, caller, started, tape: tape.clone(), held };
+    let incoming = Incoming { headers: parts.headers, query, body, place, caller, started, tape: tape.clone(), held };
     let response = match found {
         // Boxed: hyper moves what it is given, and either is large.
         Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
@@ -343,14 +347,15 @@ enum BodyStart {
     AfterContinue,
 }
 
-/// Reads a request's body, bounded in bytes and in the time that the client may pause.
+/// Reads a request's body, bounded in bytes and in the time that the client may pause; and tells whether it has memory of its own.
 async fn read_body(
     mut body: HyperBody,
     bytes_max: usize,
     idle_max: Duration,
     start: BodyStart,
     weight: &mut MemoryPermit,
-) -> Result<Bytes, Failure> {
+) -> Result<(Bytes, TextMemory), Failure> {
+    let own = |body: Bytes| Ok((body, TextMemory::Kept));
     let too_large = || {
         let message = format!("the request is larger than {bytes_max} bytes: see `limits.request_bytes`");
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "request_too_large", message)
@@ -362,8 +367,8 @@ async fn read_body(
         let frame = match within(idle_max, pin!(body.frame())).await {
             None => return Err(Failure::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "the request's body stopped coming")),
             Some(Some(Err(_))) => return Err(Failure::new(StatusCode::BAD_REQUEST, "invalid_request", "the request's body broke off")),
-            Some(None) if joined.capacity() - joined.len() > OWN_BYTES_MIN => return Ok(Bytes::copy_from_slice(&joined)),
-            Some(None) => return Ok(joined.freeze()),
+            Some(None) if joined.capacity() - joined.len() > OWN_BYTES_MIN => return own(Bytes::copy_from_slice(&joined)),
+            Some(None) => return own(joined.freeze()),
             Some(Some(Ok(frame))) => frame,
         };
         let Ok(data) = frame.into_data() else { continue };
@@ -374,7 +379,8 @@ async fn read_body(
         }
         // The usual case: it all came at once.
         if joined.is_empty() && data.len() == expected && expected > 0 {
-            return Ok(if data.len() < OWN_BYTES_MIN { data } else { Bytes::copy_from_slice(&data) });
+            let place = if data.len() < OWN_BYTES_MIN { TextMemory::Kept } else { TextMemory::Copied };
+            return Ok((data, place));
         }
         large = joined.len() + data.len() > bytes_max;
         if !large {

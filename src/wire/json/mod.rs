@@ -46,6 +46,25 @@ pub fn leading_string(bytes: &[u8]) -> Option<(Cow<'_, str>, usize)> {
     Some((text, length))
 }
 
+/// Memory of a document's text.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum TextMemory {
+    /// The bytes that it was parsed from.
+    Kept,
+    /// A copy of them: they lie in a buffer that others use too.
+    Copied,
+}
+
+impl TextMemory {
+    /// The bytes that a document is parsed from.
+    pub fn of(self, bytes: Bytes) -> Bytes {
+        match self {
+            Self::Kept => bytes,
+            Self::Copied => Bytes::copy_from_slice(&bytes),
+        }
+    }
+}
+
 /// A checked document with the positions of its values.
 #[derive(Clone, Debug)]
 pub struct Document {
@@ -110,11 +129,17 @@ impl Document {
     }
 
     /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning. `None` if `shared` was found in other bytes, or
-    /// is what they share with another document than `earlier`.
+    /// is what they share with another document than `earlier`. `place`: memory of the document's text.
     ///
     /// # Errors
     /// [`JsonError`], with the position.
-    pub fn resume(bytes: Bytes, earlier: &DocumentBeginning, shared: &SharedBeginning, known: &[&[u8]]) -> Option<Result<Self, JsonError>> {
+    pub fn resume(
+        bytes: Bytes,
+        place: TextMemory,
+        earlier: &DocumentBeginning,
+        shared: &SharedBeginning,
+        known: &[&[u8]],
+    ) -> Option<Result<Self, JsonError>> {
         let SharedElements { end, nodes, .. } = shared.elements;
         // INVARIANT: bytes that are kept don't change, so what was compared needn't be compared again.
         let same = |one: &Bytes, other: &Bytes| one.as_ptr() == other.as_ptr() && one.len() == other.len();
@@ -122,8 +147,21 @@ impl Document {
             return None;
         }
         let (noted, depth) = (earlier.document.nodes.get(..nodes)?, earlier.document.depth);
+        // INVARIANT: an element ends with an ASCII byte.
+        let beginning = earlier.document.text.get(..end)?;
         let resume = || {
-            let text = ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?;
+            let text = match place {
+                TextMemory::Kept => ByteString::try_from(bytes).map_err(|error| JsonError::Utf8(error.valid_up_to()))?,
+                // What was checked before is copied from there, so that it needn't be checked again.
+                TextMemory::Copied => {
+                    let rest = std::str::from_utf8(bytes.get(end..).unwrap_or_default());
+                    let rest = rest.map_err(|error| JsonError::Utf8(end + error.valid_up_to()))?;
+                    let mut text = String::with_capacity(bytes.len());
+                    text.push_str(beginning);
+                    text.push_str(rest);
+                    text.into()
+                }
+            };
             let mut nodes = Vec::with_capacity(noted.len() + (text.len() - end) / 24 + 8);
             nodes.extend_from_slice(noted);
             let nodes = Scanner::resume(text.as_bytes(), end, nodes, earlier.array as usize, earlier.names, depth, known)?;

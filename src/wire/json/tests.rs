@@ -125,7 +125,17 @@ fn resumed(earlier: &str, text: &str) -> Option<(Result<Document, JsonError>, Re
     let beginning = earlier.beginning(earlier.root().get("m")?)?;
     let bytes = Bytes::copy_from_slice(text.as_bytes());
     let shared = beginning.shared_by(&bytes)?;
-    Some((Document::resume(bytes, &beginning, &shared, &[])?, check(text)))
+    let kept = Document::resume(bytes.clone(), TextMemory::Kept, &beginning, &shared, &[])?;
+    let copied = Document::resume(bytes.clone(), TextMemory::Copied, &beginning, &shared, &[])?;
+    match (&kept, &copied) {
+        (Ok(kept), Ok(copied)) => {
+            assert_eq!((kept.bytes().as_ptr(), copied.bytes()), (bytes.as_ptr(), &bytes));
+            assert_ne!(copied.bytes().as_ptr(), bytes.as_ptr());
+            assert_eq!(nodes(kept), nodes(copied));
+        }
+        _ => assert_eq!(kept.as_ref().err(), copied.as_ref().err()),
+    }
+    Some((kept, check(text)))
 }
 
 #[test]
@@ -153,10 +163,10 @@ fn what_is_shared_ends_with_an_element() {
     let shared = beginning.shared_by(own).unwrap();
     let other = check(r#"{"a":2,"m":[{"x":1}]}"#).unwrap();
     let elsewhere = other.beginning(other.root().get("m").unwrap()).unwrap();
-    assert!(Document::resume(own.clone(), &beginning, &shared, &[]).is_some());
-    assert!(Document::resume(other.bytes().clone(), &beginning, &shared, &[]).is_none(), "other bytes than those that were compared");
-    assert!(Document::resume(own.slice(1..), &beginning, &shared, &[]).is_none(), "a part of them");
-    assert!(Document::resume(own.clone(), &elsewhere, &shared, &[]).is_none(), "another document");
+    assert!(Document::resume(own.clone(), TextMemory::Copied, &beginning, &shared, &[]).is_some());
+    assert!(Document::resume(other.bytes().clone(), TextMemory::Copied, &beginning, &shared, &[]).is_none(), "other bytes");
+    assert!(Document::resume(own.slice(1..), TextMemory::Copied, &beginning, &shared, &[]).is_none(), "a part of them");
+    assert!(Document::resume(own.clone(), TextMemory::Copied, &elsewhere, &shared, &[]).is_none(), "another document");
 }
 
 proptest! {

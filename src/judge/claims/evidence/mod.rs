@@ -116,7 +116,8 @@ impl ToolResult {
 
     /// One with this reading.
     pub fn of(reading: Arc<ResultReading>) -> Self {
-        Self { reading, ..Self::default() }
+        // Not by `default`, which would make another reading.
+        Self { reading, failed: false, recent: false, execution_id: None, reckoned: OnceLock::new(), standing: LazyWordIndex::default() }
     }
 
     /// Do these folded words stand in it?
