@@ -118,7 +118,7 @@ impl OwnServer {
         url(&self.0.directory, "soak")
     }
 
-    fn client(&self, database: &str) -> postgres::Client {
+    pub fn client(&self, database: &str) -> postgres::Client {
         postgres::Client::connect(&url(&self.0.directory, database), postgres::NoTls).unwrap()
     }
 
