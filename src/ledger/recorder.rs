@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::{
     chain::ChainKeys,
     lookup::LookupPool,
+    query_times::QueryTimes,
     queue::RecordSender,
     record::{ExchangeRecord, ScopeDigest},
     store::{Chain, ChainStore, ExecutionFilter, HourlyAggregator, PageQuery, Store, StoreError},
@@ -45,6 +46,7 @@ pub struct LedgerHandle {
     seen: ExecutionCache,
     lookup: LookupPool,
     shelf: SealedKv,
+    query_times: Arc<QueryTimes>,
     trouble: WriteFailure,
     keys: ChainKeys,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -75,8 +77,10 @@ impl LedgerHandle {
         let newest =
             store.executions(&ExecutionFilter { page: PageQuery { limit: 1, ..PageQuery::default() }, ..ExecutionFilter::default() })?;
         let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
-        let (seen, lookup) = (ExecutionCache::new(newest_ms.max(now_ms())), LookupPool::start(&store, settings.lookup)?);
-        let shelf = SealedKv::start(&store, keys, settings)?;
+        let query_times = Arc::<QueryTimes>::default();
+        let seen = ExecutionCache::new(newest_ms.max(now_ms()));
+        let lookup = LookupPool::start(&store, settings.lookup, &query_times)?;
+        let shelf = SealedKv::start(&store, keys, settings, &query_times)?;
         let shared = store.is_shared();
         Ok(Self {
             store,
@@ -88,6 +92,7 @@ impl LedgerHandle {
             seen,
             lookup,
             shelf,
+            query_times,
             trouble,
             keys: chain_keys,
             writer: Mutex::new(Some(thread)),
@@ -112,6 +117,11 @@ impl LedgerHandle {
     /// The durable key-value store for data that must be read back unchanged.
     pub fn shelf(&self) -> &SealedKv {
         &self.shelf
+    }
+
+    /// Times of exchanges' queries.
+    pub fn query_times(&self) -> &Arc<QueryTimes> {
+        &self.query_times
     }
 
     /// Returns whether several processes write this ledger.

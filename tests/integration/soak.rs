@@ -125,8 +125,7 @@ enum Compared {
     Equal,
     /// It isn't the same, and says that the ledger didn't say in time.
     SaidUnknown,
-    /// It isn't the same since an earlier step of the run said so: it is refused, or all is found in it but that a result
-    /// isn't the first, which was never known.
+    /// All is found in it but that a result isn't the first, since an earlier step of the run said that this couldn't be known.
     AfterUnknown,
     Different,
 }
@@ -134,11 +133,14 @@ enum Compared {
 /// `unknown`: an earlier step of the run was refused or answered with the words that the ledger didn't say in time.
 fn compare(undisturbed: &Outcome, disturbed: &Outcome, unknown: bool) -> Compared {
     let says = disturbed.codes.contains("ledger_unavailable") && disturbed.verdict != "pass";
-    let found = || undisturbed.codes.iter().all(|code| code == "rewritten_result" || disturbed.codes.contains(code));
+    let is_first = || {
+        undisturbed.codes.contains("rewritten_result")
+            && undisturbed.codes.iter().filter(|code| *code != "rewritten_result").eq(disturbed.codes.iter())
+    };
     match undisturbed == disturbed {
         true => Compared::Equal,
         false if says => Compared::SaidUnknown,
-        false if unknown && (disturbed.status >= 400 || found()) => Compared::AfterUnknown,
+        false if unknown && is_first() => Compared::AfterUnknown,
         false => Compared::Different,
     }
 }

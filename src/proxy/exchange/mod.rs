@@ -239,6 +239,7 @@ pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, ans
     driver.rounds = ToolRounds::default();
     driver.delivery = Delivery::Whole;
     driver.check_results(0).await;
+    driver.settle_results().await;
     if upstream::is_event_stream(answer.headers()) {
         return start_stream::<A>(driver, answer);
     }
@@ -264,6 +265,7 @@ async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
     let streams = driver.delivery == Delivery::Stream;
     loop {
         let reply = attempt::send(driver, Downstream::Nothing).await;
+        driver.settle_results().await;
         match reply {
             Ok(Reply::Answer(response)) if streams && upstream::is_event_stream(response.headers()) => return Outcome::Stream(response),
             Ok(Reply::Answer(mut response)) => {
