@@ -99,6 +99,7 @@ pub fn cpu_of(process: u32) -> Option<Duration> {
 pub struct Served {
     child: Child,
     address: SocketAddr,
+    #[allow(dead_code, reason = "not every benchmark reads metrics")]
     admin: SocketAddr,
 }
 
@@ -149,6 +150,7 @@ impl Served {
     }
 
     /// Its metrics, as Prometheus reads them.
+    #[allow(dead_code, reason = "not every benchmark reads them")]
     pub fn metrics(&self) -> String {
         let mut connection = BufReader::new(TcpStream::connect(self.admin).expect("its admin listener"));
         let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.admin);

@@ -68,7 +68,9 @@ impl LedgerHandle {
         let (queue, inlet) = RecordSender::new(&*hourly);
         let trouble = WriteFailure::default();
         let (own, chain, chain_keys) = (trouble.clone(), ChainKeys::new(keys), ChainKeys::new(keys));
-        let mut writer = LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
+        let bytes_max = [settings.conversation_bytes, settings.exchange_bytes];
+        let mut writer =
+            LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, bytes_max, hourly, inlet, commit, trouble: own };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;

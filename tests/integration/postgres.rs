@@ -125,7 +125,8 @@ impl OwnServer {
         url(&self.0.directory, "soak")
     }
 
-    /// The processes that take commands of this test, of which the server is one.
+    /// The process that takes commands of this test, of which the server is a child.
+    #[allow(dead_code, reason = "the benchmark counts what the server takes")]
     pub fn process(&self) -> u32 {
         self.0.watched.id()
     }

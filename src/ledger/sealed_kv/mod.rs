@@ -29,8 +29,6 @@ use cipher::{KvCipher, KvKey, SealedRow};
 /// Jobs that may wait.
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all stored data.
-pub const KEPT_BYTES_MAX: u64 = 1 << 30;
 /// Jobs of one transaction.
 const TOGETHER_MAX: usize = 256;
 /// Time for which a put that nobody waits for may be delayed, so that several share a transaction.
