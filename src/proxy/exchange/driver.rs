@@ -9,14 +9,12 @@ use http::StatusCode;
 
 use super::{
     cassette_session::CassetteSession,
+    checks::{ledger::LedgerChecks, state::StateChecks, verifier},
     clock::ExchangeClock,
     conversation::{ConversationPlace, ConversationUpdates},
     finish::ExchangeTracer,
-    ledger_checks::LedgerChecks,
     record_builder::{CallerInfo, Delivery, ExchangeState, RecordBuilder},
-    state_checks::StateChecks,
     tool_rounds::ToolRounds,
-    verifier,
 };
 use crate::{
     exchange::{

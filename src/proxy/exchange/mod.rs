@@ -5,6 +5,7 @@
 
 pub mod attempt;
 pub mod cassette_session;
+pub(super) mod checks;
 pub(super) mod clock;
 pub(super) mod conversation;
 pub mod count;
@@ -12,14 +13,11 @@ pub mod driver;
 pub(super) mod finish;
 pub mod http_probe;
 pub mod idempotency;
-pub(super) mod ledger_checks;
 pub(super) mod provider_extras;
 pub(super) mod record_builder;
 pub mod responses;
-pub mod state_checks;
 pub mod streaming;
 pub mod tool_rounds;
-pub mod verifier;
 
 use std::{pin::pin, sync::Arc};
 
