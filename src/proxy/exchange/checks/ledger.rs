@@ -7,13 +7,13 @@ use crate::{
     ledger::{
         execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
-        lookup::LookupUnavailable,
+        lookup::{LookupUnavailable, PendingFirstResults},
         record::Digest,
         store::FirstResult,
     },
     marks::ExecutionId,
     proxy::app::App,
-    violation::{Code, Violation},
+    violation::{Code, Severity, Violation},
 };
 
 /// Checks of one exchange that ask the ledger.
@@ -21,8 +21,16 @@ use crate::{
 pub struct LedgerChecks {
     /// The caller's name for the conversation.
     session: Option<Box<str>>,
-    /// Indices of the context's executions that are shown for the first time.
+    /// Indices of the context's executions that are shown for the first time, with those that the ledger is still asked for.
     first_shown: Vec<usize>,
+    /// What the ledger was asked for, if its answer wasn't waited for.
+    pending: Option<PendingResults>,
+}
+
+/// Results that the ledger is asked for.
+struct PendingResults {
+    unknown: Vec<UnknownResult>,
+    reply: PendingFirstResults,
 }
 
 /// A result that this process doesn't know: index of its execution, key, and what the request says of it.
@@ -39,7 +47,7 @@ fn key_of(execution: &Execution) -> Option<ExecutionKey> {
 impl LedgerChecks {
     /// Checks of an exchange in this session.
     pub fn new(session: Option<Box<str>>) -> Self {
-        Self { session, first_shown: Vec::new() }
+        Self { session, ..Self::default() }
     }
 
     /// Indices of the context's executions that are shown for the first time.
@@ -47,13 +55,12 @@ impl LedgerChecks {
         &self.first_shown
     }
 
-    /// Compares the results in the request with the first ones recorded, for executions from this index on. Returns the violations.
-    pub async fn check_results(&mut self, app: &App, context: &Context, from: usize) -> Vec<Violation> {
-        let mut violations = Vec::new();
+    /// Compares the results in the request with the first ones recorded, for executions from this index on. Returns the violations
+    /// that are known at once: what only the ledger knows is asked for, and [`Self::settle`] waits for its answer.
+    pub fn begin(&mut self, app: &App, context: &Context, from: usize) -> Vec<Violation> {
         if context.executions.len() <= from {
-            return violations;
+            return Vec::new();
         }
-        let checks = &context.rules.checks;
         let (seen, shared) = (app.recorder.seen(), app.recorder.is_shared());
         let session = session_key(self.session.as_deref());
         let (mut rewritten, mut unknown) = (Vec::new(), Vec::new());
@@ -74,56 +81,50 @@ impl LedgerChecks {
                 Some(_) => {}
             }
         }
-        if !unknown.is_empty() && self.claim(app, unknown, &mut rewritten).await.is_err() {
-            let message = "the ledger didn't say in time whether the results are the first ones for their calls";
-            violations.extend(checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment"));
+        if !unknown.is_empty() {
+            let first = |(_, key, entry): &UnknownResult| FirstResult {
+                key: *key,
+                result: entry.result,
+                session: self.session.clone(),
+                recorded: false,
+            };
+            let reply = app.recorder.lookup().claim(unknown.iter().map(first).collect(), app.now_ms());
+            // Until the ledger says otherwise: what is recorded twice can be told, what is missing can't.
+            self.first_shown.extend(unknown.iter().map(|(at, ..)| *at));
+            self.pending = Some(PendingResults { unknown, reply });
         }
-        for execution in rewritten.into_iter().filter_map(|at| context.executions.get(at)) {
-            let tool = &*execution.tool;
-            let shown = context.exhibits(&[&execution.mark]).remove(&*execution.mark).and_then(|shown| shown.result);
-            let trimmed = shown.is_some_and(|text| trimmed::is_trimmed(&text));
-            violations.extend(if trimmed {
-                context.inquiry.trim(&execution.id);
-                let message = format!("the result of `{tool}` was taken out of the conversation or cut: it can't be cited any more");
-                checks.violation(Code::TrimmedResult, Some(tool), message, "")
-            } else {
-                let message = format!("the result of `{tool}` isn't the one that was first returned for this call");
-                let advice = "send every result back as the tool returned it first, or a placeholder such as `[cleared]` in its place";
-                checks.violation(Code::RewrittenResult, Some(tool), message, advice)
-            });
-        }
-        violations
+        violations_of(context, &rewritten)
     }
 
-    /// Claims executions that this process doesn't know in the ledger; adds those whose result differs to `rewritten`.
-    async fn claim(&mut self, app: &App, unknown: Vec<UnknownResult>, rewritten: &mut Vec<usize>) -> Result<(), LookupUnavailable> {
-        let first = |(_, key, entry): &UnknownResult| FirstResult {
-            key: *key,
-            result: entry.result,
-            session: self.session.clone(),
-            recorded: false,
+    /// True if the ledger's answer must be waited for before anything goes upstream: the policy may refuse the request for it.
+    pub fn may_refuse(&self, context: &Context) -> bool {
+        let checks = &context.rules.checks;
+        let codes = [Code::RewrittenResult, Code::TrimmedResult, Code::LedgerUnavailable];
+        self.pending.is_some() && codes.iter().any(|code| checks.severity(*code) == Severity::Block)
+    }
+
+    /// Waits for what the ledger was asked for. Returns the violations.
+    pub async fn settle(&mut self, app: &App, context: &Context) -> Vec<Violation> {
+        let Some(PendingResults { unknown, reply }) = self.pending.take() else { return Vec::new() };
+        let Ok(firsts) = reply.wait().await else {
+            let message = "the ledger didn't say in time whether the results are the first ones for their calls";
+            return context.rules.checks.violation(Code::LedgerUnavailable, None, message, "try again in a moment").into_iter().collect();
         };
-        let answered = app.recorder.lookup().claim(unknown.iter().map(first).collect(), app.now_ms()).await;
-        let firsts = match answered {
-            Ok(firsts) => firsts,
-            Err(unanswered) => {
-                // They are recorded all the same: what is there twice can be told, what is missing can't.
-                self.first_shown.extend(unknown.iter().map(|(at, ..)| *at));
-                return Err(unanswered);
-            }
-        };
+        let mut rewritten = Vec::new();
         for (at, key, entry) in unknown {
             let first = firsts.iter().find(|first| first.key == key);
             let known =
                 first.map_or(entry, |first| CachedExecution { result: first.result, session: session_key(first.session.as_deref()) });
             let before = app.recorder.seen().first(key, known);
-            if before.unwrap_or(known).result != entry.result {
+            let differs = before.unwrap_or(known).result != entry.result;
+            if differs {
                 rewritten.push(at);
-            } else if before.is_none() && first.is_none_or(|first| !first.recorded) {
-                self.first_shown.push(at);
+            }
+            if differs || before.is_some() || first.is_some_and(|first| first.recorded) {
+                self.first_shown.retain(|shown| *shown != at);
             }
         }
-        Ok(())
+        violations_of(context, &rewritten)
     }
 
     /// Looks up the sessions of the executions that the answer cites, as judging has asked.
@@ -154,4 +155,24 @@ impl LedgerChecks {
             }
         });
     }
+}
+
+/// Violations of results, by their executions' indices, that aren't the first ones for their calls.
+fn violations_of(context: &Context, rewritten: &[usize]) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for execution in rewritten.iter().filter_map(|at| context.executions.get(*at)) {
+        let (checks, tool) = (&context.rules.checks, &*execution.tool);
+        let shown = context.exhibits(&[&execution.mark]).remove(&*execution.mark).and_then(|shown| shown.result);
+        let trimmed = shown.is_some_and(|text| trimmed::is_trimmed(&text));
+        violations.extend(if trimmed {
+            context.inquiry.trim(&execution.id);
+            let message = format!("the result of `{tool}` was taken out of the conversation or cut: it can't be cited any more");
+            checks.violation(Code::TrimmedResult, Some(tool), message, "")
+        } else {
+            let message = format!("the result of `{tool}` isn't the one that was first returned for this call");
+            let advice = "send every result back as the tool returned it first, or a placeholder such as `[cleared]` in its place";
+            checks.violation(Code::RewrittenResult, Some(tool), message, advice)
+        });
+    }
+    violations
 }
