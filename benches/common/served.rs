@@ -50,8 +50,8 @@ pub fn upstream(traffic: &Traffic) -> SocketAddr {
     address
 }
 
-/// Reads one message, with a length or in chunks; its length.
-fn read_message(stream: &mut BufReader<TcpStream>) -> Option<usize> {
+/// Reads one message, with a length or in chunks; its body.
+pub fn read_message(stream: &mut BufReader<TcpStream>) -> Option<Vec<u8>> {
     let (mut length, mut chunked) = (0, false);
     loop {
         let mut line = String::new();
@@ -70,8 +70,9 @@ fn read_message(stream: &mut BufReader<TcpStream>) -> Option<usize> {
     if !chunked {
         let mut body = vec![0; length];
         stream.read_exact(&mut body).ok()?;
-        return Some(length);
+        return Some(body);
     }
+    let mut body = Vec::new();
     loop {
         let mut line = String::new();
         stream.read_line(&mut line).ok()?;
@@ -79,17 +80,27 @@ fn read_message(stream: &mut BufReader<TcpStream>) -> Option<usize> {
         // The line end behind each chunk, too.
         let mut chunk = vec![0; size + 2];
         stream.read_exact(&mut chunk).ok()?;
-        length += size;
         if size == 0 {
-            return Some(length);
+            return Some(body);
         }
+        body.extend_from_slice(chunk.get(..size)?);
     }
+}
+
+/// Time on the processors of a process so far; `None` if there is no such process.
+pub fn cpu_of(process: u32) -> Option<Duration> {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
+    Some(Duration::from_millis(ticks * 10))
 }
 
 /// `toolmark serve`, ended when this is dropped.
 pub struct Served {
     child: Child,
     address: SocketAddr,
+    #[allow(dead_code, reason = "not every benchmark reads metrics")]
+    admin: SocketAddr,
 }
 
 impl Served {
@@ -97,16 +108,17 @@ impl Served {
     pub fn start(directory: &Path, upstream: SocketAddr, settings: &str) -> Self {
         let settings = format!("[log]\nlevel = \"warn\"\n[[upstreams]]\nname = \"u\"\nbase_url = \"http://{upstream}/v1\"\n{settings}\n");
         std::fs::write(directory.join("toolmark.toml"), settings).expect("settings");
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+        let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
+        let (port, admin) = (free(), free());
         let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
         command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
         // The bench's own settings are none of the program's, and the usual place of its admin listener may be taken.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TOOLMARK_BENCH_")) {
             command.env_remove(name);
         }
-        command.env("TOOLMARK_ADMIN__LISTEN", "127.0.0.1:0");
+        command.env("TOOLMARK_ADMIN__LISTEN", admin.to_string());
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("toolmark");
-        let mut served = Self { child, address: port };
+        let mut served = Self { child, address: port, admin };
         while TcpStream::connect(served.address).is_err() {
             assert!(served.child.try_wait().is_ok_and(|ended| ended.is_none()), "toolmark doesn't start");
             std::thread::sleep(Duration::from_millis(10));
@@ -116,29 +128,44 @@ impl Served {
 
     /// Time on the processors so far.
     pub fn cpu(&self) -> Duration {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).expect("a process");
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks: u64 = fields.iter().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum();
-        Duration::from_millis(ticks * 10)
+        cpu_of(self.child.id()).expect("a process")
+    }
+
+    /// A connection to it.
+    pub fn connect(&self) -> BufReader<TcpStream> {
+        let stream = TcpStream::connect(self.address).expect("a connection");
+        stream.set_nodelay(true).expect("a socket");
+        BufReader::new(stream)
+    }
+
+    /// Sends this request over the connection, and reads the body of the answer.
+    pub fn ask(&self, connection: &mut BufReader<TcpStream>, path: &str, request: &str) -> Vec<u8> {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n",
+            self.address,
+            request.len()
+        );
+        connection.get_mut().write_all((head + request).as_bytes()).expect("sent");
+        read_message(connection).expect("an answer")
+    }
+
+    /// Its metrics, as Prometheus reads them.
+    #[allow(dead_code, reason = "not every benchmark reads them")]
+    pub fn metrics(&self) -> String {
+        let mut connection = BufReader::new(TcpStream::connect(self.admin).expect("its admin listener"));
+        let request = format!("GET /metrics HTTP/1.1\r\nhost: {}\r\nconnection: close\r\n\r\n", self.admin);
+        connection.get_mut().write_all(request.as_bytes()).expect("sent");
+        String::from_utf8(read_message(&mut connection).expect("metrics")).expect("text")
     }
 
     /// Exchanges for so long over so many connections, one after the other on each; how long each took.
     pub fn load(&self, traffic: &Traffic, connections: usize, time: Duration) -> Vec<Duration> {
         let end = Instant::now() + time;
-        let Traffic { path, request, .. } = traffic;
-        let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nanthropic-version: 2023-06-01\r\ncontent-length: {}\r\n\r\n{request}",
-            self.address,
-            request.len()
-        );
         let one = || {
-            let stream = TcpStream::connect(self.address).expect("a connection");
-            stream.set_nodelay(true).expect("a socket");
-            let (mut stream, mut times) = (BufReader::new(stream), Vec::new());
+            let (mut connection, mut times) = (self.connect(), Vec::new());
             while Instant::now() < end {
                 let begun = Instant::now();
-                stream.get_mut().write_all(request.as_bytes()).expect("sent");
-                read_message(&mut stream).expect("an answer");
+                self.ask(&mut connection, traffic.path, &traffic.request);
                 times.push(begun.elapsed());
             }
             times

@@ -32,8 +32,6 @@ use crate::{
 
 /// Longest body that is kept whole, in bytes; longer ones are cut.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// Bytes of all kept exchanges, as they are stored.
-pub const BODIES_BYTES_MAX: u64 = 1 << 30;
 /// Exchanges that may wait for the thread, and the bytes of their bodies.
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;

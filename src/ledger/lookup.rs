@@ -8,12 +8,15 @@ use std::{
         mpsc::{self, TryRecvError},
     },
     thread::JoinHandle,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use tokio::sync::oneshot;
 
-use super::store::{ChainStore, FirstResult, StoreError};
+use super::{
+    query_times::{QueryKind, QueryTimes},
+    store::{ChainStore, FirstResult, StoreError},
+};
 use crate::ledger::index::ExecutionKey;
 
 /// Queries that may wait.
@@ -39,7 +42,31 @@ enum LookupQuery {
 struct PendingQuery {
     question: LookupQuery,
     now_ms: u64,
+    asked: Instant,
     answer: oneshot::Sender<Vec<FirstResult>>,
+}
+
+/// A query that was asked; its answer is waited for later.
+#[must_use = "a query is asked for its answer"]
+pub struct PendingFirstResults {
+    /// `None` if it couldn't be asked.
+    answered: Option<oneshot::Receiver<Vec<FirstResult>>>,
+    end: Instant,
+}
+
+impl PendingFirstResults {
+    /// The first results that were asked for.
+    ///
+    /// # Errors
+    /// [`LookupUnavailable`] if they aren't there when the deadline, counted from asking, has passed.
+    pub async fn wait(self) -> Result<Vec<FirstResult>, LookupUnavailable> {
+        let answered = self.answered.ok_or(LookupUnavailable)?;
+        // An answer that is there is taken, however late somebody asks for it.
+        match tokio::time::timeout_at(self.end.into(), answered).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(_)) | Err(_) => Err(LookupUnavailable),
+        }
+    }
 }
 
 /// Pool of threads that look up executions in the store. The threads end when it is dropped.
@@ -65,14 +92,14 @@ impl LookupPool {
     ///
     /// # Errors
     /// [`StoreError`] where they can't be started.
-    pub fn start(store: &Arc<dyn ChainStore>, deadline: Duration) -> Result<Self, StoreError> {
+    pub fn start(store: &Arc<dyn ChainStore>, deadline: Duration, times: &Arc<QueryTimes>) -> Result<Self, StoreError> {
         let (sender, receiver) = mpsc::sync_channel(WAITING_MAX);
         let receiver = Arc::new(Mutex::new(receiver));
         let (shared, mut threads) = (store.is_shared(), Vec::new());
         for number in 0..if shared { THREADS } else { 1 } {
-            let (store, receiver) = (store.clone(), receiver.clone());
+            let (store, receiver, times) = (store.clone(), receiver.clone(), times.clone());
             let thread = std::thread::Builder::new().name(format!("lookup-{number}"));
-            let thread = thread.spawn(move || answer_all(&*store, &receiver));
+            let thread = thread.spawn(move || answer_all(&*store, &receiver, &times));
             let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
             threads.extend((!shared).then_some(thread));
         }
@@ -84,30 +111,25 @@ impl LookupPool {
     /// # Errors
     /// [`LookupUnavailable`] within the deadline.
     pub async fn known(&self, keys: Vec<ExecutionKey>, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
-        self.ask(LookupQuery::Known(keys), now_ms).await
+        self.ask(LookupQuery::Known(keys), now_ms).wait().await
     }
 
-    /// Looks up the first results of these executions. Where several processes share the store, a result that isn't known becomes the
-    /// first.
-    ///
-    /// # Errors
-    /// [`LookupUnavailable`] within the deadline.
-    pub async fn claim(&self, claims: Vec<FirstResult>, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
-        self.ask(LookupQuery::Claim(claims), now_ms).await
+    /// Asks for the first results of these executions. Where several processes share the store, a result that isn't known becomes the
+    /// first, also if nobody waits for the answer.
+    pub fn claim(&self, claims: Vec<FirstResult>, now_ms: u64) -> PendingFirstResults {
+        self.ask(LookupQuery::Claim(claims), now_ms)
     }
 
-    async fn ask(&self, question: LookupQuery, now_ms: u64) -> Result<Vec<FirstResult>, LookupUnavailable> {
+    fn ask(&self, question: LookupQuery, now_ms: u64) -> PendingFirstResults {
         let (answer, answered) = oneshot::channel();
-        let sender = self.sender.as_ref().ok_or(LookupUnavailable)?;
-        sender.try_send(PendingQuery { question, now_ms, answer }).map_err(|_| LookupUnavailable)?;
-        match tokio::time::timeout(self.deadline, answered).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(_)) | Err(_) => Err(LookupUnavailable),
-        }
+        let asked = Instant::now();
+        let query = PendingQuery { question, now_ms, asked, answer };
+        let sent = self.sender.as_ref().is_some_and(|sender| sender.try_send(query).is_ok());
+        PendingFirstResults { answered: sent.then_some(answered), end: asked + self.deadline }
     }
 }
 
-fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQuery>>) {
+fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQuery>>, times: &QueryTimes) {
     let mut late: Vec<FirstResult> = Vec::new();
     loop {
         let asked = if late.is_empty() { next(receiver) } else { next_beside_late(receiver) };
@@ -117,8 +139,8 @@ fn answer_all(store: &dyn ChainStore, receiver: &Mutex<mpsc::Receiver<PendingQue
         // Whoever gave up needs no answer; what they saw first is claimed all the same.
         known.retain(|asked| !asked.answer.is_closed());
         claim_late(store, &mut late, &mut claims);
-        answer(store, claims, &mut late);
-        answer(store, known, &mut late);
+        answer(store, claims, &mut late, times);
+        answer(store, known, &mut late, times);
     }
 }
 
@@ -173,7 +195,7 @@ fn late_ms() -> u64 {
     crate::ledger::queue::writer::now_ms()
 }
 
-fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>, late: &mut Vec<FirstResult>) {
+fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>, late: &mut Vec<FirstResult>, times: &QueryTimes) {
     let now_ms = asked.iter().map(|asked| asked.now_ms).max().unwrap_or(0);
     let (mut claims, mut keys) = (Vec::new(), Vec::new());
     for asked in &asked {
@@ -186,6 +208,8 @@ fn answer(store: &dyn ChainStore, asked: Vec<PendingQuery>, late: &mut Vec<First
         return;
     }
     let found = if claims.is_empty() { store.known(&keys) } else { store.claim(&claims, now_ms) };
+    let kind = if claims.is_empty() { QueryKind::Sessions } else { QueryKind::FirstResults };
+    asked.iter().for_each(|asked| times.observe(kind, asked.asked.elapsed()));
     let found = match found {
         Ok(found) => found,
         Err(error) => {

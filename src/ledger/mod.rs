@@ -12,6 +12,7 @@ pub mod fixtures;
 pub mod index;
 pub mod lookup;
 pub mod policy_versions;
+pub mod query_times;
 pub mod queue;
 pub mod record;
 pub mod recorder;

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::{
     chain::ChainKeys,
     lookup::LookupPool,
+    query_times::QueryTimes,
     queue::RecordSender,
     record::{ExchangeRecord, ScopeDigest},
     store::{Chain, ChainStore, ExecutionFilter, HourlyAggregator, PageQuery, Store, StoreError},
@@ -45,6 +46,7 @@ pub struct LedgerHandle {
     seen: ExecutionCache,
     lookup: LookupPool,
     shelf: SealedKv,
+    query_times: Arc<QueryTimes>,
     trouble: WriteFailure,
     keys: ChainKeys,
     writer: Mutex<Option<JoinHandle<()>>>,
@@ -66,7 +68,9 @@ impl LedgerHandle {
         let (queue, inlet) = RecordSender::new(&*hourly);
         let trouble = WriteFailure::default();
         let (own, chain, chain_keys) = (trouble.clone(), ChainKeys::new(keys), ChainKeys::new(keys));
-        let mut writer = LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, hourly, inlet, commit, trouble: own };
+        let bytes_max = [settings.conversation_bytes, settings.exchange_bytes];
+        let mut writer =
+            LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, bytes_max, hourly, inlet, commit, trouble: own };
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;
@@ -75,8 +79,10 @@ impl LedgerHandle {
         let newest =
             store.executions(&ExecutionFilter { page: PageQuery { limit: 1, ..PageQuery::default() }, ..ExecutionFilter::default() })?;
         let newest_ms = newest.rows.first().map_or(0, |newest| newest.execution.started_ms);
-        let (seen, lookup) = (ExecutionCache::new(newest_ms.max(now_ms())), LookupPool::start(&store, settings.lookup)?);
-        let shelf = SealedKv::start(&store, keys, settings)?;
+        let query_times = Arc::<QueryTimes>::default();
+        let seen = ExecutionCache::new(newest_ms.max(now_ms()));
+        let lookup = LookupPool::start(&store, settings.lookup, &query_times)?;
+        let shelf = SealedKv::start(&store, keys, settings, &query_times)?;
         let shared = store.is_shared();
         Ok(Self {
             store,
@@ -88,6 +94,7 @@ impl LedgerHandle {
             seen,
             lookup,
             shelf,
+            query_times,
             trouble,
             keys: chain_keys,
             writer: Mutex::new(Some(thread)),
@@ -112,6 +119,11 @@ impl LedgerHandle {
     /// The durable key-value store for data that must be read back unchanged.
     pub fn shelf(&self) -> &SealedKv {
         &self.shelf
+    }
+
+    /// Times of exchanges' queries.
+    pub fn query_times(&self) -> &Arc<QueryTimes> {
+        &self.query_times
     }
 
     /// Returns whether several processes write this ledger.

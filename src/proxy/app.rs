@@ -44,7 +44,7 @@ use crate::{
             verifier::Verifier,
         },
     },
-    settings::{self, Settings, StoredContent},
+    settings::{self, Durability, Settings, StoredContent},
     sys::clock::{Uptime, unix_ms},
     telemetry::{Telemetry, readiness::PartState, stats::rollup::Rollup},
     tools::registry::SchemaCache,
@@ -180,6 +180,7 @@ impl App {
         let loops = Arc::new(loops.unwrap_or_default());
         let observed = Arc::new(Telemetry::new(&settings)?);
         let recorder = LedgerHandle::start(&settings.ledger, &keys, Box::<Rollup>::default(), vec![observed.clone(), loops.clone()])?;
+        let _set_once = observed.metrics.ledger.set(recorder.query_times().clone());
         let bodies = bodies(&settings, &recorder, &keys, &ring)?;
         let mut sinks: Vec<Arc<dyn CaptureSink>> = Vec::new();
         if settings.admin.recent > 0 {
@@ -188,10 +189,15 @@ impl App {
         sinks.extend(bodies.iter().map(|bodies| bodies.clone() as Arc<dyn CaptureSink>));
         cassettes.capture_for(sinks);
         let (store, trouble) = (recorder.store(), recorder.trouble());
-        observed.readiness.register("ledger", move || match (trouble.now(), store.ready()) {
-            (Some(why), _) => PartState::Down(why),
-            (None, Err(error)) => PartState::Down(error.to_string()),
-            (None, Ok(())) => PartState::Ready,
+        // All replicas lose a shared database at once: were each of them down for that, nobody would serve, though they could.
+        let serves_without = recorder.is_shared() && settings.ledger.durability == Durability::Batch;
+        observed.readiness.register("ledger", move || {
+            let why = trouble.now().or_else(|| store.ready().err().map(|error| error.to_string()));
+            match why {
+                Some(why) if serves_without => PartState::Degraded(why),
+                Some(why) => PartState::Down(why),
+                None => PartState::Ready,
+            }
         });
         if let Some(mcp) = &mcp {
             crate::mcp::metrics::register(mcp, &observed);

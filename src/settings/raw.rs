@@ -92,6 +92,10 @@ pub(super) struct TomlLedger {
     pub store: StoredContent,
     #[serde(with = "bytes")]
     pub body_bytes: u64,
+    #[serde(with = "bytes")]
+    pub conversation_bytes: u64,
+    #[serde(with = "bytes")]
+    pub exchange_bytes: u64,
     pub only_tools: Option<Vec<String>>,
     pub except_tools: Vec<String>,
     pub durability: Durability,
@@ -108,6 +112,8 @@ impl Default for TomlLedger {
             keep: Duration::from_secs(30 * 24 * 3600),
             store: StoredContent::default(),
             body_bytes: 16 << 10,
+            conversation_bytes: 1 << 30,
+            exchange_bytes: 1 << 30,
             only_tools: None,
             except_tools: Vec::new(),
             durability: Durability::default(),

@@ -44,6 +44,10 @@ pub struct LedgerSettings {
     pub store: StoredContent,
     /// Longest stored argument or result text in bytes, if they are stored.
     pub body_bytes: usize,
+    /// Most bytes of conversations, and of rounds of tools, that are kept for later requests; the oldest go first.
+    pub conversation_bytes: u64,
+    /// Most bytes of whole exchanges that are kept; the oldest go first.
+    pub exchange_bytes: u64,
     /// Tools whose arguments and results are stored.
     pub body_tools: BodyTools,
     /// Removal of secrets from what is stored: the rules of `[record]`.

@@ -162,6 +162,12 @@ pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<
         let (least, most) = (bytesize::ByteSize(*BODY_KEPT_BYTES.start()), bytesize::ByteSize(*BODY_KEPT_BYTES.end()));
         return Err(sources.fault("ledger.body_bytes", format!("{} bytes is out of range: {least} to {most}", raw.body_bytes)));
     }
+    for (key, value) in [("conversation_bytes", raw.conversation_bytes), ("exchange_bytes", raw.exchange_bytes)] {
+        if !LEDGER_TABLE_BYTES.contains(&value) {
+            let (least, most) = (bytesize::ByteSize(*LEDGER_TABLE_BYTES.start()), bytesize::ByteSize(*LEDGER_TABLE_BYTES.end()));
+            return Err(sources.fault(&format!("ledger.{key}"), format!("{value} bytes is out of range: {least} to {most}")));
+        }
+    }
     let tools = |key: &str, globs: &[String]| sources.globs(key, globs, "get_*");
     let only = raw.only_tools.as_ref().map(|globs| tools("ledger.only_tools", globs)).transpose()?;
     let body_tools = BodyTools { only, except: tools("ledger.except_tools", &raw.except_tools)? };
@@ -170,6 +176,8 @@ pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<
         keep: raw.keep,
         store: raw.store,
         body_bytes: usize::try_from(raw.body_bytes).unwrap_or(usize::MAX),
+        conversation_bytes: raw.conversation_bytes,
+        exchange_bytes: raw.exchange_bytes,
         body_tools,
         redactor: Redactor::default(),
         durability: raw.durability,
@@ -303,4 +311,6 @@ const CLIENT_IDLE: RangeInclusive<Duration> = Duration::from_millis(10)..=Durati
 const COUNTERS_WAIT: RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(10);
 const LEDGER_WAIT: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_secs(600);
 const BODY_KEPT_BYTES: RangeInclusive<u64> = 16..=(1 << 20);
+/// Bounds of what a table of the ledger may hold: 1 MiB to 1 PiB.
+const LEDGER_TABLE_BYTES: RangeInclusive<u64> = (1 << 20)..=(1 << 50);
 const CONNECTIONS_MAX: u32 = 1_000_000;

@@ -1,5 +1,6 @@
-//! The system below: clocks, the limits that it gives this process, the roots of certificates that it trusts.
+//! The system below: clocks, histograms of durations, the limits that it gives this process, the roots of certificates that it trusts.
 
 pub(crate) mod clock;
+pub mod histogram;
 pub mod limits;
 pub mod tls;

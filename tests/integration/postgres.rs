@@ -47,13 +47,13 @@ fn as_nobody(command: &str) -> Command {
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
-    SERVER.get_or_init(Server::start)
+    SERVER.get_or_init(|| Server::start("off"))
 }
 
 /// Serves until its standard input ends, which is when this process ends, however it ends; a line there stops it, or starts it
 /// again.
-const SCRIPT: &str = r#"program=$0; directory=$1
-    serve() { "$program" -D "$directory/data" -c listen_addresses= -c unix_socket_directories="$directory" -c max_connections=200 -c fsync=off >>"$directory/log" 2>&1 & server=$!; }
+const SCRIPT: &str = r#"program=$0; directory=$1; fsync=$2
+    serve() { "$program" -D "$directory/data" -c listen_addresses= -c unix_socket_directories="$directory" -c max_connections=200 -c fsync="$fsync" >>"$directory/log" 2>&1 & server=$!; }
     serve
     while read -r command; do
         case $command in stop) kill -INT $server;; crash) kill -QUIT $server;; esac
@@ -63,7 +63,8 @@ const SCRIPT: &str = r#"program=$0; directory=$1
     kill -INT $server; wait $server; rm -rf "$directory""#;
 
 impl Server {
-    fn start() -> Self {
+    /// `fsync`: `on` or `off`.
+    fn start(fsync: &str) -> Self {
         let directory = tempfile::Builder::new().prefix("toolmark-pg-").tempdir().unwrap().keep();
         // Where it isn't root, this changes nothing.
         let _unchanged = chown(&directory, Some(NOBODY), Some(NOBODY));
@@ -79,6 +80,7 @@ impl Server {
             .args(["-c", SCRIPT])
             .arg(program("postgres"))
             .arg(&directory)
+            .arg(fsync)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -108,7 +110,12 @@ pub struct OwnServer(Server);
 
 impl OwnServer {
     pub fn start() -> Self {
-        let own = Self(Server::start());
+        Self::syncing("off")
+    }
+
+    /// `fsync`: `on` if what is committed survives a crash of the machine, which is what tests can do without.
+    pub fn syncing(fsync: &str) -> Self {
+        let own = Self(Server::start(fsync));
         own.client("postgres").batch_execute("CREATE DATABASE soak").unwrap();
         own
     }
@@ -118,7 +125,13 @@ impl OwnServer {
         url(&self.0.directory, "soak")
     }
 
-    fn client(&self, database: &str) -> postgres::Client {
+    /// The process that takes commands of this test, of which the server is a child.
+    #[allow(dead_code, reason = "the benchmark counts what the server takes")]
+    pub fn process(&self) -> u32 {
+        self.0.watched.id()
+    }
+
+    pub fn client(&self, database: &str) -> postgres::Client {
         postgres::Client::connect(&url(&self.0.directory, database), postgres::NoTls).unwrap()
     }
 

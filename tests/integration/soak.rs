@@ -41,10 +41,13 @@ const KILLED_TIMES_MIN: usize = 6;
 /// How long the database stays away.
 const AWAY: Duration = Duration::from_millis(1800);
 
+/// Errors that say that what the request names is lost.
+const LOST: [&str; 4] = ["ledger_unavailable", "unknown_response", "unknown_conversation", "thread_not_found"];
+
 /// Settings and policy of every replica.
-fn settings(base_url: &str, ledger: &str) -> (String, String) {
+fn settings(base_url: &str, ledger: &str, store: &str) -> (String, String) {
     let mut text = format!(
-        "policy = \"policy.toml\"\n[ledger]\nurl = \"{ledger}\"\nstore = \"bodies\"\n[admin]\nlisten = \"off\"\n\
+        "policy = \"policy.toml\"\n[ledger]\nurl = \"{ledger}\"\nstore = \"{store}\"\n[admin]\nlisten = \"off\"\n\
          [[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\napi_key_env = \"UPSTREAM_KEY\"\n"
     );
     for (key, name) in CALLERS.iter().chain([&INTRUDER]) {
@@ -125,20 +128,34 @@ enum Compared {
     Equal,
     /// It isn't the same, and says that the ledger didn't say in time.
     SaidUnknown,
-    /// It isn't the same since an earlier step of the run said so: it is refused, or all is found in it but that a result
-    /// isn't the first, which was never known.
+    /// It isn't the same since an earlier step of the run said so, and what it was about is lost: the replica that had it was killed
+    /// before the database was back. Either it says that itself, or that earlier step was refused, so that the agent goes on with
+    /// another conversation.
     AfterUnknown,
     Different,
 }
 
-/// `unknown`: an earlier step of the run was refused or answered with the words that the ledger didn't say in time.
-fn compare(undisturbed: &Outcome, disturbed: &Outcome, unknown: bool) -> Compared {
+/// What an earlier step of a run said.
+#[derive(Clone, Copy, Default)]
+struct Earlier {
+    /// The ledger didn't say in time.
+    unknown: bool,
+    /// It was refused for that.
+    refused: bool,
+}
+
+fn compare(undisturbed: &Outcome, disturbed: &Outcome, earlier: Earlier) -> Compared {
     let says = disturbed.codes.contains("ledger_unavailable") && disturbed.verdict != "pass";
-    let found = || undisturbed.codes.iter().all(|code| code == "rewritten_result" || disturbed.codes.contains(code));
+    // Whether a result was the first one may never have been known.
+    let is_first = || {
+        undisturbed.codes.contains("rewritten_result")
+            && undisturbed.codes.iter().filter(|code| *code != "rewritten_result").eq(disturbed.codes.iter())
+    };
+    let says_lost = || disturbed.codes.contains("history_incomplete") || LOST.contains(&&*disturbed.error);
     match undisturbed == disturbed {
         true => Compared::Equal,
         false if says => Compared::SaidUnknown,
-        false if unknown && (disturbed.status >= 400 || found()) => Compared::AfterUnknown,
+        false if earlier.unknown && (earlier.refused || says_lost() || is_first()) => Compared::AfterUnknown,
         false => Compared::Different,
     }
 }
@@ -177,11 +194,12 @@ fn three_replicas_that_are_killed_judge_as_one_that_isnt() {
         again.broken += together.again.broken;
         again.unavailable += together.again.unavailable;
         again.unknown += together.again.unknown;
-        let mut unknown = false;
+        let mut earlier = Earlier::default();
         for (at, ((step, one), (_, other))) in alone.outcomes.iter().zip(&together.outcomes).enumerate() {
-            unknown |= together.unknown_from.is_some_and(|from| from <= at);
-            let compared = compare(one, other, unknown);
-            unknown |= compared == Compared::SaidUnknown;
+            earlier.unknown |= together.unknown_from.is_some_and(|from| from <= at);
+            let compared = compare(one, other, earlier);
+            earlier.unknown |= compared == Compared::SaidUnknown;
+            earlier.refused |= earlier.unknown && other.status >= 400 && one.status < 400;
             *counts.entry((run.form, compared)).or_default() += 1;
             *verdicts.entry(one.verdict.clone()).or_default() += 1;
             match compared {
@@ -243,6 +261,62 @@ fn replicas_that_are_restarted_in_turn_break_no_answer() {
     eprintln!("{} runs in {} rounds", runs.len(), played.len());
     assert_eq!(cut, 0, "answers that had begun were broken off");
     assert!(fleet.stop());
+}
+
+/// What an exchange leaves in PostgreSQL: rows and bytes in each table, and bytes of its log. With `TOOLMARK_SOAK_COSTS` for all
+/// forms, and printed for docs/operating.md.
+#[test]
+fn an_exchange_leaves_few_rows_in_postgresql() {
+    const TABLES: [&str; 7] = ["records", "executions", "violations", "claims", "hours", "kept", "bodies"];
+    let (forms, runs) = if std::env::var_os("TOOLMARK_SOAK_COSTS").is_some() { (&Form::ALL[..], 100) } else { (&[Form::Previous][..], 5) };
+    for (form, store) in forms.iter().flat_map(|form| [(*form, "digests"), (*form, "bodies")]) {
+        let database = OwnServer::start();
+        let upstream = ScriptedUpstream::start(upstream()).unwrap();
+        let fleet = Fleet::storing(store, 2, &upstream, &database.url());
+        let mut client = database.client("soak");
+        client.batch_execute("CHECKPOINT").unwrap();
+        let mut at = |sql: &str| client.query_one(sql, &[]).unwrap().get::<_, i64>(0);
+        let position = "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint";
+        let (log, commits) = (at(position), at("SELECT xact_commit FROM pg_stat_database WHERE datname = 'soak'"));
+        let runs: Vec<Run> = (0..runs).map(|number| Run::honest(number, form)).collect();
+        let played = play(&fleet, &runs, &|| {});
+        let wrong = played.iter().find(|played| played.outcomes.iter().any(|(_, outcome)| outcome.verdict != "pass"));
+        assert!(
+            wrong.is_none(),
+            "{form:?}: {:?}\n{}",
+            wrong.map(|played| &played.outcomes),
+            wrong.map(|played| played.replies.join("\n")).unwrap_or_default()
+        );
+        assert!(fleet.stop());
+        let exchanges = runs.len() as i64 * 3;
+        let log = at(position) - log;
+        let counts = TABLES.map(|table| {
+            (at(&format!("SELECT count(*) FROM toolmark_{table}")), at(&format!("SELECT pg_total_relation_size('toolmark_{table}')")))
+        });
+        let commits = at("SELECT xact_commit FROM pg_stat_database WHERE datname = 'soak'") - commits;
+        let each = |number: i64| number as f64 / exchanges as f64;
+        let told: Vec<String> = TABLES
+            .iter()
+            .zip(counts)
+            .filter(|(_, (rows, _))| *rows > 0)
+            .map(|(table, (rows, bytes))| format!("{table} {:.2} rows {:.0} B", each(rows), each(bytes)))
+            .collect();
+        let bytes: i64 = counts.iter().map(|(_, bytes)| bytes).sum();
+        eprintln!(
+            "{form:?}, {store}: each of {exchanges} exchanges left {}; together {:.0} B of tables, {:.0} B of log, {:.2} transactions",
+            told.join(", "),
+            each(bytes),
+            each(log),
+            each(commits)
+        );
+        let [(records, _), (executions, _), _, (claims, _), _, (kept, _), (bodies, _)] = counts;
+        // A response that is made in the background is asked for three times, and leaves a record when it is asked for and judged.
+        let of_background = if form == Form::Background { exchanges } else { 0 };
+        // A claim of a first result is gone once its record is written and it is swept.
+        assert_eq!((records, executions), (exchanges + of_background, runs.len() as i64));
+        assert!(claims <= runs.len() as i64, "{claims}");
+        assert!(kept <= exchanges * 20 && (bodies > 0) == (store == "bodies"), "{kept} {bodies}");
+    }
 }
 
 fn described(run: &Run, at: usize, step: Step, one: &Outcome, other: &Outcome, together: &Played) -> String {

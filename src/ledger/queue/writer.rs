@@ -8,10 +8,8 @@ use std::{
 };
 
 use crate::ledger::{
-    bodies::BODIES_BYTES_MAX,
     chain::ChainKeys,
     queue::{RecordReceiver, segment::Segment},
-    sealed_kv::KEPT_BYTES_MAX,
     store::{Batch, ChainStore, HourlyAggregator, HourlyRow, Position, SealedRecord, StoreError},
 };
 
@@ -38,6 +36,8 @@ pub struct LedgerWriter {
     pub keys: ChainKeys,
     /// Time for which records are kept.
     pub keep: Duration,
+    /// Most bytes of conversations, and of whole exchanges.
+    pub bytes_max: [u64; 2],
     /// Hourly sums.
     pub hourly: Box<dyn HourlyAggregator>,
     /// Receiving end of the queue.
@@ -236,8 +236,9 @@ impl LedgerWriter {
                 }
             }
         }
-        let kept = self.store.prune_kept(before, KEPT_BYTES_MAX);
-        match kept.and_then(|more| Ok(self.store.prune_bodies(before, BODIES_BYTES_MAX)? || more)) {
+        let [kept_max, bodies_max] = self.bytes_max;
+        let kept = self.store.prune_kept(before, kept_max);
+        match kept.and_then(|more| Ok(self.store.prune_bodies(before, bodies_max)? || more)) {
             Ok(true) => return true,
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "what was kept too long can't be removed from the ledger"),

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use super::{
     lookup::LookupUnavailable,
+    query_times::{QueryKind, QueryTimes},
     store::{ChainStore, StoreError},
 };
 use crate::settings::{self, Durability};
@@ -28,8 +29,6 @@ use cipher::{KvCipher, KvKey, SealedRow};
 /// Jobs that may wait.
 const WAITING_MAX: usize = 1024;
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// Bytes of all stored data.
-pub const KEPT_BYTES_MAX: u64 = 1 << 30;
 /// Jobs of one transaction.
 const TOGETHER_MAX: usize = 256;
 /// Time for which a put that nobody waits for may be delayed, so that several share a transaction.
@@ -66,6 +65,7 @@ pub struct SealedKv {
     store: Arc<dyn ChainStore>,
     vault: Arc<KvCipher>,
     deadline: Duration,
+    times: Arc<QueryTimes>,
     keep: Duration,
     /// Puts are stored without delay: other processes may read them, or they must be on disk before a caller is answered.
     at_once: bool,
@@ -98,12 +98,18 @@ impl SealedKv {
     ///
     /// # Errors
     /// [`StoreError`] if they can't be started.
-    pub fn start(store: &Arc<dyn ChainStore>, keys: &[[u8; 32]], settings: &settings::LedgerSettings) -> Result<Self, StoreError> {
+    pub fn start(
+        store: &Arc<dyn ChainStore>,
+        keys: &[[u8; 32]],
+        settings: &settings::LedgerSettings,
+        times: &Arc<QueryTimes>,
+    ) -> Result<Self, StoreError> {
         let at_once = store.is_shared() || settings.durability == Durability::Commit;
         let (deadline, keep) = (settings.lookup, settings.keep);
         let (store, vault, waiting) = (store.clone(), Arc::new(KvCipher::new(keys)), Arc::default());
         let closed = Arc::default();
-        let mut shelf = Self { sender: None, waiting, store, vault, deadline, keep, at_once, closed, threads: Vec::new() };
+        let mut shelf =
+            Self { sender: None, waiting, store, vault, deadline, times: times.clone(), keep, at_once, closed, threads: Vec::new() };
         let store = &shelf.store;
         if !store.is_lasting() {
             return Ok(shelf);
@@ -137,7 +143,7 @@ impl SealedKv {
         let since_ms = now_ms.saturating_sub(u64::try_from(self.keep.as_millis()).unwrap_or(u64::MAX));
         let (answer, answered) = oneshot::channel();
         self.send(KvJob::Find { keys, since_ms, answer })?;
-        self.told(answered).await
+        self.told(QueryKind::Conversation, answered).await
     }
 
     /// Puts values, replacing earlier ones; returns once they are stored.
@@ -151,7 +157,7 @@ impl SealedKv {
         }
         let (done, told) = oneshot::channel();
         self.send(KvJob::Put { entries, at_ms: now_ms, done: Some(done), noted: IntentSlot(None) })?;
-        self.told(told).await
+        self.told(QueryKind::StoreConversation, told).await
     }
 
     /// Notes that something begins; returns once a later process would find the note, even if this one crashes. Its outcome is put
@@ -210,8 +216,11 @@ impl SealedKv {
         self.threads.iter().for_each(|thread| thread.thread().unpark());
     }
 
-    async fn told<T>(&self, told: oneshot::Receiver<T>) -> Result<T, LookupUnavailable> {
-        match tokio::time::timeout(self.deadline, told).await {
+    async fn told<T>(&self, kind: QueryKind, told: oneshot::Receiver<T>) -> Result<T, LookupUnavailable> {
+        let asked = Instant::now();
+        let told = tokio::time::timeout(self.deadline, told).await;
+        self.times.observe(kind, asked.elapsed());
+        match told {
             Ok(Ok(told)) => Ok(told),
             Ok(Err(_)) | Err(_) => Err(LookupUnavailable),
         }

@@ -9,14 +9,12 @@ use http::StatusCode;
 
 use super::{
     cassette_session::CassetteSession,
+    checks::{ledger::LedgerChecks, state::StateChecks, verifier},
     clock::ExchangeClock,
     conversation::{ConversationPlace, ConversationUpdates},
     finish::ExchangeTracer,
-    ledger_checks::LedgerChecks,
     record_builder::{CallerInfo, Delivery, ExchangeState, RecordBuilder},
-    state_checks::StateChecks,
     tool_rounds::ToolRounds,
-    verifier,
 };
 use crate::{
     exchange::{
@@ -199,12 +197,27 @@ impl ExchangeDriver {
         AttemptInputs { now_ms: self.now_ms(), loops: self.attempts.loops() }
     }
 
-    /// Compares the results in the request, from this execution on, with the first ones recorded.
+    /// Compares the results in the request, from this execution on, with the first ones recorded. Where the policy may refuse the
+    /// request for what only the ledger knows, that is waited for; else [`Self::settle_results`] must follow before the answer is
+    /// judged, so that the ledger answers while the upstream does.
     pub(super) async fn check_results(&mut self, from: usize) {
         let Self { ledger, worker, context, attempts, .. } = self;
-        let found = ledger.check_results(&worker.app, context, from).await;
+        attempts.report(ledger.begin(&worker.app, context, from));
+        if ledger.may_refuse(context) {
+            self.settle_results().await;
+        }
+    }
+
+    /// Waits for what [`Self::check_results`] asked the ledger, if anything.
+    pub(super) async fn settle_results(&mut self) {
+        let Self { ledger, worker, context, attempts, record, .. } = self;
+        let found = ledger.settle(&worker.app, context).await;
+        if found.is_empty() {
+            return;
+        }
         let is_known = attempts.findings().violations.iter().any(|violation| violation.code == Code::LedgerUnavailable);
         attempts.report(found.into_iter().filter(|violation| !(is_known && violation.code == Code::LedgerUnavailable)));
+        record.found_in_request(attempts.findings().violations.len());
     }
 
     /// True if the policy has state rules.

@@ -5,6 +5,7 @@
 
 pub mod attempt;
 pub mod cassette_session;
+pub(super) mod checks;
 pub(super) mod clock;
 pub(super) mod conversation;
 pub mod count;
@@ -12,14 +13,11 @@ pub mod driver;
 pub(super) mod finish;
 pub mod http_probe;
 pub mod idempotency;
-pub(super) mod ledger_checks;
 pub(super) mod provider_extras;
 pub(super) mod record_builder;
 pub mod responses;
-pub mod state_checks;
 pub mod streaming;
 pub mod tool_rounds;
-pub mod verifier;
 
 use std::{pin::pin, sync::Arc};
 
@@ -239,6 +237,7 @@ pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, ans
     driver.rounds = ToolRounds::default();
     driver.delivery = Delivery::Whole;
     driver.check_results(0).await;
+    driver.settle_results().await;
     if upstream::is_event_stream(answer.headers()) {
         return start_stream::<A>(driver, answer);
     }
@@ -264,6 +263,7 @@ async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
     let streams = driver.delivery == Delivery::Stream;
     loop {
         let reply = attempt::send(driver, Downstream::Nothing).await;
+        driver.settle_results().await;
         match reply {
             Ok(Reply::Answer(response)) if streams && upstream::is_event_stream(response.headers()) => return Outcome::Stream(response),
             Ok(Reply::Answer(mut response)) => {

@@ -142,6 +142,11 @@ impl RecordBuilder {
         self.known.push(violations);
     }
 
+    /// Notes that the first violations, so many, are the request's, although an attempt had started when they were found.
+    pub fn found_in_request(&mut self, violations: usize) {
+        self.known.iter_mut().for_each(|known| *known = violations.max(*known));
+    }
+
     /// Records the status of the attempt's response.
     pub fn status(&mut self, status: u16) {
         if let Some(attempt) = self.attempts.last_mut() {

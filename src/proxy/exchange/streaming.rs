@@ -9,10 +9,11 @@ use http::StatusCode;
 
 use super::{
     attempt::{self, Downstream, Reply},
+    checks::verifier,
     driver::ExchangeDriver,
     provider_extras,
     tool_rounds::{self, RoundOutcome},
-    unprocessable, verifier,
+    unprocessable,
 };
 use crate::{
     exchange::{

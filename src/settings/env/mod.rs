@@ -147,7 +147,7 @@ const TOP_LEVEL: &[&str] = &[
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
 /// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 50] = [
+const KNOWN_NAMES: [&str; 52] = [
     "listen",
     "policy",
     "passthrough",
@@ -160,6 +160,8 @@ const KNOWN_NAMES: [&str; 50] = [
     "ledger.keep",
     "ledger.store",
     "ledger.body_bytes",
+    "ledger.conversation_bytes",
+    "ledger.exchange_bytes",
     "ledger.only_tools",
     "ledger.except_tools",
     "ledger.durability",

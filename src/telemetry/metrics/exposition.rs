@@ -11,7 +11,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::histogram::HistogramSnapshot;
+use crate::sys::histogram::HistogramSnapshot;
 use crate::{
     telemetry::metrics::{
         ACTIONS, ANSWERS, APIS, CALLS, ENDINGS, Metrics, REPAIRS,
@@ -76,6 +76,7 @@ impl Collector for Collected {
         self.tools(&mut encoder)?;
         self.upstreams(&mut encoder)?;
         self.verifier(&mut encoder)?;
+        self.ledger(&mut encoder)?;
         self.samples.collect().iter().try_for_each(|sample| further(&mut encoder, sample))
     }
 }
@@ -172,6 +173,16 @@ impl Collected {
         let help = "How long the verifier was waited for";
         let family = encoder.encode_descriptor("toolmark_verifier_seconds", help, None, MetricType::Histogram)?;
         times(family, &verifier.times())
+    }
+
+    fn ledger(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        let Some(ledger) = self.metrics.ledger.get() else { return Ok(()) };
+        let help = "How long the ledger took to answer a query of an exchange; those that it didn't answer in time count with that time";
+        let mut family = encoder.encode_descriptor("toolmark_ledger_query_seconds", help, None, MetricType::Histogram)?;
+        for (query, counted) in ledger.all() {
+            times(family.encode_family(&[("query", query)])?, &counted)?;
+        }
+        Ok(())
     }
 }
 

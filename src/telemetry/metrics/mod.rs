@@ -4,7 +4,6 @@
 //! and models are counted by [`LabelTable`], which is bounded.
 
 pub mod exposition;
-pub mod histogram;
 pub mod label_table;
 pub mod sources;
 pub mod verifier;
@@ -20,15 +19,18 @@ use std::{
 
 use super::readiness::PartState;
 use crate::{
-    ledger::record::{CallOutcome, ExchangeRecord},
+    ledger::{
+        query_times::QueryTimes,
+        record::{CallOutcome, ExchangeRecord},
+    },
     openai::Api,
+    sys::histogram::{Histogram, HistogramSnapshot, OVERHEAD_US, UPSTREAM_US},
     telemetry::stats::{
         aggregate::{ending, invented},
         counters::CounterField,
     },
     violation::{Code, Severity, Verdict},
 };
-use histogram::{Histogram, HistogramSnapshot, OVERHEAD_US, UPSTREAM_US};
 use label_table::LabelTable;
 use verifier::VerifierCounters;
 
@@ -143,6 +145,8 @@ pub struct Metrics {
     pub upstreams: LabelTable<UpstreamCounters>,
     /// Counters of the verifier, if there is one.
     pub verifier: OnceLock<Arc<VerifierCounters>>,
+    /// Times of queries to the ledger, once it is open.
+    pub ledger: OnceLock<Arc<QueryTimes>>,
 }
 
 impl Default for Metrics {
@@ -154,6 +158,7 @@ impl Default for Metrics {
             models: LabelTable::default(),
             upstreams: LabelTable::default(),
             verifier: OnceLock::new(),
+            ledger: OnceLock::new(),
         }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::histogram::{Histogram, HistogramSnapshot, UPSTREAM_US};
-use crate::telemetry::metrics::AtomicCounter;
+use crate::{
+    sys::histogram::{Histogram, HistogramSnapshot, UPSTREAM_US},
+    telemetry::metrics::AtomicCounter,
+};
 
 /// Outcome of an answer that the verifier might have checked.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

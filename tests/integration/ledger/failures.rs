@@ -89,10 +89,18 @@ fn a_database_that_is_gone_holds_nobody_up_for_long_and_loses_nothing() {
         // The policy of a directory is the default one of whoever runs there.
         std::fs::copy(concat!(env!("CARGO_MANIFEST_DIR"), "/policies/strict.toml"), directory.path().join("policies/default.toml"))
             .unwrap();
-        (Process::start_in(directory.path(), &upstream, &settings(durability), Some(KEY)), directory)
+        let admin = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let settings = format!("{}[admin]\nlisten = \"{admin}\"\n", settings(durability));
+        (Process::start_in(directory.path(), &upstream, &settings, Some(KEY)), directory, admin)
     });
+    let admins = strict.each_ref().map(|(_, _, admin)| *admin);
+    let ready = || {
+        let replies = admins.map(|admin| Connection::open(admin).get("/readyz"));
+        replies.map(|reply| (reply.status, reply.json()["parts"]["ledger"]["state"].as_str().unwrap_or_default().to_owned()))
+    };
+    assert_eq!(ready(), [(200, "ready".to_owned()), (200, "ready".to_owned())]);
     let mut connection = process.connect();
-    let [mut unsure, mut strictly] = strict.each_ref().map(|(process, _)| process.connect());
+    let [mut unsure, mut strictly] = strict.each_ref().map(|(process, ..)| process.connect());
     let mut all = Vec::new();
     ask_until(&mut connection, &mut all, false);
     let called = connection.chat(&request(&[user("Weather?")]));
@@ -109,10 +117,12 @@ fn a_database_that_is_gone_holds_nobody_up_for_long_and_loses_nothing() {
     let reply = strictly.chat(&request(&[user("Weather?")]));
     assert_eq!((reply.status, reply.json()["error"]["code"].as_str()), (503, Some(UNAVAILABLE)), "{}", reply.text());
     ask_until(&mut connection, &mut all, true);
+    // Where answers needn't wait for the disk, all is served without the database: the load balancer mustn't withdraw all replicas.
+    until("what /readyz says", || (ready() == [(200, "degraded".to_owned()), (503, "down".to_owned())]).then_some(()));
     line.mend();
     ask_until(&mut connection, &mut all, false);
     until("every answer's record", || (ids(&all, &ledger) == all.len()).then_some(()));
     let report = verify(&*store_of(&ledger), &ChainKeys::new(&[key()]), &[]).unwrap();
     assert_eq!(report.fault, None);
-    assert!(process.stop().success() && strict.into_iter().all(|(process, _)| process.stop().success()));
+    assert!(process.stop().success() && strict.into_iter().all(|(process, ..)| process.stop().success()));
 }

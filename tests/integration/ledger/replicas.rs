@@ -1,6 +1,6 @@
 //! Two replicas that share one PostgreSQL: each result has one first, each execution one record.
 
-use std::{collections::HashSet, sync::Barrier};
+use std::{collections::HashSet, path::Path, sync::Barrier};
 
 use toolmark::{
     ledger::{
@@ -16,7 +16,7 @@ use super::{
     talk::{KEY, request, result, script, user},
 };
 use crate::{
-    postgres::Ledger,
+    postgres::{Database, Ledger},
     process::Process,
     program::until,
     wire::{Connection, Reply},
@@ -89,4 +89,88 @@ fn first_wins_across_replicas_without_duplicate_or_deadlock() {
 fn count(store: &dyn toolmark::ledger::store::ChainStore, writer: u32) -> u64 {
     let records = store.records(writer, 0, 10_000).unwrap();
     records.iter().map(|record| toolmark::ledger::codec::read(&record.body).unwrap().executions.len() as u64).sum()
+}
+
+/// A lock on the table of claims, which holds up what asks for first results.
+struct HeldUp(postgres::Client);
+
+impl HeldUp {
+    fn new(database: &Database) -> Self {
+        let mut client = database.client();
+        client.batch_execute("BEGIN; LOCK TABLE toolmark_claims IN ACCESS EXCLUSIVE MODE").unwrap();
+        Self(client)
+    }
+
+    fn is_waited_for(&mut self) -> bool {
+        let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+        self.0.query_one(waiting, &[]).unwrap().get::<_, i64>(0) > 0
+    }
+
+    fn release(mut self) {
+        self.0.batch_execute("COMMIT").unwrap();
+    }
+}
+
+#[test]
+fn first_results_are_asked_for_while_the_upstream_answers_unless_the_request_may_be_refused() {
+    for policy in ["default", "strict"] {
+        let ledger = Ledger::postgres();
+        let Ledger::Postgres(directory, database) = &ledger else { unreachable!() };
+        let upstream = ScriptedUpstream::start(script).unwrap();
+        let settings = format!("[ledger]\nurl = \"{}\"\nlookup = \"60s\"\n", ledger.url());
+        // The policy of a directory is the default one of whoever runs there.
+        std::fs::create_dir(directory.path().join("policies")).unwrap();
+        let own = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("policies/{policy}.toml"));
+        std::fs::copy(own, directory.path().join("policies/default.toml")).unwrap();
+        let process = Process::start_in(directory.path(), &upstream, &settings, Some(KEY));
+        let mut connection = process.connect();
+        let called = connection.chat(&request(&[user("Weather?")])).json()["choices"][0]["message"].clone();
+        let body = request(&[user("Weather?"), called.clone(), result(&called, "clear")]);
+        let mut held = HeldUp::new(database);
+        std::thread::scope(|scope| {
+            let reply = scope.spawn(|| connection.chat(&body));
+            until("the ledger is asked", || held.is_waited_for().then_some(()));
+            if policy == "default" {
+                assert!(upstream.wait(2, 0), "the upstream isn't asked before the ledger has answered");
+            } else {
+                assert_eq!(upstream.received().len(), 1, "a request went upstream that may be refused");
+            }
+            held.release();
+            let reply = reply.join().unwrap();
+            assert_eq!(reply.status, 200, "{}", reply.text());
+            assert!(!reply.header("toolmark-violations").contains("ledger_unavailable"), "{reply:?}");
+        });
+        assert!(upstream.received().len() >= 2);
+        drop(connection);
+        assert!(process.stop().success());
+    }
+}
+
+#[test]
+fn a_result_is_recorded_although_its_caller_left_before_the_ledger_answered() {
+    let ledger = Ledger::postgres();
+    let Ledger::Postgres(directory, database) = &ledger else { unreachable!() };
+    let upstream = ScriptedUpstream::start(script).unwrap();
+    let settings = format!("[ledger]\nurl = \"{}\"\nlookup = \"60s\"\n", ledger.url());
+    let process = Process::start_in(directory.path(), &upstream, &settings, Some(KEY));
+    let mut connection = process.connect();
+    let called = connection.chat(&request(&[user("Weather?")])).json()["choices"][0]["message"].clone();
+    let body = request(&[user("Weather?"), called.clone(), result(&called, "clear")]);
+    let mut held = HeldUp::new(database);
+    let head = format!(
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer test\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    connection.send(head.as_bytes());
+    until("the ledger is asked", || held.is_waited_for().then_some(()));
+    assert!(upstream.wait(2, 0));
+    drop(connection);
+    held.release();
+    let filter = ExecutionFilter { page: PageQuery { limit: 9, ..PageQuery::default() }, ..ExecutionFilter::default() };
+    let rows = until("the execution is recorded", || {
+        let rows = store_of(&ledger).executions(&filter).unwrap().rows;
+        (!rows.is_empty()).then_some(rows)
+    });
+    assert_eq!(rows.len(), 1);
+    assert!(process.stop().success());
 }

@@ -162,6 +162,12 @@ impl Run {
         Self { round, ..Self::new(number) }
     }
 
+    /// A run of the plain caller's in which nothing is wrong: a call, its result, and a further answer.
+    pub fn honest(number: u64, form: Form) -> Self {
+        let steps = vec![Step::Say(Wish::Call), Step::Results, Step::Say(Wish::Cite)];
+        Self { number, round: 0, form, stream: false, caller: super::CALLERS[0], steps }
+    }
+
     /// Plays the run at replicas at random. `told`: called after each step.
     pub fn play(&self, fleet: &Fleet, seed: u64, told: &dyn Fn()) -> Played {
         let mut player = Player {

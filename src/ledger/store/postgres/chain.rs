@@ -137,7 +137,8 @@ impl ChainStore for PostgresStore {
                        JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail) UNION ALL \
                        SELECT c.started_ms, c.tail, c.result, c.session FROM toolmark_claims c \
                        JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail)";
-            let rows = client.query(sql, &[&started, &tails]).map_err(|error| unavailable(&error))?;
+            let statement = client.prepared(sql).map_err(|error| unavailable(&error))?;
+            let rows = client.query(&statement, &[&started, &tails]).map_err(|error| unavailable(&error))?;
             let first = |row: &Row| {
                 let key = ExecutionKey { started_ms: unsigned(get(row, 0)?, "a time")?, tail: get::<i64>(row, 1)? as u64 };
                 let result = Digest(array(&get::<Vec<u8>>(row, 2)?, "a digest")?);

@@ -4,9 +4,11 @@
 //! of an execution is settled in the database, before the exchange goes on.
 
 mod chain;
+mod connection;
 mod kv;
 mod policies;
 mod query;
+mod surplus;
 mod write;
 
 pub use policies::PostgresPolicies;
@@ -19,6 +21,9 @@ use std::{
 
 use postgres::{Client, Config, Row};
 use tokio_postgres_rustls::MakeRustlsConnect;
+
+use connection::PreparingClient;
+use surplus::Surplus;
 
 use crate::{ledger::store::StoreError, sys::tls};
 
@@ -44,7 +49,9 @@ pub struct PostgresStore {
     config: Config,
     tls: MakeRustlsConnect,
     writing: Mutex<PostgresWriter>,
-    readers: Mutex<Vec<Client>>,
+    readers: Mutex<Vec<PreparingClient>>,
+    /// What is to be removed of the sealed tables, in the order of [`SealedTable`](crate::ledger::store::SealedTable).
+    surplus: [Mutex<Surplus>; 2],
     /// Distinguishes this process's claims from those of other processes.
     claimant: i64,
 }
@@ -52,7 +59,7 @@ pub struct PostgresStore {
 /// The connection for writing, and the chain that it holds.
 #[derive(Default)]
 struct PostgresWriter {
-    client: Option<Client>,
+    client: Option<PreparingClient>,
     writer: Option<i32>,
 }
 
@@ -63,7 +70,8 @@ impl PostgresStore {
     /// [`StoreError`]; it never quotes the URL, which may hold a password.
     pub fn open(url: &str) -> Result<Self, StoreError> {
         let store = Self::new(url)?;
-        migrate(&mut store.connect()?)?;
+        let mut client = store.connect()?;
+        migrate(&mut client)?;
         Ok(store)
     }
 
@@ -88,19 +96,26 @@ impl PostgresStore {
         let (config, tls) = connector(url)?;
         let mut seed = [0; 8];
         getrandom::fill(&mut seed).map_err(|error| StoreError::Unavailable(format!("no random numbers: {error}")))?;
-        Ok(Self { config, tls, writing: Mutex::default(), readers: Mutex::default(), claimant: i64::from_le_bytes(seed) })
+        Ok(Self {
+            config,
+            tls,
+            writing: Mutex::default(),
+            readers: Mutex::default(),
+            surplus: Default::default(),
+            claimant: i64::from_le_bytes(seed),
+        })
     }
 
-    fn connect(&self) -> Result<Client, StoreError> {
+    fn connect(&self) -> Result<PreparingClient, StoreError> {
         let mut client = self.config.connect(self.tls.clone()).map_err(|error| unavailable(&error))?;
         client.batch_execute(&format!("SET statement_timeout = {STATEMENT_MS}")).map_err(|error| unavailable(&error))?;
-        Ok(client)
+        Ok(PreparingClient::new(client))
     }
 
     /// Runs `act` with the connection for writing; after a failure it is opened again, and a chain is chosen again.
-    fn writing<T>(&self, act: impl FnOnce(&mut Client, i32) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn writing<T>(&self, act: impl FnOnce(&mut PreparingClient, i32) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let mut writing = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
-        if writing.client.as_ref().is_none_or(Client::is_closed) {
+        if writing.client.as_ref().is_none_or(|client| client.is_closed()) {
             let mut client = self.connect()?;
             writing.writer = Some(write::take_chain(&mut client, writing.writer)?);
             writing.client = Some(client);
@@ -116,7 +131,7 @@ impl PostgresStore {
     }
 
     /// Runs `act` with a connection for reading. One that was kept may have been cut off meanwhile: then `act` runs again with a new one.
-    fn reading<T>(&self, act: impl Fn(&mut Client) -> Result<T, StoreError>) -> Result<T, StoreError> {
+    fn reading<T>(&self, act: impl Fn(&mut PreparingClient) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let kept = self.readers.lock().unwrap_or_else(PoisonError::into_inner).pop().filter(|client| !client.is_closed());
         if let Some(mut client) = kept {
             let done = act(&mut client);
@@ -130,7 +145,7 @@ impl PostgresStore {
     }
 
     /// Keeps a connection for the next time, unless it failed.
-    fn read<T>(&self, client: Client, done: Result<T, StoreError>) -> Result<T, StoreError> {
+    fn read<T>(&self, client: PreparingClient, done: Result<T, StoreError>) -> Result<T, StoreError> {
         if !matches!(done, Err(StoreError::Unavailable(_))) {
             let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
             if readers.len() < READERS_MAX {

@@ -1,8 +1,8 @@
 //! Writing: choice of the chain, batches of records, claims, and removal of expired records.
 
-use postgres::{Client, Transaction, types::ToSql};
+use postgres::{Client, Statement, Transaction, types::ToSql};
 
-use super::{LOCKS, PostgresStore, array, get, unavailable, unsigned, writer_of};
+use super::{LOCKS, PostgresStore, PreparingClient, array, get, unavailable, unsigned, writer_of};
 use crate::ledger::{
     chain::{ChainKeys, Mac},
     codec,
@@ -50,8 +50,9 @@ impl PostgresStore {
             if batch.records.first().is_some_and(|sealed| i64::from(sealed.position.writer) != i64::from(writer)) {
                 return Err(StoreError::Unavailable("the chain was taken over by another replica".into()));
             }
+            let statements = InsertStatements::of(client).map_err(failed)?;
             let mut transaction = client.transaction().map_err(failed)?;
-            insert(&mut transaction, writer, batch, &rows).map_err(failed)?;
+            insert(&mut transaction, &statements, writer, batch, &rows).map_err(failed)?;
             transaction.commit().map_err(failed)
         })
     }
@@ -90,8 +91,9 @@ impl PostgresStore {
         self.reading(|client| {
             let failed = |error: postgres::Error| unavailable(&error);
             let values: [&(dyn ToSql + Sync); 7] = [&started, &tails, &results, &sessions, &self.claimant, &(now_ms as i64), &CLAIM_MS];
-            client.execute(CLAIM, &values).map_err(failed)?;
-            let rows = client.query(FIRSTS, &[&started, &tails]).map_err(failed)?;
+            let (claim, firsts) = (client.prepared(CLAIM).map_err(failed)?, client.prepared(FIRSTS).map_err(failed)?);
+            client.execute(&claim, &values).map_err(failed)?;
+            let rows = client.query(&firsts, &[&started, &tails]).map_err(failed)?;
             let first = |row: &postgres::Row| {
                 let key = ExecutionKey { started_ms: unsigned(get(row, 0)?, "a time")?, tail: get::<i64>(row, 1)? as u64 };
                 let result = Digest(array(&get::<Vec<u8>>(row, 2)?, "a digest")?);
@@ -132,32 +134,72 @@ pub(super) fn tip(client: &mut Client, writer: i32) -> Result<Option<Position>, 
     Ok(None)
 }
 
-fn insert(transaction: &mut Transaction<'_>, writer: i32, batch: &Batch<'_>, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
+/// Statements that a batch consists of.
+struct InsertStatements {
+    records: Statement,
+    executions: Statement,
+    claims: Statement,
+    violations: Statement,
+    hours: Statement,
+}
+
+impl InsertStatements {
+    fn of(client: &mut PreparingClient) -> Result<Self, postgres::Error> {
+        Ok(Self {
+            records: client.prepared(
+                "INSERT INTO toolmark_records (writer, sequence, exchange, ended_ms, body, mac) \
+                 SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bytea[])",
+            )?,
+            executions: client.prepared(
+                "INSERT INTO toolmark_executions (writer, started_ms, tail, sequence, place, tool, session, result) \
+                 SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::bytea[]) \
+                 ON CONFLICT DO NOTHING",
+            )?,
+            claims: client.prepared(
+                "DELETE FROM toolmark_claims WHERE (started_ms, tail) IN (SELECT c.started_ms, c.tail FROM toolmark_claims c \
+                 JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail) ORDER BY 1, 2 FOR UPDATE OF c)",
+            )?,
+            violations: client.prepared(
+                "INSERT INTO toolmark_violations (writer, ended_ms, sequence, place, code, tool, model) \
+                 SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::integer[], $5::text[], $6::text[], $7::text[])",
+            )?,
+            hours: client.prepared(
+                "INSERT INTO toolmark_hours (writer, hour, name, sums) VALUES ($1, $2, $3, $4) \
+                 ON CONFLICT (writer, hour, name) DO UPDATE SET sums = excluded.sums",
+            )?,
+        })
+    }
+}
+
+fn insert(
+    transaction: &mut Transaction<'_>,
+    statements: &InsertStatements,
+    writer: i32,
+    batch: &Batch<'_>,
+    rows: &[IndexRows<'_>],
+) -> Result<(), postgres::Error> {
     let records = &batch.records;
     let sequences: Vec<i64> = records.iter().map(|sealed| sealed.position.sequence as i64).collect();
     let exchanges: Vec<&[u8]> = rows.iter().map(|rows| &rows.exchange.as_bytes()[..]).collect();
     let ended: Vec<i64> = rows.iter().map(|rows| rows.ended_ms as i64).collect();
     let bodies: Vec<&[u8]> = records.iter().map(|sealed| &sealed.body[..]).collect();
     let macs: Vec<&[u8]> = records.iter().map(|sealed| &sealed.position.mac[..]).collect();
-    transaction.execute(
-        "INSERT INTO toolmark_records (writer, sequence, exchange, ended_ms, body, mac) \
-         SELECT $1, * FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bytea[], $6::bytea[])",
-        &[&writer, &sequences, &exchanges, &ended, &bodies, &macs],
-    )?;
-    insert_executions(transaction, writer, rows)?;
-    insert_violations(transaction, writer, rows)?;
+    transaction.execute(&statements.records, &[&writer, &sequences, &exchanges, &ended, &bodies, &macs])?;
+    insert_executions(transaction, statements, writer, rows)?;
+    insert_violations(transaction, statements, writer, rows)?;
     for row in &batch.hours {
         let name = row.name.replace('\0', "\u{fffd}");
-        transaction.execute(
-            "INSERT INTO toolmark_hours (writer, hour, name, sums) VALUES ($1, $2, $3, $4) \
-             ON CONFLICT (writer, hour, name) DO UPDATE SET sums = excluded.sums",
-            &[&writer, &i64::from(row.hour), &name, &row.sums],
-        )?;
+        transaction.execute(&statements.hours, &[&writer, &i64::from(row.hour), &name, &row.sums])?;
     }
     Ok(())
 }
 
-fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
+fn insert_executions(
+    transaction: &mut Transaction<'_>,
+    statements: &InsertStatements,
+    writer: i32,
+    rows: &[IndexRows<'_>],
+) -> Result<(), postgres::Error> {
     let mut all: Vec<_> = rows.iter().flat_map(|rows| &rows.executions).collect();
     if all.is_empty() {
         return Ok(());
@@ -169,22 +211,18 @@ fn insert_executions(transaction: &mut Transaction<'_>, writer: i32, rows: &[Ind
     let tools: Vec<&str> = all.iter().map(|row| &*row.tool).collect();
     let sessions: Vec<Option<&str>> = all.iter().map(|row| row.session.as_deref()).collect();
     let results: Vec<&[u8]> = all.iter().map(|row| &row.result.0[..]).collect();
-    transaction.execute(
-        "INSERT INTO toolmark_executions (writer, started_ms, tail, sequence, place, tool, session, result) \
-         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::bytea[]) \
-         ON CONFLICT DO NOTHING",
-        &[&writer, &started, &tails, &sequences, &places, &tools, &sessions, &results],
-    )?;
+    transaction.execute(&statements.executions, &[&writer, &started, &tails, &sequences, &places, &tools, &sessions, &results])?;
     // Recorded executions need no claim any more. Locked in order, as they are claimed.
-    transaction.execute(
-        "DELETE FROM toolmark_claims WHERE (started_ms, tail) IN (SELECT c.started_ms, c.tail FROM toolmark_claims c \
-         JOIN unnest($1::bigint[], $2::bigint[]) AS n (started_ms, tail) USING (started_ms, tail) ORDER BY 1, 2 FOR UPDATE OF c)",
-        &[&started, &tails],
-    )?;
+    transaction.execute(&statements.claims, &[&started, &tails])?;
     Ok(())
 }
 
-fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[IndexRows<'_>]) -> Result<(), postgres::Error> {
+fn insert_violations(
+    transaction: &mut Transaction<'_>,
+    statements: &InsertStatements,
+    writer: i32,
+    rows: &[IndexRows<'_>],
+) -> Result<(), postgres::Error> {
     let all: Vec<_> = rows.iter().flat_map(|rows| &rows.violations).collect();
     if all.is_empty() {
         return Ok(());
@@ -195,11 +233,7 @@ fn insert_violations(transaction: &mut Transaction<'_>, writer: i32, rows: &[Ind
     let codes: Vec<&str> = all.iter().map(|row| &*row.code).collect();
     let tools: Vec<Option<&str>> = all.iter().map(|row| row.tool.as_deref()).collect();
     let models: Vec<&str> = all.iter().map(|row| &*row.model).collect();
-    transaction.execute(
-        "INSERT INTO toolmark_violations (writer, ended_ms, sequence, place, code, tool, model) \
-         SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::integer[], $5::text[], $6::text[], $7::text[])",
-        &[&writer, &ended, &sequences, &places, &codes, &tools, &models],
-    )?;
+    transaction.execute(&statements.violations, &[&writer, &ended, &sequences, &places, &codes, &tools, &models])?;
     Ok(())
 }
 

@@ -1,6 +1,4 @@
 //! A histogram of durations whose update is two atomic additions. Its buckets are fixed when it is built.
-//!
-//! [`crate::telemetry::metrics`] has one per shard and adds them up on request.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -9,6 +7,9 @@ use std::{
 
 /// Upper bounds for toolmark's own time, in microseconds.
 pub const OVERHEAD_US: [u64; 15] = [10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000];
+/// Upper bounds for the ledger's time, in microseconds.
+pub const LEDGER_US: [u64; 15] =
+    [50, 100, 250, 500, 1_000, 1_500, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 1_000_000, 5_000_000];
 /// Upper bounds for upstreams' time, in microseconds.
 pub const UPSTREAM_US: [u64; 15] = [
     5_000,
