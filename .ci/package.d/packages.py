@@ -73,7 +73,11 @@ class Release:
         binary = binary or self.build()
         # Beside a binary of `.ci/dist`.
         self.symbols = binary.with_name("toolmark.debug")
-        run("strip", "-o", self.binary, binary)
+        if self.symbols.exists():
+            # It is stripped, and Debian's strip doesn't read what BOLT made.
+            shutil.copyfile(binary, self.binary)
+        else:
+            run("strip", "-o", self.binary, binary)
         self.binary.chmod(0o755)
         content = self.binary.read_bytes()
         if b"\x7fELF" != content[:4]:

@@ -37,11 +37,18 @@ struct Setup {
     balance: Balance,
     /// Of each round: processor time of an exchange, and that of the database.
     cpu: Vec<(f64, f64)>,
+    /// Exchanges of all rounds, with those that warm up.
+    count: AtomicU64,
     /// Of each step, over all rounds.
     times: [Vec<Duration>; STEPS],
     /// Queries of each kind for an exchange, and bounds of their 50th and 99th per cent.
     queries: Vec<String>,
 }
+
+/// How long the upstream takes, in milliseconds.
+static UPSTREAM_MS: AtomicU64 = AtomicU64::new(0);
+/// The same while times are measured: shorter than any model takes, long enough for what is asked of the ledger meanwhile.
+const UPSTREAM_SLOW_MS: u64 = 10;
 
 /// An upstream that answers results with text, all else with a call; each response has an ID of its own.
 fn upstream() -> SocketAddr {
@@ -52,6 +59,10 @@ fn upstream() -> SocketAddr {
         let mut stream = BufReader::new(stream);
         while let Some(body) = read_message(&mut stream) {
             let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+            match UPSTREAM_MS.load(Ordering::Relaxed) {
+                0 => {}
+                slow => std::thread::sleep(Duration::from_millis(slow)),
+            }
             let is_asked =
                 body.windows(10).any(|part| part == b"Well then?") || body.windows(20).any(|part| part == b"function_call_output");
             let item = if is_asked {
@@ -60,7 +71,7 @@ fn upstream() -> SocketAddr {
                 )
             } else {
                 format!(
-                    r#"{{"id":"fc_{number:016}","type":"function_call","call_id":"call_{number:016}","name":"get_weather","arguments":"{{\\"city\\":\\"Paris\\"}}","status":"completed"}}"#
+                    r#"{{"id":"fc_{number:016}","type":"function_call","call_id":"call_{number:016}","name":"get_weather","arguments":"{{\"city\":\"Paris\"}}","status":"completed"}}"#
                 )
             };
             let answer = format!(
@@ -104,6 +115,7 @@ impl Setup {
             replicas: (0..replicas).map(start).collect(),
             balance,
             cpu: Vec::new(),
+            count: AtomicU64::new(0),
             times: Default::default(),
             queries: Vec::new(),
         }
@@ -123,6 +135,7 @@ impl Setup {
                     let replica = (first + if self.balance == Balance::InTurns { step } else { 0 }) % self.replicas.len();
                     let request = request(step, &previous, &call);
                     let begun = Instant::now();
+                    self.count.fetch_add(1, Ordering::Relaxed);
                     let answer = self.replicas[replica].ask(&mut connections[replica], "/v1/responses", &request);
                     times.push(begun.elapsed());
                     let answer: serde_json::Value = serde_json::from_slice(&answer).expect("an answer");
@@ -151,11 +164,16 @@ impl Setup {
         let count = times.iter().map(Vec::len).sum::<usize>() as f64;
         let each = |now: Duration, before: Duration| now.saturating_sub(before).as_secs_f64() * 1e6 / count;
         self.cpu.push((each(own(), before.0), each(cpu_of_tree(database.process()), before.1)));
+    }
+
+    fn slow_round(&mut self, time: Duration) {
+        self.load(time / 4);
+        let times = self.load(time);
         self.times.iter_mut().zip(times).for_each(|(times, own)| times.extend(own));
     }
 
     /// Reads from the metrics how often the ledger was asked, and how long it took.
-    fn read_queries(&mut self, exchanges: usize) {
+    fn read_queries(&mut self) {
         let metrics: Vec<String> = self.replicas.iter().map(Served::metrics).collect();
         let sum = |series: &str| -> f64 {
             let lines =
@@ -176,7 +194,7 @@ impl Setup {
                 });
                 found.map_or("more than 5 s".to_owned(), |bound| format!("{} ms", bound * 1e3))
             };
-            let each = count / exchanges as f64;
+            let each = count / self.count.load(Ordering::Relaxed) as f64;
             self.queries.push(format!("{kind} {each:.2} an exchange, 50 % within {}, 99 % within {}", below(0.5), below(0.99)));
         }
     }
@@ -219,7 +237,16 @@ pub fn print(rounds: usize, time: Duration) {
     for _ in 0..rounds {
         setups.iter_mut().for_each(|setup| setup.round(time, &database));
     }
-    println!("runs of three requests by previous_response_id, {AGENTS} agents; medians of {rounds} rounds for an exchange:");
+    UPSTREAM_MS.store(UPSTREAM_SLOW_MS, Ordering::Relaxed);
+    for _ in 0..rounds {
+        setups.iter_mut().for_each(|setup| setup.slow_round(time));
+    }
+    println!(
+        "runs of three requests by previous_response_id, {AGENTS} agents, {rounds} rounds: processor time of an exchange (median; the upstream"
+    );
+    println!(
+        "answers at once), times of exchanges (p50 / p99; the upstream takes {UPSTREAM_SLOW_MS} ms), and queries to the ledger in all of it:"
+    );
     for setup in &mut setups {
         let middle = |of: fn(&(f64, f64)) -> f64| {
             let mut all: Vec<f64> = setup.cpu.iter().map(of).collect();
@@ -231,9 +258,7 @@ pub fn print(rounds: usize, time: Duration) {
             let (median, p99) = (percentile(times, 50), percentile(times, 99));
             format!("{:.2} / {:.2}", median.as_secs_f64() * 1e3, p99.as_secs_f64() * 1e3)
         });
-        // Those of the warm-up are in the metrics, too.
-        let exchanges = setup.times.iter().map(Vec::len).sum::<usize>() * 5 / 4;
-        setup.read_queries(exchanges);
+        setup.read_queries();
         println!(
             "{}: {own:.0} µs CPU, and {stored:.0} of the database; p50 / p99 in ms: call {}, result {}, further {}",
             setup.name, steps[0], steps[1], steps[2]

@@ -77,7 +77,10 @@ pub fn print(time: Duration) -> Costs {
     let open = || PostgresStore::open(&database.url()).expect("a store");
     println!("one PostgreSQL that syncs to the disk, its statements one by one:");
     let keys = ChainKeys::new(&[std::array::from_fn(|at| at as u8)]);
+    let runs = std::cell::Cell::new(0);
     let appending = |size: u64, threads: u64| {
+        runs.set(runs.get() + 1);
+        let run = runs.get();
         let stores: Vec<_> = (0..threads)
             .map(|_| {
                 let store = open();
@@ -90,7 +93,7 @@ pub fn print(time: Duration) -> Costs {
             let (store, tip) = &stores[thread as usize];
             let mut tip = tip.lock().expect("one thread's");
             // Each thread's executions are its own.
-            let first = (thread * 1000 + size) * 1_000_000 + number * size;
+            let first = (run * 10 + thread) * 100_000_000 + number * size;
             let records: Vec<_> = (first..first + size).map(RecordGenerator::record).collect();
             let batch = Batch { records: seal(&keys, &tip, &records), hours: Vec::new() };
             store.append(&batch).expect("room");

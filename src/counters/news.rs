@@ -311,8 +311,10 @@ fn listener(url: &CountersUrl) -> Option<Listen> {
             Some(Box::new(move |channel, ear| super::redis::listen(url.expose(), channel, ear)))
         }
         // INVARIANT: settings refuse what this build lacks.
-        #[cfg(not(all(feature = "postgres", feature = "redis")))]
-        CountersUrl::Postgres(_) | CountersUrl::Redis(_) => None,
+        #[cfg(not(feature = "postgres"))]
+        CountersUrl::Postgres(_) => None,
+        #[cfg(not(feature = "redis"))]
+        CountersUrl::Redis(_) => None,
     }
 }
 

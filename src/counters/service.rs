@@ -146,8 +146,10 @@ fn connector(url: &CountersUrl) -> Option<Connect> {
             Some(Box::new(move || Ok(Box::new(super::redis::RedisCounters::open(url.expose())?))))
         }
         // INVARIANT: settings refuse what this build lacks.
-        #[cfg(not(all(feature = "postgres", feature = "redis")))]
-        CountersUrl::Postgres(_) | CountersUrl::Redis(_) => None,
+        #[cfg(not(feature = "postgres"))]
+        CountersUrl::Postgres(_) => None,
+        #[cfg(not(feature = "redis"))]
+        CountersUrl::Redis(_) => None,
     }
 }
 

@@ -44,10 +44,10 @@ const AWAY: Duration = Duration::from_millis(1800);
 /// Errors that say that what the request names is lost.
 const LOST: [&str; 4] = ["ledger_unavailable", "unknown_response", "unknown_conversation", "thread_not_found"];
 
-/// Settings and policy of every replica.
-fn settings(base_url: &str, ledger: &str, store: &str) -> (String, String) {
+/// Settings and policy of every replica. `further`: lines of the section of the ledger.
+fn settings(base_url: &str, ledger: &str, further: &str) -> (String, String) {
     let mut text = format!(
-        "policy = \"policy.toml\"\n[ledger]\nurl = \"{ledger}\"\nstore = \"{store}\"\n[admin]\nlisten = \"off\"\n\
+        "policy = \"policy.toml\"\n[ledger]\nurl = \"{ledger}\"\n{further}\n[admin]\nlisten = \"off\"\n\
          [[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\napi_key_env = \"UPSTREAM_KEY\"\n"
     );
     for (key, name) in CALLERS.iter().chain([&INTRUDER]) {
@@ -272,7 +272,8 @@ fn an_exchange_leaves_few_rows_in_postgresql() {
     for (form, store) in forms.iter().flat_map(|form| [(*form, "digests"), (*form, "bodies")]) {
         let database = OwnServer::start();
         let upstream = ScriptedUpstream::start(upstream()).unwrap();
-        let fleet = Fleet::storing(store, 2, &upstream, &database.url());
+        // A busy machine is none of this test's business.
+        let fleet = Fleet::storing(&format!("store = \"{store}\"\nlookup = \"60s\""), 2, &upstream, &database.url());
         let mut client = database.client("soak");
         client.batch_execute("CHECKPOINT").unwrap();
         let mut at = |sql: &str| client.query_one(sql, &[]).unwrap().get::<_, i64>(0);

@@ -451,6 +451,7 @@ impl PassageChecker {
                 grounds,
                 told: &[],
                 cites: &[],
+                sums: Default::default(),
             };
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
@@ -479,7 +480,17 @@ impl PassageChecker {
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         let told = std::mem::take(&mut self.told);
         let cites = if bond == CitationScope::Cited { citations_of(&passage.text, &sources) } else { Vec::new() };
-        let scene = CheckContext { plain: whole.plain(), kind: passage.kind, lexicon, sources, bond, grounds, told: &told, cites: &cites };
+        let scene = CheckContext {
+            plain: whole.plain(),
+            kind: passage.kind,
+            lexicon,
+            sources,
+            bond,
+            grounds,
+            told: &told,
+            cites: &cites,
+            sums: Default::default(),
+        };
         self.sources(&scene, passage, start, rules, found);
         self.told = told;
         if bond >= CitationScope::Introduced {
@@ -503,8 +514,17 @@ impl PassageChecker {
             return;
         }
         let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene =
-            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Implied, grounds, told: &told, cites: &[] };
+        let scene = CheckContext {
+            plain: whole.plain(),
+            kind,
+            lexicon,
+            sources,
+            bond: CitationScope::Implied,
+            grounds,
+            told: &told,
+            cites: &[],
+            sums: Default::default(),
+        };
         let standing = values::standing(&scene);
         self.told = told;
         self.tell(standing);
@@ -526,8 +546,17 @@ impl PassageChecker {
         }
         let lexicon = self.language_of(whole);
         let kind = whole.passage.kind;
-        let scene =
-            CheckContext { plain: whole.plain(), kind, lexicon, sources, bond: CitationScope::Near, grounds, told: &[], cites: &[] };
+        let scene = CheckContext {
+            plain: whole.plain(),
+            kind,
+            lexicon,
+            sources,
+            bond: CitationScope::Near,
+            grounds,
+            told: &[],
+            cites: &[],
+            sums: Default::default(),
+        };
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0

@@ -1,6 +1,6 @@
 //! A passage made ready for its checks: read, its language known, a result at hand. Pure.
 
-use std::ops::Range;
+use std::{cell::OnceCell, ops::Range};
 
 use super::{passage::Kind, plain::AnalyzedPassage};
 use crate::{
@@ -46,6 +46,19 @@ pub struct CheckContext<'s> {
     pub told: &'s [f64],
     /// The citations in the passage: their places, and the source that each cites.
     pub cites: &'s [(usize, usize)],
+    /// Sums over the rows of its sources, once a number asks for them.
+    pub sums: OnceCell<RowSums>,
+}
+
+/// Sums over the rows of a passage's sources: over all rows, and over those that words of the question or the passage choose.
+#[derive(Debug)]
+pub struct RowSums {
+    /// Columns of numbers.
+    pub columns: Vec<Vec<f64>>,
+    /// Sums of the products, and of the sums, of two columns.
+    pub products: Vec<f64>,
+    /// Sums, averages and ranges of the columns, and the products: without signs, in ascending order.
+    pub plain: Vec<f64>,
 }
 
 /// Something found.

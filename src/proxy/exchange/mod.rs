@@ -1,4 +1,5 @@
-//! One exchange, from the request to the response: the whole path, top to bottom.
+//! One exchange, from the request to the response: the whole path, top to bottom in the order in which it happens, down to the start of
+//! the response; below that what happens where something is wrong, and responses that are fetched later.
 //!
 //! Waits and sends; judging and deciding are in [`crate::exchange`], the APIs' adapters and
 //! [`crate::judge`].
@@ -171,11 +172,6 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     }))
 }
 
-/// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
-pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
-    Ok(read_behind((body, TextMemory::Kept), standard, depth, PrefixUse::Off)?.0)
-}
-
 /// Parses a request's JSON as [`read`] does, but what it shares with an earlier request. From then on nothing holds a body that is copied,
 /// the recording neither.
 pub(super) async fn read_known(
@@ -205,6 +201,11 @@ fn read_behind(
     let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
     let invalid = |error| Failure::new(StatusCode::BAD_REQUEST, "invalid_json", format!("the request is {error}"));
     prefix.parse(body, place, depth, &known).map_err(invalid)
+}
+
+/// Parses a request's JSON, skipping tools that were parsed before. `depth`: depth down to which members are indexed.
+pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Document, Failure> {
+    Ok(read_behind((body, TextMemory::Kept), standard, depth, PrefixUse::Off)?.0)
 }
 
 /// Inputs for judging an exchange that begins now.
@@ -243,29 +244,6 @@ pub(super) async fn run<A: Adapter>(mut driver: Box<ExchangeDriver>) -> Response
     }
 }
 
-/// Judges an answer that was requested earlier and is fetched now: it is never repaired.
-pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, answer: Answer, fetched: Fetched) -> Response<Body> {
-    driver.conversation.fetch(fetched);
-    driver.attempts.end_repairs();
-    driver.rounds = ToolRounds::default();
-    driver.delivery = Delivery::Whole;
-    driver.check_results(0).await;
-    driver.settle_results().await;
-    if upstream::is_event_stream(answer.headers()) {
-        return start_stream::<A>(driver, answer);
-    }
-    let response = match judge_buffered::<A>(&mut driver, answer).await {
-        Ok(Some(response)) => response,
-        // INVARIANT: without repairs and rounds nothing is asked again.
-        Ok(None) => fail(&mut driver, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
-        Err(failure) => {
-            driver.refuse_fetched(&failure);
-            fail(&mut driver, &failure)
-        }
-    };
-    driver.finish(response).await
-}
-
 /// Asks until there is a complete response, or an answer that streams.
 async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
     driver.check_results(0).await;
@@ -302,55 +280,6 @@ async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
             Err(failure) => return Outcome::Whole(fail(driver, &failure)),
         }
     }
-}
-
-/// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
-async fn is_unnamed_stream(driver: &mut ExchangeDriver, response: &mut Answer) -> Result<bool, Failure> {
-    let endpoint = driver.endpoint();
-    let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
-    let events = endpoint.in_time(read)?;
-    if events {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    }
-    Ok(events)
-}
-
-fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
-    // What could not be judged never counts as passed.
-    if failure.is_of_upstream() {
-        driver.attempts.fail();
-    } else {
-        driver.attempts.block();
-    }
-    let mut response = failure.response(driver.selection.api());
-    driver.set_headers(response.headers_mut(), VerdictState::Final);
-    driver.record.finish(failure.status);
-    response
-}
-
-/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
-fn replace_rejected_call<A: Adapter>(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Option<Response<Body>>, Failure> {
-    match driver.decide_rejected_call(turn) {
-        NextStep::Repair(turn) => driver.prepare_repair::<A>(&turn, None).map(|()| None),
-        NextStep::Replace { text, .. } => Ok(Some(synthetic_response::<A>(driver, &text))),
-        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
-        // INVARIANT: nothing was accepted.
-        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call")),
-    }
-}
-
-/// HTTP 422 for a blocking violation of an answer.
-pub(super) fn unprocessable(violation: &Violation) -> Failure {
-    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
-}
-
-fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(body));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    driver.set_headers_of(response.headers_mut(), status);
-    driver.record.finish(status);
-    response
 }
 
 /// Judges a buffered answer: the response, or `None` if the model is to be asked again.
@@ -445,6 +374,50 @@ async fn read_and_judge<A: Adapter>(driver: &ExchangeDriver, body: &Bytes) -> Re
     }
 }
 
+fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    driver.set_headers_of(response.headers_mut(), status);
+    driver.record.finish(status);
+    response
+}
+
+/// Starts the response to an answer that streams; the rest is in [`streaming`].
+fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
+    let outlet = Outlet::default();
+    let status = response.status();
+    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
+    driver.set_headers(&mut headers, VerdictState::Pending);
+    let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
+}
+
+/// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
+async fn is_unnamed_stream(driver: &mut ExchangeDriver, response: &mut Answer) -> Result<bool, Failure> {
+    let endpoint = driver.endpoint();
+    let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
+    let events = endpoint.in_time(read)?;
+    if events {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    }
+    Ok(events)
+}
+
+/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
+fn replace_rejected_call<A: Adapter>(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Option<Response<Body>>, Failure> {
+    match driver.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => driver.prepare_repair::<A>(&turn, None).map(|()| None),
+        NextStep::Replace { text, .. } => Ok(Some(synthetic_response::<A>(driver, &text))),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call")),
+    }
+}
+
 /// Handles an error that came with status 200: it is repaired, retried, or passed on with the status that it contains.
 async fn handle_reported_error<A: Adapter>(
     driver: &mut ExchangeDriver,
@@ -475,19 +448,6 @@ async fn handle_reported_error<A: Adapter>(
     Ok(Some(response))
 }
 
-/// Starts the response to an answer that streams; the rest is in [`streaming`].
-fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
-    let outlet = Outlet::default();
-    let status = response.status();
-    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
-    driver.set_headers(&mut headers, VerdictState::Pending);
-    let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
-}
-
 /// Answer in toolmark's own words, if the upstream's can't be used.
 fn synthetic_response<A: Adapter>(driver: &mut ExchangeDriver, words: &str) -> Response<Body> {
     let verdict = driver.attempts.findings().json();
@@ -505,4 +465,45 @@ fn synthetic_response<A: Adapter>(driver: &mut ExchangeDriver, words: &str) -> R
     driver.set_headers(response.headers_mut(), VerdictState::Final);
     driver.record.finish(StatusCode::OK);
     response
+}
+
+fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
+    // What could not be judged never counts as passed.
+    if failure.is_of_upstream() {
+        driver.attempts.fail();
+    } else {
+        driver.attempts.block();
+    }
+    let mut response = failure.response(driver.selection.api());
+    driver.set_headers(response.headers_mut(), VerdictState::Final);
+    driver.record.finish(failure.status);
+    response
+}
+
+/// HTTP 422 for a blocking violation of an answer.
+pub(super) fn unprocessable(violation: &Violation) -> Failure {
+    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
+}
+
+/// Judges an answer that was requested earlier and is fetched now: it is never repaired.
+pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, answer: Answer, fetched: Fetched) -> Response<Body> {
+    driver.conversation.fetch(fetched);
+    driver.attempts.end_repairs();
+    driver.rounds = ToolRounds::default();
+    driver.delivery = Delivery::Whole;
+    driver.check_results(0).await;
+    driver.settle_results().await;
+    if upstream::is_event_stream(answer.headers()) {
+        return start_stream::<A>(driver, answer);
+    }
+    let response = match judge_buffered::<A>(&mut driver, answer).await {
+        Ok(Some(response)) => response,
+        // INVARIANT: without repairs and rounds nothing is asked again.
+        Ok(None) => fail(&mut driver, &Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "the answer can't be judged")),
+        Err(failure) => {
+            driver.refuse_fetched(&failure);
+            fail(&mut driver, &failure)
+        }
+    };
+    driver.finish(response).await
 }

@@ -79,15 +79,15 @@ pub struct Fleet {
 impl Fleet {
     /// Starts so many replicas with this ledger, which stores bodies.
     pub fn start(count: usize, upstream: &ScriptedUpstream, ledger: &str) -> Self {
-        Self::storing("bodies", count, upstream, ledger)
+        Self::storing("store = \"bodies\"", count, upstream, ledger)
     }
 
-    /// The same with what the ledger stores.
-    pub fn storing(store: &str, count: usize, upstream: &ScriptedUpstream, ledger: &str) -> Self {
+    /// The same with these lines in the section of the ledger.
+    pub fn storing(ledger_lines: &str, count: usize, upstream: &ScriptedUpstream, ledger: &str) -> Self {
         let directories: Vec<TempDir> = (0..count).map(|_| tempfile::tempdir().unwrap()).collect();
         for directory in &directories {
             let at = |name: &str| directory.path().join(name);
-            let (settings, policy) = super::settings(&upstream.base_url(), ledger, store);
+            let (settings, policy) = super::settings(&upstream.base_url(), ledger, ledger_lines);
             std::fs::write(at("toolmark.toml"), settings).unwrap();
             std::fs::write(at("policy.toml"), policy).unwrap();
         }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        context::{CheckContext, CitationScope, ClaimFinding},
+        context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{self, ToolResult, rows::Row},
         language::{
             fold::{akin, fold, name_words, stands_in},
@@ -218,7 +218,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if stands {
             return None;
         }
-        let sums = Sums::of(scene, &rows);
+        let sums = sums_of(scene);
         if sums.columns.is_empty() {
             return None;
         }
@@ -240,19 +240,11 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// Does a number follow from the rows: a sum or an average of a column, over all rows or over those that a value or a word chooses, or the
 /// sum of some of its values, where few sums lie so near that it could be chance?
 pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let rows: Vec<&Row> = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| &source.rows().rows).collect();
-    if rows.len() < 2 || number.percent {
+    if number.percent || scene.sources.iter().take(SOURCES_MAX).map(|source| source.rows().rows.len()).sum::<usize>() < 2 {
         return false;
     }
-    let sums = Sums::of(scene, &rows);
-    let plain = sums.columns.iter().flat_map(|column| {
-        let sum: f64 = column.iter().sum();
-        let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
-        [sum, sum / column.len() as f64, most - least]
-    });
-    let mut made: Vec<f64> = plain.chain(sums.products.iter().copied()).map(f64::abs).collect();
-    made.sort_by(f64::total_cmp);
-    evidence::fits(number, precision, &made) || sums.columns.iter().any(|column| is_some_sum(column, number))
+    let sums = sums_of(scene);
+    evidence::fits(number, precision, &sums.plain) || sums.columns.iter().any(|column| is_some_sum(column, number))
 }
 
 /// Numbers of a record that are added up in a row.
@@ -311,14 +303,16 @@ fn others(scene: &CheckContext<'_>, number: &Number) -> Vec<f64> {
     found
 }
 
-/// Columns of numbers, over all rows and over those that words of the question or the passage choose.
-struct Sums {
-    columns: Vec<Vec<f64>>,
-    products: Vec<f64>,
+/// The sums of a passage's sources, made once for all its numbers.
+fn sums_of<'c>(scene: &'c CheckContext<'_>) -> &'c RowSums {
+    scene.sums.get_or_init(|| {
+        let rows: Vec<&Row> = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| &source.rows().rows).collect();
+        RowSums::new(scene, &rows)
+    })
 }
 
-impl Sums {
-    fn of(scene: &CheckContext<'_>, rows: &[&Row]) -> Self {
+impl RowSums {
+    fn new(scene: &CheckContext<'_>, rows: &[&Row]) -> Self {
         let choices: Vec<String> = name_words(scene.text())
             .into_iter()
             .chain(scene.grounds.asked.name_words().iter().cloned())
@@ -373,7 +367,14 @@ impl Sums {
                 }
             }
         }
-        Self { columns, products }
+        let of_columns = columns.iter().flat_map(|column: &Vec<f64>| {
+            let sum: f64 = column.iter().sum();
+            let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
+            [sum, sum / column.len() as f64, most - least]
+        });
+        let mut plain: Vec<f64> = of_columns.chain(products.iter().copied()).map(f64::abs).collect();
+        plain.sort_by(f64::total_cmp);
+        Self { columns, products, plain }
     }
 
     fn totals(&self, others: &[f64]) -> Vec<f64> {
@@ -618,7 +619,17 @@ mod tests {
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
         let bond = CitationScope::Cited;
-        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        let scene = CheckContext {
+            plain: &plain,
+            kind: Kind::Sentence,
+            lexicon,
+            sources,
+            bond,
+            grounds: &grounds,
+            told: &[],
+            cites: &[],
+            sums: Default::default(),
+        };
         consistency(&scene).into_iter().map(|finding| finding.rule).collect()
     }
 

@@ -202,7 +202,17 @@ mod tests {
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
         let bond = CitationScope::Cited;
-        let scene = CheckContext { plain: &plain, kind: Kind::Sentence, lexicon, sources, bond, grounds: &grounds, told: &[], cites: &[] };
+        let scene = CheckContext {
+            plain: &plain,
+            kind: Kind::Sentence,
+            lexicon,
+            sources,
+            bond,
+            grounds: &grounds,
+            told: &[],
+            cites: &[],
+            sums: Default::default(),
+        };
         states(&scene).is_some()
     }
 

@@ -352,6 +352,7 @@ mod tests {
             grounds: &grounds,
             told,
             cites: &[],
+            sums: Default::default(),
         };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }

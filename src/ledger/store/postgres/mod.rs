@@ -108,7 +108,9 @@ impl PostgresStore {
 
     fn connect(&self) -> Result<PreparingClient, StoreError> {
         let mut client = self.config.connect(self.tls.clone()).map_err(|error| unavailable(&error))?;
-        client.batch_execute(&format!("SET statement_timeout = {STATEMENT_MS}")).map_err(|error| unavailable(&error))?;
+        // A plan that is made once, while tables are empty, would read them whole when they are large.
+        let session = format!("SET statement_timeout = {STATEMENT_MS}; SET plan_cache_mode = force_custom_plan");
+        client.batch_execute(&session).map_err(|error| unavailable(&error))?;
         Ok(PreparingClient::new(client))
     }
 
