@@ -3,9 +3,11 @@
 //! Composition only: the workers of the proxy, the admin listener, the prober, the alerts, and [`Control`], which hears signals and
 //! changes of policy files. Imports from every room that has a thread, and is imported by those that start a proxy.
 
+pub mod signals;
+
 use std::{net::SocketAddr, sync::Arc, thread::JoinHandle};
 
-use tokio::signal::unix::{SignalKind, signal};
+use signals::{Asked, Signals};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -122,12 +124,7 @@ impl Control {
         // Signals are ours from here on, before the caller goes on.
         let signals = {
             let _entered = runtime.enter();
-            [
-                signal(SignalKind::terminate())?,
-                signal(SignalKind::interrupt())?,
-                signal(SignalKind::hangup())?,
-                signal(SignalKind::from_raw(FILE_TOO_LARGE))?,
-            ]
+            Signals::hear()?
         };
         let token = ended.clone();
         let listen = move || runtime.block_on(listen(app, stop, token, signals));
@@ -146,8 +143,7 @@ impl Drop for Control {
     }
 }
 
-async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, signals: [tokio::signal::unix::Signal; 4]) {
-    let [mut terminate, mut interrupt, mut hangup, _too_large] = signals;
+async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken, mut signals: Signals) {
     let mut watching = watch(&app);
     loop {
         let changed = async {
@@ -161,13 +157,14 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
         };
         tokio::select! {
             () = ended.cancelled() => return,
-            _ = terminate.recv() => tracing::info!("SIGTERM: no new connections, what runs may finish"),
-            _ = interrupt.recv() => tracing::info!("interrupted: no new connections, what runs may finish"),
-            _ = hangup.recv() => {
-                app.reload();
-                watching = watch(&app);
-                continue;
-            }
+            asked = signals.next() => match asked {
+                Asked::Stop(why) => tracing::info!("{why}: no new connections, what runs may finish"),
+                Asked::Reload => {
+                    app.reload();
+                    watching = watch(&app);
+                    continue;
+                }
+            },
             changed = changed => {
                 app.reload_changed(&changed);
                 watching = watch(&app);
@@ -181,9 +178,6 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
         stop.cancel();
     }
 }
-
-/// SIGXFSZ: a file grew over the limit (`ulimit -f`). Heard, it doesn't end the process: writing fails, as on a full disk.
-const FILE_TOO_LARGE: i32 = 25;
 
 fn watch(app: &App) -> Option<(FileWatcher, tokio::sync::mpsc::Receiver<Changed>)> {
     FileWatcher::start(&app.watched()).map_err(|error| tracing::warn!(%error, "{error}")).ok()

@@ -5,12 +5,11 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read as _, Seek as _, SeekFrom, Write as _},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::{Duration, UNIX_EPOCH},
 };
 
-use crate::cassette::format::RecordedExchange;
+use crate::{cassette::format::RecordedExchange, sys::files::make_private};
 
 /// Limits after which a directory gets its next file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -140,8 +139,8 @@ impl CassetteWriter {
 
 fn options() -> OpenOptions {
     let mut options = OpenOptions::new();
-    // Conversations are private: only the owner may read the file.
-    options.read(true).append(true).create(true).mode(0o600);
+    // Conversations are private.
+    make_private(options.read(true).append(true).create(true));
     options
 }
 

@@ -187,8 +187,6 @@ pub mod watchdog {
         time::Duration,
     };
 
-    use rustix::time::{ClockId, clock_gettime};
-
     /// Factor by which a step may take longer in a debug build: unoptimised code takes up to thirty times as long, and the
     /// first exchange of a process also builds what all others share. The limit is meant for steps whose time grows with
     /// the input, which exceed any limit.
@@ -196,10 +194,16 @@ pub mod watchdog {
 
     static LONGEST_NS: AtomicU64 = AtomicU64::new(0);
 
-    /// CPU time of the current thread.
+    /// CPU time of the current thread; zero where the system doesn't tell it.
     pub fn now() -> Duration {
-        let time = clock_gettime(ClockId::ThreadCPUTime);
-        Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+        #[cfg(unix)]
+        {
+            use rustix::time::{ClockId, clock_gettime};
+            let time = clock_gettime(ClockId::ThreadCPUTime);
+            Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+        }
+        #[cfg(not(unix))]
+        Duration::ZERO
     }
 
     /// Records a step that started at this CPU time and has ended.

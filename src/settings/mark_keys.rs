@@ -9,6 +9,7 @@ use std::{
 };
 
 use super::{LedgerUrl, env::Environment};
+use crate::sys::files::make_private;
 
 /// Source of the keys of the marks.
 #[derive(Clone, Eq, PartialEq)]
@@ -132,8 +133,7 @@ fn make(path: &Path) -> Result<[u8; 32], KeyError> {
     let key = fresh()?;
     let mut options = fs::OpenOptions::new();
     options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    make_private(&mut options);
     let mut file = match options.open(path) {
         Ok(file) => file,
         // Another process was faster: its key is used.

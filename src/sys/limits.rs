@@ -1,7 +1,5 @@
 //! Resources that the system gives this process: file descriptors and memory. Read once, at start.
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 /// Descriptors reserved for the rest: the ledger, logs, the admin listener, idle connections to upstreams.
 const RESERVED: u64 = 256;
 /// Descriptors per connection: its own and one to its upstream.
@@ -18,15 +16,24 @@ pub const REQUEST_SHARE: u64 = 3;
 /// connections that the descriptors suffice for, at least 1.
 pub fn descriptors_for(connections: usize) -> usize {
     let wanted = (connections as u64).saturating_mul(PER_CONNECTION).saturating_add(RESERVED);
+    connections_of(raised(wanted), connections)
+}
+
+/// Raises the limit of file descriptors to so many, if possible; the limit then.
+#[cfg(unix)]
+fn raised(wanted: u64) -> u64 {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    let mut have = current.unwrap_or(u64::MAX);
-    if have < wanted {
-        let more = wanted.min(maximum.unwrap_or(u64::MAX));
-        if setrlimit(Resource::Nofile, Rlimit { current: Some(more), maximum }).is_ok() {
-            have = more;
-        }
-    }
-    connections_of(have, connections)
+    let have = current.unwrap_or(u64::MAX);
+    let more = wanted.min(maximum.unwrap_or(u64::MAX));
+    let is_raised = have < wanted && setrlimit(Resource::Nofile, Rlimit { current: Some(more), maximum }).is_ok();
+    if is_raised { more } else { have }
+}
+
+/// Windows has no such limit for sockets.
+#[cfg(not(unix))]
+fn raised(_wanted: u64) -> u64 {
+    u64::MAX
 }
 
 /// Number of connections that this many descriptors suffice for.

@@ -25,6 +25,7 @@ use self::{
 };
 use super::Error;
 use crate::{
+    daemon::signals::{Asked, Signals},
     settings::Flags,
     testing::{Proxy, ScriptedUpstream},
 };
@@ -156,12 +157,8 @@ fn keep_text(base_url: &str) -> String {
 }
 
 async fn asked_to_stop() -> std::io::Result<()> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+    let mut signals = Signals::hear()?;
+    while signals.next().await == Asked::Reload {}
     Ok(())
 }
 

@@ -7,12 +7,11 @@
 use std::{
     fs::File,
     io::{self, Read as _},
-    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use crate::ledger::sealed_kv::cipher::SealedRow;
+use crate::{ledger::sealed_kv::cipher::SealedRow, sys::files::write_all_at};
 
 /// Slots of the file: operations beyond that are stored in a transaction.
 const SLOTS: u32 = 1024;
@@ -63,7 +62,7 @@ impl IntentLog {
     /// Creates the file anew, with all of its space allocated on the disk.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
         let file = File::options().create(true).truncate(true).write(true).open(path)?;
-        file.write_all_at(&vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
+        write_all_at(&file, &vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
         // Now, not when the first call waits for the disk.
         file.sync_data()?;
         let slots = IntentSlots { free: (0..SLOTS).rev().collect(), taken: vec![None; SLOTS as usize] };
@@ -74,7 +73,7 @@ impl IntentLog {
     pub(super) fn note(&self, row: SealedRow) -> Option<u32> {
         let slot = write(&row)?;
         let number = self.slots().take(row)?;
-        match self.file.write_all_at(&slot, u64::from(number) * SLOT_BYTES as u64) {
+        match write_all_at(&self.file, &slot, u64::from(number) * SLOT_BYTES as u64) {
             Ok(()) => Some(number),
             Err(error) => {
                 tracing::error!(%error, "what begins can't be noted beside the ledger: it is stored in it instead");

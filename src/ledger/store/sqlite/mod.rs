@@ -19,7 +19,7 @@ use std::{
 
 use rusqlite::{Connection, OpenFlags};
 
-use crate::{ledger::store::StoreError, settings::Durability};
+use crate::{ledger::store::StoreError, settings::Durability, sys::files::identity};
 use fsync::FsyncWorker;
 use intent_log::IntentLog;
 
@@ -139,12 +139,6 @@ impl SqliteStore {
         }
         done
     }
-}
-
-/// Device and inode of the file at this path.
-fn identity(path: &Path) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
 }
 
 fn lock(path: &Path) -> Result<File, StoreError> {
