@@ -160,14 +160,12 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
             asked = signals.next() => match asked {
                 Asked::Stop(why) => tracing::info!("{why}: no new connections, what runs may finish"),
                 Asked::Reload => {
-                    app.reload();
-                    watching = watch(&app);
+                    watching = watch_and_read(&app, || app.reload());
                     continue;
                 }
             },
             changed = changed => {
-                app.reload_changed(&changed);
-                watching = watch(&app);
+                watching = watch_and_read(&app, || app.reload_changed(&changed));
                 continue;
             }
         }
@@ -177,6 +175,19 @@ async fn listen(app: Arc<App>, stop: CancellationToken, ended: CancellationToken
         }
         stop.cancel();
     }
+}
+
+/// Reads policies again. Their files are watched from before they are read, so that a change meanwhile is noticed.
+fn watch_and_read(app: &App, read: impl Fn()) -> Option<(FileWatcher, tokio::sync::mpsc::Receiver<Changed>)> {
+    let (before, watching) = (app.watched(), watch(app));
+    read();
+    if app.watched() == before {
+        return watching;
+    }
+    // They are made of other files now.
+    let watching = watch(app);
+    read();
+    watching
 }
 
 fn watch(app: &App) -> Option<(FileWatcher, tokio::sync::mpsc::Receiver<Changed>)> {
