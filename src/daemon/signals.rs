@@ -5,7 +5,7 @@
 
 use std::io;
 
-/// What is asked.
+/// A request of the system or of whoever started the process.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Asked {
     /// To stop, with the words for the log.

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use crate::sys::histogram::{Histogram, HistogramSnapshot, LEDGER_US};
 
-/// What an exchange asks of the ledger.
+/// Kind of a query that an exchange sends to the ledger.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum QueryKind {
     /// First results of calls, which become the first where none is known.
     FirstResults,
     /// Sessions of executions that an answer cites.
     Sessions,
-    /// What another replica stored of a conversation.
+    /// Reading the state of a conversation that another replica stored.
     Conversation,
     /// Storing what another replica must know of a conversation.
     StoreConversation,

@@ -1,4 +1,4 @@
-//! What differs between systems where files are opened and written: access rights, writes at a place, identity.
+//! Differences between systems where files are opened and written: access rights, writes at a place, identity.
 
 use std::{
     fs::{File, OpenOptions},

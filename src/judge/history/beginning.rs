@@ -48,11 +48,11 @@ pub struct ResumedHistory<'h> {
     pub history: VerifiedHistory,
     /// False if it depends on items that weren't read: it must be verified from its first item on.
     pub complete: bool,
-    /// What may be taken over for later histories, if it is more than before.
+    /// Findings that may be taken over for later histories, if it is more than before.
     draft: Option<BeginningDraft<'h>>,
 }
 
-/// What was found up to one item.
+/// Findings up to one item.
 #[derive(Debug)]
 struct BeginningDraft<'h> {
     count: usize,
@@ -219,7 +219,7 @@ impl<'h> HistoryVerifier<'h, '_> {
         self.tracer = CallHistoryBuilder::resume(&known.trail);
     }
 
-    /// What was found up to the item at `at`, whose turn has begun.
+    /// Findings up to the item at `at`, whose turn has begun.
     fn draft(&self, at: usize) -> BeginningDraft<'h> {
         let own = self.items.get(..at - self.first).unwrap_or_default();
         let user = own.iter().rposition(|item| matches!(item, HistoryItem::User));

@@ -50,7 +50,7 @@ pub struct PostgresStore {
     tls: MakeRustlsConnect,
     writing: Mutex<PostgresWriter>,
     readers: Mutex<Vec<PreparingClient>>,
-    /// What is to be removed of the sealed tables, in the order of [`SealedTable`](crate::ledger::store::SealedTable).
+    /// Surplus of the sealed tables, in the order of [`SealedTable`](crate::ledger::store::SealedTable).
     surplus: [Mutex<Surplus>; 2],
     /// Distinguishes this process's claims from those of other processes.
     claimant: i64,

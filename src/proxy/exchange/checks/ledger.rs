@@ -23,7 +23,7 @@ pub struct LedgerChecks {
     session: Option<Box<str>>,
     /// Indices of the context's executions that are shown for the first time, with those that the ledger is still asked for.
     first_shown: Vec<usize>,
-    /// What the ledger was asked for, if its answer wasn't waited for.
+    /// Results that the ledger was asked for, if its answer wasn't waited for.
     pending: Option<PendingResults>,
 }
 
