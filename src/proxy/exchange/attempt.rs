@@ -41,11 +41,18 @@ pub enum Downstream {
 /// Outcome of one request, and the kind of failure if a retry may help.
 type Sent = (Result<Reply, Failure>, Option<AttemptFailure>);
 
-/// Sends the request as it stands, with retries and fallbacks, until there is a reply that the exchange can go on with.
+/// Sends the request as it stands, with retries and fallbacks, until there is a reply that the exchange can go on with, and the ledger has
+/// said what it was asked of the request's results.
 ///
 /// # Errors
 /// [`Failure`] if no reply came that could be passed on.
 pub async fn send(driver: &mut ExchangeDriver, downstream: Downstream) -> Result<Reply, Failure> {
+    let reply = send_until_reply(driver, downstream).await;
+    driver.settle_results().await;
+    reply
+}
+
+async fn send_until_reply(driver: &mut ExchangeDriver, downstream: Downstream) -> Result<Reply, Failure> {
     let (selection, request) = driver.selecting();
     let mut permit = match selection.is_chosen() {
         true => selection.permit(&request.worker.app),

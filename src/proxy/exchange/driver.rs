@@ -198,10 +198,11 @@ impl ExchangeDriver {
     }
 
     /// Compares the results in the request, from this execution on, with the first ones recorded. Where the policy may refuse the
-    /// request for what only the ledger knows, that is waited for; else [`Self::settle_results`] must follow before the answer is
-    /// judged, so that the ledger answers while the upstream does.
+    /// request for what only the ledger knows, that is waited for; else the ledger answers while the upstream does, and
+    /// [`Self::settle_results`] follows before the answer is judged.
     pub(super) async fn check_results(&mut self, from: usize) {
-        let Self { ledger, worker, context, attempts, .. } = self;
+        let Self { ledger, worker, context, attempts, record, .. } = self;
+        record.begin_check();
         attempts.report(ledger.begin(&worker.app, context, from));
         if ledger.may_refuse(context) {
             self.settle_results().await;
@@ -217,7 +218,7 @@ impl ExchangeDriver {
         }
         let is_known = attempts.findings().violations.iter().any(|violation| violation.code == Code::LedgerUnavailable);
         attempts.report(found.into_iter().filter(|violation| !(is_known && violation.code == Code::LedgerUnavailable)));
-        record.found_in_request(attempts.findings().violations.len());
+        record.end_check(attempts.findings().violations.len());
     }
 
     /// True if the policy has state rules.

@@ -254,7 +254,6 @@ async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
     let streams = driver.delivery == Delivery::Stream;
     loop {
         let reply = attempt::send(driver, Downstream::Nothing).await;
-        driver.settle_results().await;
         match reply {
             Ok(Reply::Answer(response)) if streams && upstream::is_event_stream(response.headers()) => return Outcome::Stream(response),
             Ok(Reply::Answer(mut response)) => {

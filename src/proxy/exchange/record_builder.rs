@@ -81,6 +81,8 @@ pub struct RecordBuilder {
     moments: Vec<(usize, MarkTime)>,
     /// Number of violations already found when each attempt began.
     known: Vec<usize>,
+    /// Number of attempts that had begun when a check of the request began.
+    checked_from: usize,
 }
 
 /// State of the exchange that its record and log line are made of.
@@ -105,7 +107,7 @@ impl RecordBuilder {
     /// Builder for an exchange of this caller.
     pub fn new(caller: CallerInfo, api: Api, delivery: Delivery) -> Self {
         let (attempts, calls, moments, known) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { caller, api, delivery, status: None, is_made: false, attempts, calls, moments, known }
+        Self { caller, api, delivery, status: None, is_made: false, attempts, calls, moments, known, checked_from: 0 }
     }
 
     /// Name of the caller's session.
@@ -142,9 +144,15 @@ impl RecordBuilder {
         self.known.push(violations);
     }
 
-    /// Notes that the first violations, so many, are the request's, although an attempt had started when they were found.
-    pub fn found_in_request(&mut self, violations: usize) {
-        self.known.iter_mut().for_each(|known| *known = violations.max(*known));
+    /// Notes that a check of the request begins, whose findings may be known only after the next attempts have started.
+    pub fn begin_check(&mut self) {
+        self.checked_from = self.known.len();
+    }
+
+    /// Notes that the findings of that check are known: they are none of the attempts' that have started since. `violations`: number found
+    /// so far.
+    pub fn end_check(&mut self, violations: usize) {
+        self.known.iter_mut().skip(self.checked_from).for_each(|known| *known = violations);
     }
 
     /// Records the status of the attempt's response.
@@ -225,12 +233,17 @@ impl RecordBuilder {
         (std::mem::take(&mut self.attempts), std::mem::take(&mut self.calls))
     }
 
+    /// Attempt in which the violation at this place was found, from 1; 0 for those of the request.
+    fn attempt_of(&self, at: usize) -> u32 {
+        self.known.iter().take_while(|known| **known <= at).count() as u32
+    }
+
     /// Records of all violations.
     fn violations(&self, findings: &ExchangeFindings, ledger: &LedgerSettings) -> Vec<ViolationRecord> {
         let record = |(at, violation): (usize, &Violation)| {
             let detail = violation.detail.as_deref();
             let words = |of: fn(&Detail) -> &str| detail.and_then(|detail| kept(of(detail), violation, ledger));
-            let attempt = self.known.iter().take_while(|known| **known <= at).count() as u32;
+            let attempt = self.attempt_of(at);
             ViolationRecord {
                 tool: violation.tool.as_deref().map(shortened),
                 message: kept(&violation.message, violation, ledger),
@@ -407,4 +420,26 @@ fn tokens(usage: Value<'_>) -> Option<AttemptTokens> {
     let count = |names: [&str; 2]| names.iter().find_map(|name| usage.get(name).and_then(Value::integer));
     let (input, output) = (count(["prompt_tokens", "input_tokens"]), count(["completion_tokens", "output_tokens"]));
     (input.is_some() || output.is_some()).then(|| AttemptTokens { input: input.unwrap_or(0), output: output.unwrap_or(0) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn findings_of_a_check_count_before_the_attempts_that_began_meanwhile_and_no_earlier() {
+        let mut record = RecordBuilder::new(CallerInfo::default(), Api::Chat, Delivery::Whole);
+        let attempts_of = |record: &RecordBuilder, count| (0..count).map(|at| record.attempt_of(at)).collect::<Vec<_>>();
+        record.begin_check();
+        // It is asked twice before the ledger answers, with one finding.
+        record.attempt("u", "m", 0);
+        record.attempt("u", "m", 0);
+        record.end_check(1);
+        assert_eq!(attempts_of(&record, 2), [0, 2], "the second is of the answer");
+        // A round of tools: what is found of its results stands behind what the answer before had.
+        record.begin_check();
+        record.attempt("u", "m", 2);
+        record.end_check(3);
+        assert_eq!(attempts_of(&record, 4), [0, 2, 2, 3]);
+    }
 }

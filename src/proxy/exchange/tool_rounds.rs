@@ -319,7 +319,6 @@ async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String]
     (driver.body, driver.context) = (A::upstream(body.joined(), results, &context).into(), context);
     driver.state.forget();
     driver.check_results(earlier.executions.len()).await;
-    driver.settle_results().await;
     Ok(())
 }
 

@@ -110,10 +110,14 @@ fn survives_a_restart(ledger: &Ledger) {
             assert_eq!(shown, expected == "warn", "{text}");
         }
     }
-    assert_eq!(codes(&as_session(&mut connection, "s1", &with("second"))), "rewritten_result");
+    let rewritten = as_session(&mut connection, "s1", &with("second"));
+    assert_eq!(codes(&rewritten), "rewritten_result");
     assert_eq!(codes(&as_session(&mut connection, "s1", &with("first"))), "");
     drop(connection);
     assert!(after.stop().success());
+    let record = store_of(ledger).exchange(rewritten.header("toolmark-exchange").parse().unwrap()).unwrap().unwrap();
+    let found: Vec<_> = record.violations.iter().map(|own| (own.code.as_str(), own.attempt)).collect();
+    assert_eq!(found, [("rewritten_result", 0)], "it is the request's, although the ledger said so while the upstream answered");
 }
 
 #[test]
