@@ -272,6 +272,18 @@ fn is_lower_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
+/// The number that 16 lower-case hex digits tell; `None` for other bytes.
+fn hex_number(digits: &[u8; 16]) -> Option<u64> {
+    digits.iter().try_fold(0, |number, byte| {
+        let digit = match byte {
+            b'0'..=b'9' => byte - b'0',
+            b'a'..=b'f' => byte - b'a' + 10,
+            _ => return None,
+        };
+        Some(number << 4 | u64::from(digit))
+    })
+}
+
 /// A string in the form of an execution ID. [`KeyRing::is_execution`] decides if it is genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ExecutionId<'i> {
@@ -286,12 +298,7 @@ impl<'i> ExecutionId<'i> {
         let (rest, tail) = id.as_bytes().split_last_chunk::<16>()?;
         let (rest, time) = rest.strip_suffix(b"_")?.split_last_chunk::<13>()?;
         let name = rest.strip_suffix(b"_").filter(|name| (1..=128).contains(&name.len()))?;
-        let hex = |byte: u8| match byte {
-            b'0'..=b'9' => Some(byte - b'0'),
-            b'a'..=b'f' => Some(byte - b'a' + 10),
-            _ => None,
-        };
-        let tail = tail.iter().try_fold(0_u64, |number, byte| Some(number << 4 | u64::from(hex(*byte)?)))?;
+        let tail = hex_number(tail)?;
         let digit = |byte: u8| byte.is_ascii_digit().then(|| u64::from(byte - b'0'));
         let time_ms = time.iter().try_fold(0_u64, |number, byte| Some(number * 10 + digit(*byte)?))?;
         if !name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
@@ -304,17 +311,7 @@ impl<'i> ExecutionId<'i> {
 
     /// The last 16 hex digits of an ID of ours, whose other parts are known.
     pub fn tail_of(id: &str) -> Option<u64> {
-        let (_, tail) = id.as_bytes().split_last_chunk::<16>()?;
-        let mut number = 0_u64;
-        for byte in tail {
-            let digit = match byte {
-                b'0'..=b'9' => byte - b'0',
-                b'a'..=b'f' => byte - b'a' + 10,
-                _ => return None,
-            };
-            number = number << 4 | u64::from(digit);
-        }
-        Some(number)
+        hex_number(id.as_bytes().split_last_chunk()?.1)
     }
 
     /// The tool's name as the ID spells it.

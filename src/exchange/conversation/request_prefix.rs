@@ -162,10 +162,9 @@ impl PrefixUse {
         let Self::Kept(shared) = self else { return PreparedBody { rope: edits.apply(document.bytes()).into(), known: None } };
         let beginning = array.and_then(|array| document.beginning(array));
         let end = beginning.as_ref().and_then(DocumentBeginning::whole).map(|whole| whole.end);
-        let known = known_of(shared.as_ref(), tools).map(|shared| (&shared.request.edited, shared.len()));
-        let edited = edits.apply_in_pieces(document.bytes(), known, end);
-        let kept = beginning.zip(edited.prefix);
         let shared = known_of(shared.as_ref(), tools);
+        let edited = edits.apply_in_pieces(document.bytes(), shared.map(|shared| (&shared.request.edited, shared.len())), end);
+        let kept = beginning.zip(edited.prefix);
         // Now and then all are weighed: more may have been read from the items that were taken over.
         let shared = shared.filter(|own| own.request.weighed < WEIGHED_EVERY);
         let of = |own: &SharedPrefix| (own.request.memo_bytes.load(Ordering::Relaxed), own.beginning.elements.count);

@@ -442,17 +442,7 @@ impl PassageChecker {
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
         if !source.failed {
             let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
-            let scene = CheckContext {
-                plain: whole.plain(),
-                kind,
-                lexicon,
-                sources: vec![source],
-                bond: CitationScope::Implied,
-                grounds,
-                told: &[],
-                cites: &[],
-                sums: Default::default(),
-            };
+            let scene = CheckContext::new(whole.plain(), kind, lexicon, vec![source], CitationScope::Implied, grounds);
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
         }
     }
@@ -480,17 +470,8 @@ impl PassageChecker {
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         let told = std::mem::take(&mut self.told);
         let cites = if bond == CitationScope::Cited { citations_of(&passage.text, &sources) } else { Vec::new() };
-        let scene = CheckContext {
-            plain: whole.plain(),
-            kind: passage.kind,
-            lexicon,
-            sources,
-            bond,
-            grounds,
-            told: &told,
-            cites: &cites,
-            sums: Default::default(),
-        };
+        let scene =
+            CheckContext { told: &told, cites: &cites, ..CheckContext::new(whole.plain(), passage.kind, lexicon, sources, bond, grounds) };
         self.sources(&scene, passage, start, rules, found);
         self.told = told;
         if bond >= CitationScope::Introduced {
@@ -514,17 +495,8 @@ impl PassageChecker {
             return;
         }
         let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene = CheckContext {
-            plain: whole.plain(),
-            kind,
-            lexicon,
-            sources,
-            bond: CitationScope::Implied,
-            grounds,
-            told: &told,
-            cites: &[],
-            sums: Default::default(),
-        };
+        let scene =
+            CheckContext { told: &told, ..CheckContext::new(whole.plain(), kind, lexicon, sources, CitationScope::Implied, grounds) };
         let standing = values::standing(&scene);
         self.told = told;
         self.tell(standing);
@@ -546,17 +518,7 @@ impl PassageChecker {
         }
         let lexicon = self.language_of(whole);
         let kind = whole.passage.kind;
-        let scene = CheckContext {
-            plain: whole.plain(),
-            kind,
-            lexicon,
-            sources,
-            bond: CitationScope::Near,
-            grounds,
-            told: &[],
-            cites: &[],
-            sums: Default::default(),
-        };
+        let scene = CheckContext::new(whole.plain(), kind, lexicon, sources, CitationScope::Near, grounds);
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0

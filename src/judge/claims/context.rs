@@ -79,6 +79,18 @@ pub struct ClaimFinding {
 }
 
 impl<'s> CheckContext<'s> {
+    /// A passage whose citations have no places, in an answer of which no number was found right so far.
+    pub fn new(
+        plain: &'s AnalyzedPassage,
+        kind: Kind,
+        lexicon: &'static Lexicon,
+        sources: Vec<&'s ToolResult>,
+        bond: CitationScope,
+        grounds: &'s EvidenceIndex,
+    ) -> Self {
+        Self { plain, kind, lexicon, sources, bond, grounds, told: &[], cites: &[], sums: OnceCell::new() }
+    }
+
     /// The passage's text, without citations.
     pub fn text(&self) -> &'s str {
         &self.plain.text

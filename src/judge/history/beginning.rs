@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{
     AnsweredCall, Execution, HistoryItem, HistoryRules, HistoryVerifier, PastResult, Preceding, VerifiedHistory,
-    calls::{CallHistoryBuilder, KnownTrail, TrailSoFar},
+    calls::{CallHistoryBuilder, KnownTrail},
     is_expired,
     stamp::ResultTraits,
 };
@@ -62,7 +62,8 @@ struct BeginningDraft<'h> {
     answered: usize,
     violations: usize,
     tools: Vec<(Arc<str>, bool)>,
-    trail: TrailSoFar<'h>,
+    /// The trail so far; its digests may be read later.
+    trail: CallHistoryBuilder<'h>,
 }
 
 impl HistoryBeginning {
@@ -231,7 +232,7 @@ impl<'h> HistoryVerifier<'h, '_> {
             answered: self.history.answered.len(),
             violations: self.history.violations.len(),
             tools: self.tools.values().cloned().collect(),
-            trail: self.tracer.so_far(),
+            trail: self.tracer.clone(),
         }
     }
 }

@@ -77,7 +77,7 @@ pub(in crate::judge) struct CallIndex {
 }
 
 /// Builds the trail of a conversation.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(in crate::judge) struct CallHistoryBuilder<'h> {
     steps: Vec<TrailStep<'h>>,
     /// Number of user messages so far.
@@ -121,25 +121,6 @@ impl KnownTrail {
             size_of::<KnownStep>() + size_of::<Arc<KnownStep>>() + of_turn(&step.plain) + told_apart + size_of_val(&*step.lengths)
         };
         self.steps.iter().map(of_step).sum()
-    }
-}
-
-/// The trail as it is at one place of a conversation. Its digests may be read later.
-#[derive(Debug)]
-pub(in crate::judge) struct TrailSoFar<'h> {
-    steps: Vec<TrailStep<'h>>,
-    turn: u32,
-    answered: bool,
-}
-
-impl TrailSoFar<'_> {
-    /// The trail for later requests, with all digests that were read by now.
-    pub(in crate::judge) fn known(&self) -> KnownTrail {
-        let known = |step: &TrailStep<'_>| match step {
-            TrailStep::Known(step) => (*step).clone(),
-            TrailStep::New(draft) => Arc::new(draft.known()),
-        };
-        KnownTrail { steps: self.steps.iter().map(known).collect(), turn: self.turn, answered: self.answered }
     }
 }
 
@@ -202,9 +183,13 @@ impl<'h> CallHistoryBuilder<'h> {
         Self { steps: known.steps.iter().map(TrailStep::Known).collect(), turn: known.turn, answered: known.answered }
     }
 
-    /// The trail up to here.
-    pub(in crate::judge) fn so_far(&self) -> TrailSoFar<'h> {
-        TrailSoFar { steps: self.steps.clone(), turn: self.turn, answered: self.answered }
+    /// The trail so far, for later requests, with all digests that were read by now.
+    pub(in crate::judge) fn known(&self) -> KnownTrail {
+        let known = |step: &TrailStep<'_>| match step {
+            TrailStep::Known(step) => (*step).clone(),
+            TrailStep::New(draft) => Arc::new(draft.known()),
+        };
+        KnownTrail { steps: self.steps.iter().map(known).collect(), turn: self.turn, answered: self.answered }
     }
 
     /// Records a user message: earlier steps belong to another run.

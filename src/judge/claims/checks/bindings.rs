@@ -597,17 +597,7 @@ mod tests {
         let plain = AnalyzedPassage::of(text);
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
-        let scene = CheckContext {
-            plain: &plain,
-            kind,
-            lexicon,
-            sources,
-            bond: CitationScope::Cited,
-            grounds: &grounds,
-            told: &[],
-            cites: &[],
-            sums: Default::default(),
-        };
+        let scene = CheckContext::new(&plain, kind, lexicon, sources, CitationScope::Cited, &grounds);
         bindings(&scene).or_else(|| tallies(&scene)).map(|finding| finding.rule)
     }
 

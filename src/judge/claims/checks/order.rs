@@ -128,17 +128,7 @@ mod tests {
             let plain = AnalyzedPassage::of(text);
             let (lexicon, sources) = (language(&words(text), None), grounds.results.iter().collect());
             let bond = CitationScope::Introduced;
-            let scene = CheckContext {
-                plain: &plain,
-                kind,
-                lexicon,
-                sources,
-                bond,
-                grounds: &grounds,
-                told: &[],
-                cites: &[],
-                sums: Default::default(),
-            };
+            let scene = CheckContext::new(&plain, kind, lexicon, sources, bond, &grounds);
             list.take(&scene).or_else(|| order(&scene)).is_some()
         };
         let mut list = OrderedList::default();

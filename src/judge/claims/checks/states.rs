@@ -202,17 +202,7 @@ mod tests {
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
         let bond = CitationScope::Cited;
-        let scene = CheckContext {
-            plain: &plain,
-            kind: Kind::Sentence,
-            lexicon,
-            sources,
-            bond,
-            grounds: &grounds,
-            told: &[],
-            cites: &[],
-            sums: Default::default(),
-        };
+        let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, bond, &grounds);
         states(&scene).is_some()
     }
 

@@ -343,17 +343,7 @@ mod tests {
         let plain = AnalyzedPassage::of(said);
         let lexicon = language(&words(said), None);
         let sources = grounds.results.iter().collect();
-        let scene = CheckContext {
-            plain: &plain,
-            kind: Kind::Sentence,
-            lexicon,
-            sources,
-            bond: CitationScope::Cited,
-            grounds: &grounds,
-            told,
-            cites: &[],
-            sums: Default::default(),
-        };
+        let scene = CheckContext { told, ..CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds) };
         values(&scene).into_iter().map(|finding| finding.found).collect()
     }
 
