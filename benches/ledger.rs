@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use served::{Served, chat_call, setting, upstream};
+use served::{Served, chat_call, percentile, setting, upstream};
 use toolmark::ledger::{
     chain::ChainKeys,
     fixtures::{RecordGenerator, seal},
@@ -59,11 +59,6 @@ fn fill(path: &Path, count: u64) {
         writing.as_secs_f64() * 1e6 / count as f64,
         size / count
     );
-}
-
-fn percentile(times: &mut [Duration], per_cent: usize) -> Duration {
-    times.sort();
-    times.get((times.len() * per_cent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or_default()
 }
 
 fn look_up(path: &Path, count: u64) {

@@ -202,3 +202,10 @@ pub fn costs_of(runs: &[(String, SocketAddr, Traffic)], rounds: usize, time: Dur
     };
     costs.into_iter().map(median).collect()
 }
+
+/// The time below which so many per cent of these lie; sorts them.
+#[allow(dead_code, reason = "not every benchmark tells of times")]
+pub fn percentile(times: &mut [Duration], per_cent: usize) -> Duration {
+    times.sort();
+    times.get((times.len() * per_cent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or_default()
+}

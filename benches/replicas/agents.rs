@@ -8,10 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
+use toolmark::sys::histogram::LEDGER_US;
+
 use crate::{
-    percentile,
     postgres::OwnServer,
-    served::{Served, cpu_of, read_message},
+    served::{Served, cpu_of, percentile, read_message},
 };
 
 /// Agents at a time: few, so that times are those of an exchange and not of the queue for two processors.
@@ -185,7 +186,7 @@ impl Setup {
             if count == 0.0 {
                 continue;
             }
-            let bounds = [0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0015, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0];
+            let bounds = LEDGER_US.map(|bound| bound as f64 / 1e6);
             let below = |share: f64| {
                 let found = bounds.iter().find(|bound| {
                     sum(&format!("toolmark_ledger_query_seconds_bucket{{le=\"{bound}\",query=\"{kind}\"}}"))

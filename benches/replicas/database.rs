@@ -11,7 +11,7 @@ use toolmark::ledger::{
     store::{Batch, ChainStore as _, FirstResult, postgres::PostgresStore},
 };
 
-use crate::{agents::cpu_of_tree, percentile, postgres::OwnServer};
+use crate::{agents::cpu_of_tree, postgres::OwnServer, served::percentile};
 
 /// Bytes of a conversation's row in the measurements: what three turns with one result take.
 const ROW_BYTES: usize = 700;

@@ -11,6 +11,9 @@ mod database;
 #[allow(dead_code, reason = "the tests use more of it")]
 #[path = "../../tests/integration/postgres.rs"]
 mod postgres;
+#[allow(dead_code, reason = "the tests use more of it")]
+#[path = "../../tests/integration/program.rs"]
+mod program;
 #[allow(dead_code, reason = "other benchmarks use more of it")]
 #[path = "../common/served.rs"]
 mod served;
@@ -20,23 +23,6 @@ use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-/// Waiting, as the tests' PostgreSQL does it.
-mod program {
-    use std::time::{Duration, Instant};
-
-    /// Waits for a value.
-    pub fn until<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
-        let begun = Instant::now();
-        loop {
-            if let Some(value) = condition() {
-                return value;
-            }
-            assert!(begun.elapsed() < Duration::from_secs(60), "never happened: {what}");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-}
 
 fn main() {
     // `cargo test --all-targets` starts it too, and asks for nothing of this.
@@ -48,10 +34,4 @@ fn main() {
     agents::print(rounds, time);
     let costs = database::print(time);
     simulation::print(&costs);
-}
-
-/// The value below which so many per cent of them lie.
-fn percentile(times: &mut [Duration], per_cent: usize) -> Duration {
-    times.sort();
-    times.get((times.len() * per_cent / 100).min(times.len().saturating_sub(1))).copied().unwrap_or_default()
 }

@@ -162,7 +162,11 @@ impl Envelope {
     }
 }
 
-/// Listens on a channel until `ear` returns false. `ear` gets each message, and nothing once the channel is open and now and then.
+/// Longest time for which `ear` of a [`Listen`] isn't called.
+pub(super) const CALLED_EVERY: Duration = Duration::from_millis(500);
+
+/// Listens on a channel until `ear` returns false. `ear` gets each message, and nothing once the channel is open and every
+/// [`CALLED_EVERY`].
 pub type Listen = Box<dyn FnMut(&str, &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), CounterError> + Send>;
 
 /// The channel between replicas.

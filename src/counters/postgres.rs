@@ -11,7 +11,7 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use postgres::{Client, Row, Statement, fallible_iterator::FallibleIterator as _, types::ToSql};
 
-use super::{Adjust, Append, CounterError, CounterKey, CounterStore, ENTRIES_MAX, ENTRY_BYTES_MAX, Entry, Take, Taken};
+use super::{Adjust, Append, CounterError, CounterKey, CounterStore, ENTRIES_MAX, ENTRY_BYTES_MAX, Entry, Take, Taken, news::CALLED_EVERY};
 use crate::ledger::store::postgres::{connector, words};
 
 /// Timeout for connecting.
@@ -254,7 +254,7 @@ pub fn listen(url: &str, channel: &str, ear: &mut dyn FnMut(Option<&[u8]>) -> bo
     client.batch_execute(&format!("LISTEN \"{channel}\"")).map_err(|error| unavailable(&error))?;
     let mut goes_on = ear(None);
     while goes_on {
-        let heard = client.notifications().timeout_iter(EAR).next().map_err(|error| unavailable(&error))?;
+        let heard = client.notifications().timeout_iter(CALLED_EVERY).next().map_err(|error| unavailable(&error))?;
         if heard.is_none() && client.is_closed() {
             return Err(CounterError::Unavailable("the connection was closed".into()));
         }
@@ -270,9 +270,6 @@ fn connect(url: &str) -> Result<Client, CounterError> {
     config.connect_timeout(CONNECT);
     config.connect(tls).map_err(|error| unavailable(&error))
 }
-
-/// Longest time for which the ear hears nothing.
-const EAR: Duration = Duration::from_millis(500);
 
 /// What is asked of one bucket, and by which of the takes.
 struct Asked {

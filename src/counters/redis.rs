@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use redis::{Client, Connection, ConnectionLike as _, FromRedisValue as _, Pipeline, RedisError, Value};
 
-use super::{Adjust, Append, CounterError, CounterKey, CounterStore, ENTRIES_MAX, ENTRY_BYTES_MAX, Entry, Take, Taken};
+use super::{Adjust, Append, CounterError, CounterKey, CounterStore, ENTRIES_MAX, ENTRY_BYTES_MAX, Entry, Take, Taken, news::CALLED_EVERY};
 
 /// Timeout for connecting.
 const CONNECT: Duration = Duration::from_secs(2);
@@ -144,7 +144,7 @@ pub fn listen(url: &str, channel: &str, ear: &mut dyn FnMut(Option<&[u8]>) -> bo
     let mut connection = connect(url)?;
     let mut channels = connection.as_pubsub();
     channels.subscribe(channel).map_err(|error| unavailable(&error))?;
-    channels.set_read_timeout(Some(EAR)).map_err(|error| unavailable(&error))?;
+    channels.set_read_timeout(Some(CALLED_EVERY)).map_err(|error| unavailable(&error))?;
     let mut goes_on = ear(None);
     while goes_on {
         goes_on = match channels.get_message() {
@@ -156,8 +156,6 @@ pub fn listen(url: &str, channel: &str, ear: &mut dyn FnMut(Option<&[u8]>) -> bo
     Ok(())
 }
 
-/// Longest time for which the ear hears nothing.
-const EAR: Duration = Duration::from_millis(500);
 /// Longest time for which a session is kept: a week.
 const KEEP_MS_MAX: u64 = 7 * 24 * 3_600 * 1_000;
 

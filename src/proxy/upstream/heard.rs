@@ -36,7 +36,7 @@ impl HeardFindings {
     pub fn act(&self, finding: &Finding) {
         match finding {
             Finding::BreakerOpened { upstream, pause_ms, failure } => {
-                let Some((name, standing)) = self.find(upstream) else { return };
+                let Some((_, name, standing)) = self.find(upstream) else { return };
                 if standing.gauge.open_as_heard(*pause_ms, *failure, self.uptime.ms()) {
                     tracing::warn!(
                         upstream = name,
@@ -46,12 +46,12 @@ impl HeardFindings {
                 }
             }
             Finding::Paused { upstream, pause_ms } => {
-                let Some((_, standing)) = self.find(upstream) else { return };
+                let Some((_, _, standing)) = self.find(upstream) else { return };
                 let pause_ms = (*pause_ms).min(PAUSE_MAX.as_millis() as u64);
                 standing.gauge.pause(self.uptime.ms().saturating_add(pause_ms));
             }
             Finding::Calls { upstream, model, calls, reason } => {
-                let Some((at, (_, standing))) = self.position(upstream).zip(self.find(upstream)) else { return };
+                let Some((at, _, standing)) = self.find(upstream) else { return };
                 if self.serves(at, model) && *calls != ToolCalling::Unknown {
                     let entry = standing.models.model(model);
                     if entry.learn(*calls, reason, unix_ms()) {
@@ -60,7 +60,7 @@ impl HeardFindings {
                 }
             }
             Finding::Refuses { upstream, model, parameter } => {
-                let Some((at, (name, standing))) = self.position(upstream).zip(self.find(upstream)) else { return };
+                let Some((at, name, standing)) = self.find(upstream) else { return };
                 let Some(parameter) = droppable(parameter).filter(|_| self.serves(at, model)) else { return };
                 if standing.models.model(model).refuse(parameter, unix_ms()) {
                     let model = &**model;
@@ -77,13 +77,10 @@ impl HeardFindings {
         }
     }
 
-    fn position(&self, name: &str) -> Option<usize> {
-        self.upstreams.iter().position(|upstream| *upstream.name == *name)
-    }
-
-    fn find(&self, name: &str) -> Option<(&str, &UpstreamState)> {
-        let at = self.position(name)?;
-        Some((&self.upstreams.get(at)?.name, self.standings.get(at)?))
+    /// Place, name and state of the upstream of this name.
+    fn find(&self, name: &str) -> Option<(usize, &str, &UpstreamState)> {
+        let at = self.upstreams.iter().position(|upstream| *upstream.name == *name)?;
+        Some((at, &self.upstreams.get(at)?.name, self.standings.get(at)?))
     }
 
     fn serves(&self, at: usize, model: &str) -> bool {
