@@ -165,8 +165,8 @@ impl Envelope {
 /// Longest time for which `ear` of a [`Listen`] isn't called.
 pub(super) const CALLED_EVERY: Duration = Duration::from_millis(500);
 
-/// Listens on a channel until `ear` returns false. `ear` gets each message, and nothing once the channel is open and every
-/// [`CALLED_EVERY`].
+/// Listens on a channel until `ear` returns false. `ear` gets each message. It gets `None` once the channel is open, and then
+/// at least every 500 ms.
 pub type Listen = Box<dyn FnMut(&str, &mut dyn FnMut(Option<&[u8]>) -> bool) -> Result<(), CounterError> + Send>;
 
 /// The channel between replicas.
