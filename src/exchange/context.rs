@@ -310,8 +310,7 @@ impl Context {
             return None;
         }
         let mut gate = TextGate::default();
-        self.feed(&mut gate, text);
-        self.close(&mut gate);
+        self.take(&mut gate, text);
         let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
         let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
@@ -319,25 +318,30 @@ impl Context {
 
     /// Feeds a piece of text to its gate.
     pub fn feed(&self, gate: &mut TextGate, text: &str) {
-        self.feed_by(&self.text, gate, text);
+        let mut progress = gate.handle(text, &self.text, self);
+        while let GateProgress::Need(ids) = progress {
+            if !self.tell(gate, &ids) {
+                return;
+            }
+            progress = gate.handle("", &self.text, self);
+        }
+    }
+
+    /// Feeds a complete text to its gate, which reads it once: in less time than a piece and its end.
+    pub fn take(&self, gate: &mut TextGate, text: &str) {
+        self.take_by(&self.text, gate, text);
     }
 
     /// Feeds a complete text to its gate as prose, also if the request asks for JSON answers.
     pub fn take_prose(&self, gate: &mut TextGate, text: &str) {
         let prose = self.json_only.then(|| TextRules { json_only: false, ..self.text.clone() });
         let rules = prose.as_ref().unwrap_or(&self.text);
-        self.feed_by(rules, gate, text);
-        self.close_by(rules, gate);
+        self.take_by(rules, gate, text);
     }
 
-    fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
-        let mut progress = gate.handle(text, rules, self);
-        while let GateProgress::Need(ids) = progress {
-            if !self.tell(gate, &ids) {
-                return;
-            }
-            progress = gate.handle("", rules, self);
-        }
+    fn take_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
+        gate.push(text, rules, self);
+        self.close_by(rules, gate);
     }
 
     /// Ends a text. If a lookup is pending ([`Inquiry::is_open`]), call it again after the answer.

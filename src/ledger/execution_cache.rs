@@ -8,7 +8,7 @@ use std::{
     mem,
     sync::{
         Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
 };
 
@@ -41,12 +41,13 @@ pub struct ExecutionCache {
     shards: [Mutex<CacheShard>; SHARDS],
     /// Time of a call up to which executions may be known but not cached, in Unix milliseconds.
     horizon: AtomicU64,
+    epoch: AtomicU32,
 }
 
 impl ExecutionCache {
     /// An empty cache. `horizon_ms`: calls up to this time (Unix milliseconds) may be known to the database.
     pub fn new(horizon_ms: u64) -> Self {
-        Self { shards: std::array::from_fn(|_| Mutex::default()), horizon: AtomicU64::new(horizon_ms) }
+        Self { shards: std::array::from_fn(|_| Mutex::default()), horizon: AtomicU64::new(horizon_ms), epoch: AtomicU32::new(1) }
     }
 
     fn shard<T>(&self, key: &ExecutionKey, act: impl FnOnce(&mut CacheShard) -> T) -> T {
@@ -83,8 +84,14 @@ impl ExecutionCache {
             let dropped = mem::replace(&mut shard.old, mem::take(&mut shard.young));
             let newest = dropped.keys().map(|key| key.started_ms).max().unwrap_or(0);
             self.horizon.fetch_max(newest, Ordering::Relaxed);
+            self.epoch.fetch_add(1, Ordering::Relaxed);
         }
         shard.young.insert(key, entry);
+    }
+
+    /// Number that changes whenever entries are dropped. What was found at the same number is cached still.
+    pub fn epoch(&self) -> u32 {
+        self.epoch.load(Ordering::Relaxed)
     }
 
     /// Returns whether an execution that isn't cached is certainly new.

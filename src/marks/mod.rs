@@ -274,15 +274,28 @@ fn is_lower_hex(byte: u8) -> bool {
 
 /// The number that 16 lower-case hex digits tell; `None` for other bytes.
 fn hex_number(digits: &[u8; 16]) -> Option<u64> {
-    digits.iter().try_fold(0, |number, byte| {
-        let digit = match byte {
-            b'0'..=b'9' => byte - b'0',
-            b'a'..=b'f' => byte - b'a' + 10,
-            _ => return None,
-        };
-        Some(number << 4 | u64::from(digit))
-    })
+    let (mut number, mut all) = (0, 0);
+    for byte in digits {
+        let digit = HEX_DIGITS.get(usize::from(*byte)).copied().unwrap_or(NO_DIGIT);
+        all |= digit;
+        number = number << 4 | u64::from(digit & 0xf);
+    }
+    (all & NO_DIGIT == 0).then_some(number)
 }
+
+/// What isn't a digit.
+const NO_DIGIT: u8 = 0x80;
+
+/// The value of each byte as a lower-case hex digit.
+const HEX_DIGITS: [u8; 256] = {
+    let mut digits = [NO_DIGIT; 256];
+    let mut value = 0;
+    while value < 16 {
+        digits[b"0123456789abcdef"[value as usize] as usize] = value;
+        value += 1;
+    }
+    digits
+};
 
 /// A string in the form of an execution ID. [`KeyRing::is_execution`] decides if it is genuine.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

@@ -30,17 +30,12 @@ pub struct Part {
 impl TextPlace {
     /// Joins the strings and feeds the text through its gate; `None` if there is no text.
     pub fn read<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
-        Self::gated(strings, |gate, text| {
-            context.feed(gate, text);
-            context.close(gate);
-        })
+        Self::gated(strings, |gate, text| context.take(gate, text))
     }
 
     /// Like [`Self::read`], but always judged as prose, also if the request asks for JSON answers.
     pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
-        Self::gated(strings, |gate, text| {
-            context.take_prose(gate, text);
-        })
+        Self::gated(strings, |gate, text| context.take_prose(gate, text))
     }
 
     /// Joins the strings and passes the text to `take` with its gate.

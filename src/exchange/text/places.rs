@@ -130,12 +130,18 @@ fn refuse_calls(name: &str, value: Value<'_>, read: MemberName, depth: usize) ->
             if read == MemberName::Read && is_like_call(value) {
                 return Err(ShapeError::Text);
             }
-            value.members().try_for_each(|member| refuse_calls(&member.name(), member.value, read, depth))
+            let mut members = value.members().filter(|member| !is_plain(member.value));
+            members.try_for_each(|member| refuse_calls(&member.name(), member.value, read, depth))
         }
         Kind::Array if hides(value) => again(value, |root| refuse_calls("", root, read, depth + 1), depth),
         Kind::Array => value.items().try_for_each(|item| refuse_calls("", item, read, depth)),
         _ => Ok(()),
     }
+}
+
+/// True for a number, a boolean or `null`: it can hold neither a call nor a text.
+fn is_plain(value: Value<'_>) -> bool {
+    matches!(value.kind(), Kind::Null | Kind::True | Kind::False | Kind::Number)
 }
 
 /// True for a non-empty value with unindexed contents: it is nested too deeply.
@@ -220,7 +226,7 @@ impl<'c> Sweep<'c> {
         let mut gone: Vec<Cow<'_, str>> = Vec::new();
         for member in object.members() {
             let value = member.value;
-            if matches!(value.kind(), Kind::Null | Kind::True | Kind::False | Kind::Number) || is_nothing(value) {
+            if is_plain(value) || is_nothing(value) {
                 if member.key.raw().len() >= CLAIM_BYTES_MIN + 2 && self.claims(&member.name()) {
                     self.differs = true;
                     gone.push(member.name());
@@ -377,8 +383,7 @@ pub fn claims(context: &Context, text: &str) -> bool {
         return false;
     }
     let mut gate = TextGate::default();
-    context.feed(&mut gate, text);
-    context.close(&mut gate);
+    context.take(&mut gate, text);
     let claim = |violation: &Violation| violation.blocks() && CLAIMS.contains(&violation.code);
     // What only the ledger could tell isn't waited for.
     gate.violations().iter().any(claim) || (gate.blocked().is_none() && gate.cleared() < text.len())

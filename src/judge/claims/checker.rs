@@ -11,6 +11,7 @@ use super::{
     passage::{Kind, Passage, PassageSplitter},
     plain::{AnalyzedPassage, LazyPassage},
     report::report,
+    told_failure::ToldFailure,
 };
 use crate::{
     judge::{
@@ -79,7 +80,7 @@ pub struct PassageChecker {
     /// The passages of this block that nothing covers yet.
     block: VecDeque<LazyPassage>,
     blank: bool,
-    told_failure: bool,
+    told_failure: ToldFailure,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
@@ -294,7 +295,7 @@ impl PassageChecker {
             return;
         }
         if own.is_empty() {
-            self.told_failure |= account::passage_tells_failure(&whole);
+            self.told_failure.hear(&whole.passage.text);
             self.uncited(whole, rules, evidence, found);
         } else {
             self.citing(whole, own, rules, evidence, found);
@@ -541,9 +542,12 @@ impl PassageChecker {
 
     /// `All four renewed` where one of them was refused.
     fn partial(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-        self.told_failure |= account::tells_of_failure(scene);
-        let few = scene.sources.len() == 1 && scene.bond >= CitationScope::Introduced && !self.told_failure && !scene.plain.asks();
+        self.told_failure.hear(scene.text());
+        let few = scene.sources.len() == 1 && scene.bond >= CitationScope::Introduced && !scene.plain.asks();
         let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
+        if self.told_failure.is_told() {
+            return None;
+        }
         let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
         if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
             return None;
@@ -563,8 +567,8 @@ impl PassageChecker {
     fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
-        self.told_failure |= told;
-        if told || self.told_failure || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
+        self.told_failure.tell(told);
+        if told || self.told_failure.is_told() || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
             return;
         }
         let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
@@ -610,7 +614,7 @@ impl PassageChecker {
             return;
         }
         if let Some(finding) = self.partial(scene) {
-            self.told_failure = true;
+            self.told_failure.tell(true);
             self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
         }
         let mut all = counts(scene);

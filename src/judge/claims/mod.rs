@@ -17,6 +17,7 @@ pub mod language;
 pub mod passage;
 pub mod plain;
 pub mod report;
+pub mod told_failure;
 
 /// Makes the words and patterns of every language ready, so that no exchange holds its worker for it. It takes a good part of a second:
 /// not for a thread that serves.

@@ -4,7 +4,10 @@
 //! What depends on the time or on later items (whether a result is recent, and whether it may still be cited) is computed anew. It changes
 //! no result, only what results cost, so this counts as pure.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{
+    Arc, OnceLock,
+    atomic::{AtomicU64, Ordering},
+};
 
 use super::{
     AnsweredCall, Execution, HistoryItem, HistoryRules, HistoryVerifier, PastResult, Preceding, VerifiedHistory,
@@ -37,8 +40,26 @@ pub struct HistoryBeginning {
     edits: Splices,
     /// Texts of the items, once a claim needed them.
     texts: OnceLock<Arc<KnownTexts>>,
+    compared: ComparedResults,
     /// Bytes of memory without those of the texts.
     bytes: usize,
+}
+
+/// How many of a beginning's first executions have the first results of their calls, as an exchange found.
+///
+/// A call's first result stays the first one, so that isn't looked up again until `epoch`, the cache's count of what it forgot, changes.
+#[derive(Debug, Default)]
+struct ComparedResults(AtomicU64);
+
+impl ComparedResults {
+    fn at(&self, epoch: u32) -> usize {
+        let known = self.0.load(Ordering::Relaxed);
+        if (known >> 32) as u32 == epoch { known as u32 as usize } else { 0 }
+    }
+
+    fn set(&self, count: usize, epoch: u32) {
+        self.0.store(u64::from(epoch) << 32 | u64::from(u32::try_from(count).unwrap_or(u32::MAX)), Ordering::Relaxed);
+    }
 }
 
 /// A history that was verified from some item on.
@@ -75,6 +96,18 @@ impl HistoryBeginning {
     /// Number of executions in them.
     pub fn executions(&self) -> usize {
         self.executions.len()
+    }
+
+    /// Number of the first of these executions whose results were found to be the first ones of their calls, while the cache of those was at
+    /// this `epoch`.
+    pub fn compared(&self, executions: &[Execution], epoch: u32) -> usize {
+        let own = self.executions.iter().take(self.compared.at(epoch));
+        own.zip(executions).take_while(|(own, other)| Arc::ptr_eq(&own.proof, &other.proof)).count()
+    }
+
+    /// Takes note that the first `count` executions have the first results of their calls.
+    pub fn set_compared(&self, count: usize, epoch: u32) {
+        self.compared.set(count.min(self.executions.len()), epoch);
     }
 
     /// The edits that stamp their results.
@@ -124,6 +157,7 @@ impl ResumedHistory<'_> {
             trail: draft.trail.known(),
             edits,
             texts: OnceLock::new(),
+            compared: ComparedResults::default(),
             bytes: 0,
         };
         let bytes = size_of::<HistoryBeginning>()

@@ -118,6 +118,12 @@ impl TextGate {
 
     /// Receives the next piece of the text.
     pub fn handle(&mut self, piece: &str, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
+        self.push(piece, rules, evidence);
+        self.advance(rules, evidence)
+    }
+
+    /// Receives a piece without judging it: [`Self::finish`] must follow.
+    pub fn push(&mut self, piece: &str, rules: &TextRules, evidence: &dyn Evidence) {
         if rules.keep_text {
             let kept = self.kept.get_or_insert_default();
             if kept.len() <= KEPT_BYTES_MAX {
@@ -126,7 +132,6 @@ impl TextGate {
         }
         self.tail.push(piece);
         self.prose.push(piece, rules, evidence);
-        self.advance(rules, evidence)
     }
 
     /// Ends the text. May be called again after [`Self::answer`].

@@ -247,10 +247,13 @@ impl DocumentBeginning {
 
 /// Number of bytes that both begin with.
 fn common(one: &[u8], other: &[u8]) -> usize {
-    const BLOCK: usize = 1024;
-    let blocks = one.chunks_exact(BLOCK).zip(other.chunks_exact(BLOCK)).take_while(|(one, other)| one == other).count() * BLOCK;
-    let rest = one.get(blocks..).unwrap_or_default().iter().zip(other.get(blocks..).unwrap_or_default());
-    blocks + rest.take_while(|(one, other)| one == other).count()
+    // Large blocks first, then smaller ones of the block that differs.
+    let mut same = 0;
+    for block in [1024, 32, 1] {
+        let (one, other) = (one.get(same..).unwrap_or_default(), other.get(same..).unwrap_or_default());
+        same += one.chunks_exact(block).zip(other.chunks_exact(block)).take_while(|(one, other)| one == other).count() * block;
+    }
+    same
 }
 
 /// A value in a document.

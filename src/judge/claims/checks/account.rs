@@ -29,7 +29,7 @@ use crate::{
             word_list::{PhraseList, WordList},
         },
         passage::Kind,
-        plain::{AnalyzedPassage, LazyPassage},
+        plain::AnalyzedPassage,
     },
     violation::{Certainty, Code},
 };
@@ -165,15 +165,6 @@ const FAILED: &[&str] = &[
 /// Does the passage tell of a failure, in any language?
 pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
     *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()))
-}
-
-/// Does a passage tell of a failure? Its citations are read as well, where it has any.
-pub(in crate::judge::claims) fn passage_tells_failure(whole: &LazyPassage) -> bool {
-    let plain = whole.plain();
-    if plain.text == whole.passage.text {
-        return *plain.tells_failure.get_or_init(|| text_tells_failure(&plain.text));
-    }
-    text_tells_failure(&whole.passage.text)
 }
 
 /// Does a word of this text deny something, in any language?

@@ -105,6 +105,9 @@ pub struct ResultFacts {
 
 /// The member of an object that holds rows, and the names of their columns, where the object has both.
 fn columns(object: Value<'_>) -> Option<(String, Vec<String>)> {
+    if object.members().filter(|member| member.value.is_array()).take(2).count() < 2 {
+        return None;
+    }
     let list = |name: &str| object.get(name).filter(|value| value.is_array());
     let names: Vec<String> = ["columns", "headers", "header", "fields", "column_names"]
         .into_iter()
@@ -329,7 +332,7 @@ impl ResultFacts {
 
     /// The numbers and dates of a string.
     fn words(&mut self, text: &str) {
-        if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        if !text.bytes().any(|byte| byte.is_ascii_digit()) || is_name(text) {
             return;
         }
         self.numbers.extend(read_numbers(text));
@@ -461,6 +464,15 @@ fn decimal(field: &str) -> Cow<'_, str> {
     }
 }
 
+/// True for a name with a long number at its end, as `ord_20481`: it has neither numbers nor dates, as [`numbers`] and [`date::dates`] read it.
+fn is_name(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let digits = bytes.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let letters = bytes.get(..bytes.len() - digits).unwrap_or_default();
+    // A day and a month, or an hour, have two digits at most.
+    digits > 2 && !letters.is_empty() && letters.iter().all(|byte| byte.is_ascii_alphabetic() || *byte == b'_')
+}
+
 /// A text as JSON, if it is that.
 fn parse(text: &str) -> Option<Document> {
     Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH_MAX, &[]).ok()
@@ -499,6 +511,10 @@ mod tests {
         assert!([120.0, 19.9, 249.0].iter().all(|number| table.numbers.contains(number)));
         let many = ResultFacts::read(&format!("a,b\n{}", "1,2\n".repeat(LEAVES_MAX)));
         assert!(many.partial && many.leaves.len() <= LEAVES_MAX);
+        for name in ["ord_20481", "may_2025", "a123", "_1999"] {
+            assert!(is_name(name) && numbers(name).is_empty() && date::dates(name) == Dates::default(), "{name}");
+        }
+        assert!(["12345", "may12", "a-123", "a1b234", "ord_20481 ", "é123", ""].iter().all(|other| !is_name(other)));
         assert!(ResultFacts::read("").leaves.is_empty() && !ResultFacts::read("null").says_something());
     }
 }

@@ -72,6 +72,13 @@ pub struct ToolResult {
     pub recent: bool,
     /// Its execution ID, where it has one.
     pub execution_id: Option<Arc<str>>,
+    /// What few results of a conversation are ever asked for: apart, so that the others are small.
+    further: OnceLock<Box<FurtherReading>>,
+}
+
+/// What is read from a result where an answer cites it.
+#[derive(Debug, Default)]
+struct FurtherReading {
     reckoned: OnceLock<Vec<f64>>,
     standing: LazyWordIndex,
 }
@@ -117,12 +124,16 @@ impl ToolResult {
     /// One with this reading.
     pub fn of(reading: Arc<ResultReading>) -> Self {
         // Not by `default`, which would make another reading.
-        Self { reading, failed: false, recent: false, execution_id: None, reckoned: OnceLock::new(), standing: LazyWordIndex::default() }
+        Self { reading, failed: false, recent: false, execution_id: None, further: OnceLock::new() }
+    }
+
+    fn further(&self) -> &FurtherReading {
+        self.further.get_or_init(Box::default)
     }
 
     /// Do these folded words stand in it?
     pub fn has_words(&self, folded: &str) -> bool {
-        self.standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
+        self.further().standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
     }
 
     /// It reports a failure, by the policy's rules or in its own words.
@@ -222,7 +233,7 @@ impl ResultReading {
 
     /// Its tool only reads, as far as its name says.
     pub fn reads(&self) -> bool {
-        *self.reads.get_or_init(|| ToolCapability::new(&self.tool, "").effect() == Effect::Reads)
+        *self.reads.get_or_init(|| ToolCapability::effect_of(&self.tool) == Effect::Reads)
     }
 
     /// It says of a part of what was asked for that it wasn't done.
@@ -259,6 +270,7 @@ pub struct EvidenceIndex {
     asked_numbers: OnceLock<Vec<f64>>,
     answers_folded: OnceLock<Vec<String>>,
     said_numbers: OnceLock<Vec<f64>>,
+    new_said_numbers: OnceLock<Vec<f64>>,
     said_dates: OnceLock<Dates>,
     said_folded: OnceLock<String>,
     told: OnceLock<Vec<(u64, String)>>,
@@ -339,7 +351,8 @@ impl EvidenceIndex {
         if self.numbers.get().is_some() || self.looked_up.fetch_add(1, Ordering::Relaxed) >= SINGLE_LOOKUPS_MAX {
             return fits(number, precision, self.numbers());
         }
-        let each = self.results.iter().map(|source| &source.facts().numbers[..]).chain([self.said_numbers()]);
+        let said = self.beginning.as_deref().map_or(&[][..], KnownTexts::said_numbers);
+        let each = [said, self.new_said_numbers()].into_iter().chain(self.results.iter().map(|source| &source.facts().numbers[..]));
         each.into_iter().any(|known| fits(number, precision, known))
     }
 
@@ -367,7 +380,7 @@ impl EvidenceIndex {
             let values = |number: &Number| number.readings().map(|reading| reading.value).collect::<Vec<f64>>();
             self.asked.numbers().iter().flat_map(values).take(ASKED_OF).collect::<Vec<f64>>()
         };
-        source.reckoned.get_or_init(|| {
+        source.further().reckoned.get_or_init(|| {
             let mut found = Vec::new();
             for one in self.asked_numbers.get_or_init(asked) {
                 let others = source.facts().numbers.iter().take(RECKONED_OF);
@@ -460,12 +473,19 @@ impl EvidenceIndex {
 
     /// Every number that anybody said or called a tool with, sorted.
     pub fn said_numbers(&self) -> &[f64] {
+        let Some(known) = self.beginning.as_deref() else { return self.new_said_numbers() };
         self.said_numbers.get_or_init(|| {
-            let known = self.beginning.as_deref();
-            let (numbers, results, said) =
-                known.map_or((&[][..], 0, 0), |known| (known.said_numbers(), known.results.len(), known.said.len()));
-            let results = self.results.get(results..).unwrap_or_default();
-            beginning::said_numbers(numbers, results, self.said.get(said..).unwrap_or_default())
+            let mut all = [known.said_numbers(), self.new_said_numbers()].concat();
+            all.sort_by(f64::total_cmp);
+            all
+        })
+    }
+
+    /// Those that nobody said in [`Self::beginning`], sorted.
+    fn new_said_numbers(&self) -> &[f64] {
+        self.new_said_numbers.get_or_init(|| {
+            let (results, said) = self.beginning.as_deref().map_or((0, 0), |known| (known.results.len(), known.said.len()));
+            beginning::said_numbers(&[], self.results.get(results..).unwrap_or_default(), self.said.get(said..).unwrap_or_default())
         })
     }
 

@@ -234,6 +234,11 @@ impl ToolCapability {
         Self { tool: tool.to_owned(), does, may, anything, nouns, about, words, folded: fold(tool), effect: OnceLock::new() }
     }
 
+    /// The effect of a tool of which only the name is known.
+    pub fn effect_of(tool: &str) -> Effect {
+        Self { words: name_words(tool), ..Self::default() }.read_effect()
+    }
+
     /// Its effect on the world. The first word of its name that tells decides, else the first words of its description.
     pub fn effect(&self) -> Effect {
         *self.effect.get_or_init(|| self.read_effect())
@@ -381,7 +386,7 @@ impl ToolCapabilities {
 
     /// The effect of this tool on the world.
     pub fn effect(&self, tool: &str) -> Effect {
-        self.tool(tool).map_or_else(|| ToolCapability::new(tool, "").effect(), ToolCapability::effect)
+        self.tool(tool).map_or_else(|| ToolCapability::effect_of(tool), ToolCapability::effect)
     }
 
     /// The words of a tool's name.

@@ -125,7 +125,14 @@ pub fn name_text(name: &str) -> String {
 /// A name as one key: `Download-Speed` and `download_speed` are `downloadspeed`.
 pub fn key(name: &str) -> String {
     if name.is_ascii() {
-        return name.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let mut key = Vec::with_capacity(name.len());
+        for byte in name.bytes() {
+            match FOLDED.get(usize::from(byte)).copied().unwrap_or(GAP) {
+                GAP | NOTHING => {}
+                letter => key.push(letter),
+            }
+        }
+        return String::from_utf8(key).unwrap_or_default();
     }
     let mut key = fold(name);
     key.retain(|c| c != ' ');

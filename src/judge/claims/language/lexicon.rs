@@ -326,11 +326,21 @@ pub struct Word {
 /// The words of a text: letters and digits, with apostrophes and hyphens inside.
 pub fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::with_capacity(text.len() / 5);
+    let class = |at: usize| text.as_bytes().get(at).and_then(|byte| CLASSES.get(usize::from(*byte)).copied());
     let mut at = 0;
     while at < text.len() {
         let start = at;
-        while let Some(length) = if at > start { word_part(text, at) } else { word_start(text, at) } {
-            at += length;
+        loop {
+            match class(at) {
+                // Most text is ASCII: one look-up a byte.
+                Some(WordByte::Letter) => at += 1,
+                Some(WordByte::Inside) if at > start => at += 1,
+                Some(WordByte::Unknown) => match if at > start { word_part(text, at) } else { word_start(text, at) } {
+                    Some(length) => at += length,
+                    None => break,
+                },
+                Some(WordByte::Inside | WordByte::Never) | None => break,
+            }
         }
         if at == start {
             at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
@@ -342,6 +352,33 @@ pub fn words(text: &str) -> Vec<Word> {
     }
     words
 }
+
+/// What a byte of a text is to a word.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum WordByte {
+    /// A letter, a digit or `_`: a word can begin with it.
+    Letter,
+    /// An apostrophe or a hyphen: it can stand within a word.
+    Inside,
+    /// No part of a word.
+    Never,
+    /// Part of a character that isn't ASCII.
+    Unknown,
+}
+
+const CLASSES: [WordByte; 256] = {
+    let mut classes = [WordByte::Unknown; 256];
+    let mut byte = 0_u8;
+    while byte < 128 {
+        classes[byte as usize] = match byte {
+            b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => WordByte::Letter,
+            b'\'' | b'-' => WordByte::Inside,
+            _ => WordByte::Never,
+        };
+        byte += 1;
+    }
+    classes
+};
 
 /// Length in bytes of the character there if a word can begin with it.
 fn word_start(text: &str, at: usize) -> Option<usize> {

@@ -73,12 +73,16 @@ impl Voice {
             self.quoted_line = text.starts_with('>');
         }
         self.inside = self.quotation && passage.kind != Kind::Blank;
-        for c in passage.text.chars() {
-            match c {
-                '"' => self.quotation = !self.quotation,
-                '“' | '„' | '«' | '「' => self.quotation = true,
-                '”' | '»' | '」' => self.quotation = false,
-                _ => {}
+        if passage.text.is_ascii() {
+            self.quotation ^= memchr::memchr_iter(b'"', passage.text.as_bytes()).count() % 2 == 1;
+        } else {
+            for c in passage.text.chars() {
+                match c {
+                    '"' => self.quotation = !self.quotation,
+                    '“' | '„' | '«' | '「' => self.quotation = true,
+                    '”' | '»' | '」' => self.quotation = false,
+                    _ => {}
+                }
             }
         }
         if passage.kind != Kind::Blank {
@@ -96,14 +100,13 @@ impl Voice {
         }
         if first {
             let rule = text.len() >= 3 && text.chars().all(|c| matches!(c, '-' | '*' | '_'));
-            let words = text.split_whitespace().count();
             let begins = |phrases: &[String]| {
                 let folded = fold(text);
                 phrases
                     .iter()
                     .any(|phrase| folded.strip_prefix(phrase.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
             };
-            let line = words <= LINE_WORDS_MAX && !self.inside_line;
+            let line = !self.inside_line && text.split_whitespace().nth(LINE_WORDS_MAX).is_none();
             if rule && self.draft {
                 // A draft between two rules ends with the second.
                 self.draft = !std::mem::replace(&mut self.ruled, true);

@@ -99,10 +99,11 @@ impl CallMarkerScanner {
     }
 
     fn go_to(&mut self, place: usize, tail: &TextWindow) {
-        for byte in tail.bytes(self.at..place) {
-            self.inside = *byte != b'\n' && (self.inside || !matches!(byte, b' ' | b'\t'));
-            self.before = *byte;
-        }
+        let passed = tail.bytes(self.at..place);
+        let line = memchr::memrchr(b'\n', passed);
+        let of_line = passed.get(line.map_or(0, |newline| newline + 1)..).unwrap_or_default();
+        self.inside = line.is_none() && self.inside || of_line.iter().any(|byte| !matches!(byte, b' ' | b'\t'));
+        self.before = passed.last().copied().unwrap_or(self.before);
         self.at = place;
     }
 

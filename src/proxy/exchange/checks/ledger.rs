@@ -3,7 +3,10 @@
 
 use crate::{
     exchange::{context::Context, evidence::trimmed},
-    judge::{history::Execution, text::LedgerAnswer},
+    judge::{
+        history::{Execution, beginning::HistoryBeginning},
+        text::LedgerAnswer,
+    },
     ledger::{
         execution_cache::{CachedExecution, session_key},
         index::ExecutionKey,
@@ -64,7 +67,11 @@ impl LedgerChecks {
         let (seen, shared) = (app.recorder.seen(), app.recorder.is_shared());
         let session = session_key(self.session.as_deref());
         let (mut rewritten, mut unknown) = (Vec::new(), Vec::new());
-        for (at, execution) in context.executions.iter().enumerate().skip(from) {
+        // Those of the beginning were compared in an earlier request that had it, too.
+        let (epoch, beginnings) = (seen.epoch(), [context.evidence.known.as_deref(), context.evidence.kept.as_deref()]);
+        let of_beginning = |known: &HistoryBeginning| known.compared(&context.executions, epoch);
+        let compared = beginnings.iter().flatten().map(|known| of_beginning(known)).max().unwrap_or(0);
+        for (at, execution) in context.executions.iter().enumerate().skip(from.max(compared)) {
             let Some(key) = key_of(execution) else { continue };
             let entry = CachedExecution { result: Digest(execution.result), session };
             let known = match seen.get(&key) {
@@ -80,6 +87,11 @@ impl LedgerChecks {
                 Some(known) if known.result != entry.result => rewritten.push(at),
                 Some(_) => {}
             }
+        }
+        if from == 0 {
+            let first_other = rewritten.iter().chain(unknown.iter().map(|(at, ..)| at)).min().copied();
+            let count = first_other.unwrap_or(context.executions.len());
+            beginnings.iter().flatten().for_each(|known| known.set_compared(count, epoch));
         }
         if !unknown.is_empty() {
             let first = |(_, key, entry): &UnknownResult| FirstResult {

@@ -1,0 +1,63 @@
+//! Whether an answer has told of a failure so far. Passages are read for it when a check first asks, which few answers need. Pure.
+
+use super::checks::account;
+
+/// Bytes of passages that wait to be read.
+const WAITING_BYTES_MAX: usize = 16 << 10;
+
+/// Whether an answer has told of a failure.
+#[derive(Debug, Default)]
+pub struct ToldFailure {
+    told: bool,
+    waiting: Vec<String>,
+    waiting_bytes: usize,
+}
+
+impl ToldFailure {
+    /// Takes a passage.
+    pub fn hear(&mut self, passage: &str) {
+        if self.told {
+            return;
+        }
+        self.waiting_bytes += passage.len();
+        self.waiting.push(passage.to_owned());
+        if self.waiting_bytes > WAITING_BYTES_MAX {
+            self.read();
+        }
+    }
+
+    /// Takes what was found in a passage.
+    pub fn tell(&mut self, told: bool) {
+        self.told |= told;
+    }
+
+    /// True if one of the passages told of a failure.
+    pub fn is_told(&mut self) -> bool {
+        self.read();
+        self.told
+    }
+
+    fn read(&mut self) {
+        self.told = self.told || self.waiting.iter().any(|passage| account::text_tells_failure(passage));
+        (self.waiting, self.waiting_bytes) = (Vec::new(), 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passages_are_read_when_somebody_asks() {
+        let mut told = ToldFailure::default();
+        told.hear("All is well.");
+        assert!(!told.is_told());
+        told.hear("The upload failed.");
+        told.hear("So much for that.");
+        assert!(told.is_told());
+        let mut long = ToldFailure::default();
+        long.hear("The upload failed.");
+        long.hear(&"All is well. ".repeat(WAITING_BYTES_MAX / 8));
+        assert!(long.told && long.waiting.is_empty());
+    }
+}
