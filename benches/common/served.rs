@@ -8,7 +8,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
+/// The secret key of the program, in hex.
+pub const KEY: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191a1b1c1d1e1f";
 /// What goes through: requests that are all the same, and the answer to them.
 #[derive(Clone)]
 pub struct Traffic {
@@ -110,7 +111,9 @@ impl Served {
         std::fs::write(directory.join("toolmark.toml"), settings).expect("settings");
         let free = || TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a free port");
         let (port, admin) = (free(), free());
-        let mut command = Command::new(env!("CARGO_BIN_EXE_toolmark"));
+        // Another program than the one that was built with the benchmark, where one is named: that of `.ci/dist`, for example.
+        let program = std::env::var_os("TOOLMARK_BENCH_PROGRAM").unwrap_or_else(|| env!("CARGO_BIN_EXE_toolmark").into());
+        let mut command = Command::new(program);
         command.args(["serve", "--listen", &port.to_string()]).current_dir(directory).env("TOOLMARK_KEY", KEY);
         // The bench's own settings are none of the program's, and the usual place of its admin listener may be taken.
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("TOOLMARK_BENCH_")) {
@@ -124,6 +127,18 @@ impl Served {
             std::thread::sleep(Duration::from_millis(10));
         }
         served
+    }
+
+    /// Its process.
+    #[allow(dead_code, reason = "not every benchmark asks for it")]
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its address.
+    #[allow(dead_code, reason = "not every benchmark asks for it")]
+    pub fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// Time on the processors so far.
