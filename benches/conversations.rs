@@ -185,8 +185,7 @@ fn main() {
     let conversation = Conversation::new(setting("TOOLMARK_BENCH_KB", 220) as usize * 1000);
     let answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": {"role": "assistant", "content": ANSWER}, "finish_reason": "stop"}], "usage": {"prompt_tokens": 11, "completion_tokens": 7, "total_tokens": 18}});
     let upstream = upstream(&served::Traffic { answer: answer.to_string(), ..chat_call() });
-    let common =
-        "[marks]\nscope = \"shared\"\n[ledger]\nurl = \"sqlite:ledger.db\"\n[limits]\nconversation_cache = ";
+    let common = "[marks]\nscope = \"shared\"\n[ledger]\nurl = \"sqlite:ledger.db\"\n[limits]\nconversation_cache = ";
     let growths = [(Growth::Same, "the same request again"), (Growth::Turn, "a turn more each time"), (Growth::New, "never seen before")];
     let mut costs = vec![[Vec::new(), Vec::new(), Vec::new()]; growths.len()];
     for _ in 0..rounds {

@@ -5,7 +5,7 @@
 //! stands alone covers what stands before it. An answer without citations is compared with the result that it follows,
 //! where there is only one.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{collections::VecDeque, ops::Range, sync::Arc};
 
 use super::{
     passage::{Kind, Passage, PassageSplitter},
@@ -54,6 +54,8 @@ const TOLD_MAX: usize = 64;
 /// Results on which numbers of a passage that cites nothing may stand, and numbers of such a passage.
 const LEARNED_OF: usize = 4;
 const LEARNED_MAX: usize = 12;
+/// Entries of numbers that aren't read yet.
+const UNTOLD_MAX: usize = 64;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -78,13 +80,15 @@ pub struct PassageChecker {
     /// Cited earlier in this paragraph.
     near: Vec<String>,
     /// The passages of this block that nothing covers yet.
-    block: VecDeque<LazyPassage>,
+    block: VecDeque<Arc<LazyPassage>>,
     blank: bool,
     told_failure: ToldFailure,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
     told: Vec<f64>,
+    /// What comes behind them, in the order of the text: read when something that cites is compared, which few answers have.
+    untold: Vec<UntoldNumbers>,
     /// The speaker of the words: those of a letter or a quotation are nobody's report.
     voice: Voice,
     /// A tool's output that the answer may be writing itself.
@@ -95,6 +99,15 @@ pub struct PassageChecker {
     work: usize,
     /// Blocks that lie in passages to come.
     blocks: VecDeque<Range<usize>>,
+}
+
+/// Numbers that may have been found right, and aren't read yet.
+#[derive(Debug)]
+enum UntoldNumbers {
+    /// These were.
+    Found(Vec<f64>),
+    /// Those of this passage, which cites nothing, as far as they stand on the results.
+    Of(Arc<LazyPassage>, &'static Lexicon),
 }
 
 /// The claims in the prose of one text, as the text gate keeps them: idle where nothing can be found.
@@ -408,6 +421,7 @@ impl PassageChecker {
         if std::mem::take(&mut self.blank) {
             self.block.clear();
         }
+        let whole = Arc::new(whole);
         let passage = &whole.passage;
         let covered = self.lead.as_ref().filter(|(_, strong)| *strong || passage.kind == Kind::Line).map(|(ids, _)| ids.clone());
         if passage.kind == Kind::Heading || covered.is_none() && passage.kind == Kind::Sentence {
@@ -469,6 +483,7 @@ impl PassageChecker {
             return;
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
+        self.read_untold(grounds);
         let told = std::mem::take(&mut self.told);
         let cites = if bond == CitationScope::Cited { citations_of(&passage.text, &sources) } else { Vec::new() };
         let scene =
@@ -483,24 +498,43 @@ impl PassageChecker {
 
     /// Keeps numbers that were found right, to be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
     fn tell(&mut self, numbers: Vec<f64>) {
-        self.told.extend(numbers.into_iter().take(TOLD_MAX));
-        let surplus = self.told.len().saturating_sub(TOLD_MAX);
-        self.told.drain(..surplus);
+        let numbers = numbers.into_iter().take(TOLD_MAX);
+        let told = match self.untold.last_mut() {
+            None => &mut self.told,
+            Some(UntoldNumbers::Found(found)) => found,
+            Some(UntoldNumbers::Of(..)) => return self.untold.push(UntoldNumbers::Found(numbers.collect())),
+        };
+        told.extend(numbers);
+        let surplus = told.len().saturating_sub(TOLD_MAX);
+        told.drain(..surplus);
     }
 
     /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
-    fn learn(&mut self, whole: &LazyPassage, grounds: &EvidenceIndex) {
+    fn learn(&mut self, whole: &Arc<LazyPassage>, grounds: &EvidenceIndex) {
         let numbers = whole.plain().numbers.len();
-        let sources: Vec<&ToolResult> = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
-        if numbers == 0 || numbers > LEARNED_MAX || sources.is_empty() || grounds.is_endless() {
+        if numbers == 0 || numbers > LEARNED_MAX || !grounds.results.iter().any(|source| source.recent) || grounds.is_endless() {
             return;
         }
-        let (lexicon, kind, told) = (self.language_of(whole), whole.passage.kind, std::mem::take(&mut self.told));
-        let scene =
-            CheckContext { told: &told, ..CheckContext::new(whole.plain(), kind, lexicon, sources, CitationScope::Implied, grounds) };
-        let standing = values::standing(&scene);
-        self.told = told;
-        self.tell(standing);
+        let lexicon = self.language_of(whole);
+        self.untold.push(UntoldNumbers::Of(whole.clone(), lexicon));
+        if self.untold.len() >= UNTOLD_MAX {
+            self.read_untold(grounds);
+        }
+    }
+
+    /// Reads what wasn't read of the numbers that were told before.
+    fn read_untold(&mut self, grounds: &EvidenceIndex) {
+        for untold in std::mem::take(&mut self.untold) {
+            let numbers = match untold {
+                UntoldNumbers::Found(numbers) => numbers,
+                UntoldNumbers::Of(whole, lexicon) => {
+                    let sources = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
+                    let scene = CheckContext::new(whole.plain(), whole.passage.kind, lexicon, sources, CitationScope::Implied, grounds);
+                    values::standing(&CheckContext { told: &self.told, ..scene })
+                }
+            };
+            self.tell(numbers);
+        }
     }
 
     /// Compares a sentence with what a later one of its paragraph cites: that it tells of a success or of things where there is none.

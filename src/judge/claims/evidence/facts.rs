@@ -231,7 +231,7 @@ impl ResultFacts {
             Kind::Null => self.leaf(name, within, Scalar::Null),
             Kind::True | Kind::False => self.leaf(name, within, Scalar::Flag(value.kind() == Kind::True)),
             Kind::Number => {
-                let number = value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default();
+                let number = number(value);
                 self.numbers.push(number.abs());
                 self.leaf(name, within, Scalar::Number(number));
             }
@@ -475,7 +475,17 @@ fn is_name(text: &str) -> bool {
 
 /// A text as JSON, if it is that.
 fn parse(text: &str) -> Option<Document> {
-    Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), DEPTH_MAX, &[]).ok()
+    parse_to(text, DEPTH_MAX)
+}
+
+/// A text as JSON, if it is that, with its values down to `depth`; 0 is the root.
+pub fn parse_to(text: &str, depth: usize) -> Option<Document> {
+    Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), depth, &[]).ok()
+}
+
+/// The value of a JSON number; 0 for one that is too large.
+pub fn number(value: Value<'_>) -> f64 {
+    value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default()
 }
 
 /// Every value that the numbers of a text may have.

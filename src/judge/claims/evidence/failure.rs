@@ -1,7 +1,10 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
-use super::facts::{NamedValue, ResultFacts, Scalar};
-use crate::judge::claims::language::fold::fold;
+use super::facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar};
+use crate::{
+    judge::claims::language::fold::{fold, key},
+    wire::json::{Kind, Value},
+};
 
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
 const TEXT_BYTES_MAX: usize = 600;
@@ -288,33 +291,85 @@ fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
 /// in its result, or an error in a text, may be what was read.
 pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
     if facts.json {
-        let state =
-            |leaf: &NamedValue| matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") || DONE.contains(&leaf.key.as_str());
         let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
         let refused = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| refuses(leaf, facts));
         return !reads && (refuses_all(facts) || refused())
-            || top.filter(|leaf| !(reads && state(leaf))).any(|leaf| {
-                let name = leaf.key.as_str();
-                match &leaf.value {
-                    // `booked: false` of what was to be booked.
-                    Scalar::Flag(flag) => {
-                        !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
-                            || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
-                    }
-                    Scalar::Number(number) => match name {
-                        "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
-                        "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
-                        _ => false,
-                    },
-                    Scalar::Text(text) => match name {
-                        "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
-                        "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
-                        _ => false,
-                    },
-                    Scalar::Null => false,
-                }
-            });
+            || top.map(|leaf| (leaf.key.as_str(), &leaf.value)).any(|(name, value)| fails(name, value, reads));
     }
+    words_tell_failure(text, reads)
+}
+
+/// Like [`tells_failure`] for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
+/// `None` if it must be read as a whole.
+pub fn tells_failure_at_top(text: &str) -> Option<bool> {
+    if text.len() >= LEAVES_MAX {
+        return None;
+    }
+    let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, true)) };
+    let (root, mut tells) = (document.root(), false);
+    if !root.is_object() {
+        return None;
+    }
+    let mut look = |name: &str, value: Value<'_>| -> Option<()> {
+        let scalar = match value.kind() {
+            // A nested object or list is a record of its own, or its values are those of another object.
+            Kind::Array | Kind::Object => return Some(()),
+            Kind::Plain | Kind::Escaped => {
+                let text = value.text()?;
+                // JSON in a string is read as such.
+                if text.trim_start().starts_with(['{', '[']) {
+                    return None;
+                }
+                Scalar::Text(text.into_owned())
+            }
+            Kind::Number => Scalar::Number(facts::number(value)),
+            Kind::True | Kind::False => Scalar::Flag(value.kind() == Kind::True),
+            Kind::Null => Scalar::Null,
+        };
+        tells |= fails(&key(name), &scalar, true);
+        Some(())
+    };
+    for member in root.members() {
+        let name = member.name();
+        if member.value.is_array() {
+            member.value.items().try_for_each(|item| look(&name, item))?;
+        } else {
+            look(&name, member.value)?;
+        }
+    }
+    Some(tells)
+}
+
+/// Depth of the members of an object at the top, and of the elements of their lists.
+const TOP_DEPTH: usize = 2;
+
+/// Does a value of this name at the top of a result tell a failure? `reads`: the tool only reads.
+fn fails(name: &str, value: &Scalar, reads: bool) -> bool {
+    if reads && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
+        return false;
+    }
+    match value {
+        // `booked: false` of what was to be booked.
+        Scalar::Flag(flag) => {
+            !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
+                || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
+        }
+        Scalar::Number(number) => match name {
+            "exitcode" | "returncode" | "exitstatus" | "rc" | "errno" => *number != 0.0,
+            "status" | "statuscode" | "httpstatus" | "httpcode" => (400.0..600.0).contains(number),
+            _ => false,
+        },
+        Scalar::Text(text) => match name {
+            "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
+            "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
+            _ => false,
+        },
+        Scalar::Null => false,
+    }
+}
+
+/// Do the words of a result that isn't JSON tell a failure?
+fn words_tell_failure(text: &str, reads: bool) -> bool {
     if !reads && text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<') && tells_in_markup(text) {
         return true;
     }
@@ -499,6 +554,8 @@ pub fn is_trial(text: &str, facts: &ResultFacts) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -524,6 +581,59 @@ mod tests {
             ("3 errors were found in the log", false),
         ] {
             assert_eq!(tells_failure(text, &ResultFacts::read(text), false), fails, "{text}");
+            same_at_top(text);
+        }
+        assert_eq!(tells_failure_at_top(r#"{"error":"no such city","rows":[1]}"#), Some(true));
+        assert_eq!(tells_failure_at_top(r#"{"orders":[{"error":"x"}],"error":{"text":"x"}}"#), Some(false));
+    }
+
+    /// Reading the top alone finds the same, where it finds anything.
+    fn same_at_top(text: &str) {
+        if let Some(at_top) = tells_failure_at_top(text) {
+            assert_eq!(at_top, tells_failure(text, &ResultFacts::read(text), true), "{text}");
+        }
+    }
+
+    fn json() -> impl Strategy<Value = String> {
+        let leaf = prop::sample::select(
+            &[
+                "0",
+                "1",
+                "404",
+                "1e999",
+                "true",
+                "false",
+                "null",
+                r#""""#,
+                r#""none""#,
+                r#""failed""#,
+                r#""x""#,
+                r#""{\"error\":\"x\"}""#,
+                r#"" [{\"ok\":false}]""#,
+                r#""\u0065rror""#,
+                "{}",
+                "[]",
+            ][..],
+        );
+        let name = || {
+            prop::sample::select(
+                &["error", "Error_Code", "ok", "status", "exit_code", "rows", "columns", "is_error", "data", "sent", "a"][..],
+            )
+        };
+        leaf.prop_map(str::to_owned).prop_recursive(4, 24, 4, move |inner| {
+            let member = (name(), inner.clone()).prop_map(|(name, value)| format!(r#""{name}":{value}"#));
+            prop_oneof![
+                prop::collection::vec(inner, 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+                prop::collection::vec(member, 0..5).prop_map(|members| format!("{{{}}}", members.join(","))),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn the_top_tells_the_same(text in json(), noise in "[ \\n]{0,2}|x|error: ") {
+            same_at_top(&text);
+            same_at_top(&(noise + &text));
         }
     }
 }

@@ -228,7 +228,11 @@ impl ResultReading {
 
     /// It reports a failure in its own words.
     pub fn tells_failure(&self) -> bool {
-        *self.tells_failure.get_or_init(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
+        *self.tells_failure.get_or_init(|| {
+            let unread = self.reads() && self.facts.get().is_none();
+            let at_top = if unread { failure::tells_failure_at_top(&self.text) } else { None };
+            at_top.unwrap_or_else(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
+        })
     }
 
     /// Its tool only reads, as far as its name says.
