@@ -370,16 +370,14 @@ impl<'s> Table<'s> {
 
     /// Two results of one tool are cited in one passage, and a value told before the one's citation stands in the other only.
     fn apart_by_citation(&self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-        if scene.cites.len() < 2 {
-            return None;
-        }
         let mut from = 0;
-        for (place, at) in scene.cites {
-            let own = scene.sources.get(*at)?;
-            let part = from..*place;
-            from = *place;
-            let others = || scene.sources.iter().filter(|other| !std::ptr::eq(**other, *own) && other.tool == own.tool);
-            if others().next().is_none() || own.failed || others().any(|other| other.failed) {
+        for (place, together) in together(scene) {
+            let own = *together.first()?;
+            let part = from..place;
+            from = place;
+            let is_own = |other: &&&ToolResult| together.iter().any(|own| std::ptr::eq(**other, *own));
+            let others = || scene.sources.iter().filter(|other| !is_own(other) && other.tool == own.tool);
+            if others().next().is_none() || together.iter().any(|own| own.failed) || others().any(|other| other.failed) {
                 continue;
             }
             let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
@@ -394,7 +392,7 @@ impl<'s> Table<'s> {
                 let span = number.span.start..number.end;
                 let telling = number.whole().is_none_or(|whole| whole > 12);
                 let has = |source: &ToolResult| evidence::fits(number, Precision::Exact, &source.facts().numbers);
-                let own_has = has(own) || evidence::follows(number, Precision::Approximate, own.facts());
+                let own_has = together.iter().any(|own| has(own) || evidence::follows(number, Precision::Approximate, own.facts()));
                 let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
                 if telling && !scene.plain.is_taken(&span) && !own_has && !said && others().any(|other| has(other)) {
                     return Some(finding(
@@ -409,7 +407,8 @@ impl<'s> Table<'s> {
             for time in scene.plain.dates.times.iter().filter(|time| inside(&time.span)) {
                 let has = |source: &ToolResult| source.facts().dates.times.iter().any(|other| other.minutes == time.minutes);
                 let said = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
-                if !has(own) && !said && !own.facts().dates.times.is_empty() && others().any(|other| has(other)) {
+                let own_has = together.iter().any(|own| has(own) || own.facts().dates.times.is_empty());
+                if !own_has && !said && others().any(|other| has(other)) {
                     return Some(finding(
                         scene,
                         time.span.clone(),
@@ -428,6 +427,29 @@ impl<'s> Table<'s> {
         let expected: Vec<&str> = row.iter().flat_map(|(_, row)| &row.cells).take(8).map(|cell| cell.raw.as_str()).collect();
         finding(scene, span, rule, expected.join(", "), certainty)
     }
+}
+
+/// The results that a passage cites, those of citations side by side together: `(id of one, id of the other)` covers what both say. With each
+/// the place of its last citation.
+fn together<'s>(scene: &CheckContext<'s>) -> Vec<(usize, Vec<&'s ToolResult>)> {
+    let mut groups: Vec<(usize, Vec<&ToolResult>)> = Vec::new();
+    for (place, at) in scene.cites {
+        let Some(source) = scene.sources.get(*at).copied() else { continue };
+        let beside = |from: usize| {
+            let mut words = scene.plain.words.iter().filter(|word| from <= word.start && word.start < *place);
+            let first = words.next();
+            words.next().is_none() && first.is_none_or(|word| word.lower.bytes().all(|byte| !byte.is_ascii_digit()))
+        };
+        match groups.last_mut() {
+            // One word at most stands between them: `and`.
+            Some((last, group)) if beside(*last) => {
+                *last = *place;
+                group.push(source);
+            }
+            _ => groups.push((*place, vec![source])),
+        }
+    }
+    groups
 }
 
 fn finding(scene: &CheckContext<'_>, span: Range<usize>, rule: &'static str, expected: String, certainty: Certainty) -> ClaimFinding {
@@ -599,6 +621,33 @@ mod tests {
         let sources = grounds.results.iter().collect();
         let scene = CheckContext::new(&plain, kind, lexicon, sources, CitationScope::Cited, &grounds);
         bindings(&scene).or_else(|| tallies(&scene)).map(|finding| finding.rule)
+    }
+
+    #[test]
+    fn values_belong_to_the_call_that_is_cited() {
+        let ids = ["get_list_1795304000000_00029246cdd07aba", "get_list_1795304000000_000a5ec78c7ca76e"];
+        let source = |(id, result): (&&str, &str)| {
+            let mut source = ToolResult::new("get_list", r#"{"day":1}"#, result);
+            (source.recent, source.execution_id) = (true, Some((*id).into()));
+            source
+        };
+        let results = ids.iter().zip([r#"{"passages":30}"#, r#"{"passages":39}"#]).map(source).collect();
+        let grounds = EvidenceIndex::new(results, Vec::new(), "".into());
+        for (text, wrong) in [
+            ("30 on Saturday and 39 on Sunday (execution_id=A, execution_id=B).", false),
+            ("39 on Sunday, 30 on Saturday (execution_id=A and execution_id=B).", false),
+            ("30 on Saturday (execution_id=A), 39 on Sunday (execution_id=B).", false),
+            ("39 on Saturday (execution_id=A), 30 on Sunday (execution_id=B).", true),
+            ("39 (execution_id=A), 30 (execution_id=B).", true),
+        ] {
+            let text = text.replace("=A", &format!("={}", ids[0])).replace("=B", &format!("={}", ids[1]));
+            let cites: Vec<(usize, usize)> = ids.iter().enumerate().filter_map(|(at, id)| Some((text.find(id)?, at))).collect();
+            let plain = AnalyzedPassage::of(&text);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, language(&words(&text), None), sources, CitationScope::Cited, &grounds);
+            let found = bindings(&CheckContext { cites: &cites, ..scene }).map(|finding| finding.rule);
+            assert_eq!(found, wrong.then_some("another_call"), "{text}");
+        }
     }
 
     #[test]
