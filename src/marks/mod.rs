@@ -283,7 +283,7 @@ fn hex_number(digits: &[u8; 16]) -> Option<u64> {
     (all & NO_DIGIT == 0).then_some(number)
 }
 
-/// What isn't a digit.
+/// Mark of a byte that is no digit.
 const NO_DIGIT: u8 = 0x80;
 
 /// The value of each byte as a lower-case hex digit.

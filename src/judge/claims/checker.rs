@@ -87,7 +87,7 @@ pub struct PassageChecker {
     cites: bool,
     /// Numbers that were found right.
     told: Vec<f64>,
-    /// What comes behind them, in the order of the text: read when something that cites is compared, which few answers have.
+    /// Numbers behind them, in the order of the text: read when something that cites is compared, which few answers have.
     untold: Vec<UntoldNumbers>,
     /// The speaker of the words: those of a letter or a quotation are nobody's report.
     voice: Voice,
@@ -601,7 +601,9 @@ impl PassageChecker {
     fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
-        self.told_failure.tell(told);
+        if told {
+            self.told_failure.note();
+        }
         if told || self.told_failure.is_told() || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
             return;
         }
@@ -648,7 +650,7 @@ impl PassageChecker {
             return;
         }
         if let Some(finding) = self.partial(scene) {
-            self.told_failure.tell(true);
+            self.told_failure.note();
             self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
         }
         let mut all = counts(scene);

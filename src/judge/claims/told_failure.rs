@@ -5,7 +5,7 @@ use super::checks::account;
 /// Bytes of passages that wait to be read.
 const WAITING_BYTES_MAX: usize = 16 << 10;
 
-/// Whether an answer has told of a failure.
+/// Reader of an answer for words of failure, passage by passage.
 #[derive(Debug, Default)]
 pub struct ToldFailure {
     told: bool,
@@ -26,9 +26,9 @@ impl ToldFailure {
         }
     }
 
-    /// Takes what was found in a passage.
-    pub fn tell(&mut self, told: bool) {
-        self.told |= told;
+    /// Takes note that a failure was told.
+    pub fn note(&mut self) {
+        self.told = true;
     }
 
     /// True if one of the passages told of a failure.

@@ -45,7 +45,7 @@ pub struct HistoryBeginning {
     bytes: usize,
 }
 
-/// How many of a beginning's first executions have the first results of their calls, as an exchange found.
+/// Number of a beginning's first executions that have the first results of their calls, as an exchange found.
 ///
 /// A call's first result stays the first one, so that isn't looked up again until `epoch`, the cache's count of what it forgot, changes.
 #[derive(Debug, Default)]

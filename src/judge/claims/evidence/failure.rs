@@ -1,6 +1,9 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
-use super::facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar};
+use super::{
+    facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar},
+    tool_capabilities::Effect,
+};
 use crate::{
     judge::claims::language::fold::{fold, key},
     wire::json::{Kind, Value},
@@ -287,16 +290,17 @@ fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     }
 }
 
-/// Does this result say at its top, or in its few words, that what was asked for wasn't done? `reads`: the tool only reads, so a state
-/// in its result, or an error in a text, may be what was read.
-pub fn tells_failure(text: &str, facts: &ResultFacts, reads: bool) -> bool {
+/// Does this result say at its top, or in its few words, that what was asked for wasn't done? `effect`: that of its tool. Where it only
+/// reads, a state in its result, or an error in a text, may be what was read.
+pub fn tells_failure(text: &str, facts: &ResultFacts, effect: Effect) -> bool {
+    let reads = effect == Effect::Reads;
     if facts.json {
         let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
         let refused = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| refuses(leaf, facts));
         return !reads && (refuses_all(facts) || refused())
-            || top.map(|leaf| (leaf.key.as_str(), &leaf.value)).any(|(name, value)| fails(name, value, reads));
+            || top.map(|leaf| (leaf.key.as_str(), &leaf.value)).any(|(name, value)| fails(name, value, effect));
     }
-    words_tell_failure(text, reads)
+    words_tell_failure(text, effect)
 }
 
 /// Like [`tells_failure`] for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
@@ -305,7 +309,7 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
     if text.len() >= LEAVES_MAX {
         return None;
     }
-    let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, true)) };
+    let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, Effect::Reads)) };
     let (root, mut tells) = (document.root(), false);
     if !root.is_object() {
         return None;
@@ -326,7 +330,7 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
             Kind::True | Kind::False => Scalar::Flag(value.kind() == Kind::True),
             Kind::Null => Scalar::Null,
         };
-        tells |= fails(&key(name), &scalar, true);
+        tells |= fails(&key(name), &scalar, Effect::Reads);
         Some(())
     };
     for member in root.members() {
@@ -343,9 +347,9 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
 /// Depth of the members of an object at the top, and of the elements of their lists.
 const TOP_DEPTH: usize = 2;
 
-/// Does a value of this name at the top of a result tell a failure? `reads`: the tool only reads.
-fn fails(name: &str, value: &Scalar, reads: bool) -> bool {
-    if reads && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
+/// Does a value of this name at the top of a result tell a failure? `effect`: that of its tool.
+fn fails(name: &str, value: &Scalar, effect: Effect) -> bool {
+    if effect == Effect::Reads && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
         return false;
     }
     match value {
@@ -369,7 +373,8 @@ fn fails(name: &str, value: &Scalar, reads: bool) -> bool {
 }
 
 /// Do the words of a result that isn't JSON tell a failure?
-fn words_tell_failure(text: &str, reads: bool) -> bool {
+fn words_tell_failure(text: &str, effect: Effect) -> bool {
+    let reads = effect == Effect::Reads;
     if !reads && text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<') && tells_in_markup(text) {
         return true;
     }
@@ -580,7 +585,7 @@ mod tests {
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
         ] {
-            assert_eq!(tells_failure(text, &ResultFacts::read(text), false), fails, "{text}");
+            assert_eq!(tells_failure(text, &ResultFacts::read(text), Effect::Acts), fails, "{text}");
             same_at_top(text);
         }
         assert_eq!(tells_failure_at_top(r#"{"error":"no such city","rows":[1]}"#), Some(true));
@@ -590,7 +595,7 @@ mod tests {
     /// Reading the top alone finds the same, where it finds anything.
     fn same_at_top(text: &str) {
         if let Some(at_top) = tells_failure_at_top(text) {
-            assert_eq!(at_top, tells_failure(text, &ResultFacts::read(text), true), "{text}");
+            assert_eq!(at_top, tells_failure(text, &ResultFacts::read(text), Effect::Reads), "{text}");
         }
     }
 

@@ -76,7 +76,7 @@ pub struct ToolResult {
     further: OnceLock<Box<FurtherReading>>,
 }
 
-/// What is read from a result where an answer cites it.
+/// Readings of a result that only an answer which cites it needs.
 #[derive(Debug, Default)]
 struct FurtherReading {
     reckoned: OnceLock<Vec<f64>>,
@@ -101,7 +101,7 @@ pub struct ResultReading {
     told: OnceLock<Vec<(u64, String)>>,
     says_none: OnceLock<bool>,
     tells_failure: OnceLock<bool>,
-    reads: OnceLock<bool>,
+    effect: OnceLock<Effect>,
     language: OnceLock<&'static str>,
     rows: OnceLock<Rows>,
     single: OnceLock<Row>,
@@ -231,13 +231,18 @@ impl ResultReading {
         *self.tells_failure.get_or_init(|| {
             let unread = self.reads() && self.facts.get().is_none();
             let at_top = if unread { failure::tells_failure_at_top(&self.text) } else { None };
-            at_top.unwrap_or_else(|| failure::tells_failure(&self.text, self.facts(), self.reads()))
+            at_top.unwrap_or_else(|| failure::tells_failure(&self.text, self.facts(), self.effect()))
         })
     }
 
     /// Its tool only reads, as far as its name says.
     pub fn reads(&self) -> bool {
-        *self.reads.get_or_init(|| ToolCapability::effect_of(&self.tool) == Effect::Reads)
+        self.effect() == Effect::Reads
+    }
+
+    /// The effect of its tool, as far as the name says.
+    fn effect(&self) -> Effect {
+        *self.effect.get_or_init(|| ToolCapability::effect_of(&self.tool))
     }
 
     /// It says of a part of what was asked for that it wasn't done.

@@ -333,13 +333,13 @@ pub fn words(text: &str) -> Vec<Word> {
         loop {
             match class(at) {
                 // Most text is ASCII: one look-up a byte.
-                Some(WordByte::Letter) => at += 1,
-                Some(WordByte::Inside) if at > start => at += 1,
-                Some(WordByte::Unknown) => match if at > start { word_part(text, at) } else { word_start(text, at) } {
+                Some(LetterClass::Letter) => at += 1,
+                Some(LetterClass::Inside) if at > start => at += 1,
+                Some(LetterClass::Unknown) => match if at > start { word_part(text, at) } else { word_start(text, at) } {
                     Some(length) => at += length,
                     None => break,
                 },
-                Some(WordByte::Inside | WordByte::Never) | None => break,
+                Some(LetterClass::Inside | LetterClass::Never) | None => break,
             }
         }
         if at == start {
@@ -353,9 +353,9 @@ pub fn words(text: &str) -> Vec<Word> {
     words
 }
 
-/// What a byte of a text is to a word.
+/// Role of a byte in a word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum WordByte {
+enum LetterClass {
     /// A letter, a digit or `_`: a word can begin with it.
     Letter,
     /// An apostrophe or a hyphen: it can stand within a word.
@@ -366,14 +366,14 @@ enum WordByte {
     Unknown,
 }
 
-const CLASSES: [WordByte; 256] = {
-    let mut classes = [WordByte::Unknown; 256];
+const CLASSES: [LetterClass; 256] = {
+    let mut classes = [LetterClass::Unknown; 256];
     let mut byte = 0_u8;
     while byte < 128 {
         classes[byte as usize] = match byte {
-            b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => WordByte::Letter,
-            b'\'' | b'-' => WordByte::Inside,
-            _ => WordByte::Never,
+            b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => LetterClass::Letter,
+            b'\'' | b'-' => LetterClass::Inside,
+            _ => LetterClass::Never,
         };
         byte += 1;
     }
