@@ -59,7 +59,7 @@ impl Conversation {
             let arguments = json!({"customer": "cus_8f2k1m9q", "page": number}).to_string();
             let moment = MarkTime { time_ms: now_ms, counter: (number % 4096) as u16 };
             let id = ring.mint(&Scope::shared(), "search_orders", &arguments, moment);
-            let order = |at: usize| json!({"id": format!("ord_{number}{at:03}"), "status": if at % 3 == 0 { "open" } else { "shipped" }, "total": (number * 37 + at * 11) as f64 / 4.0, "note": format!("box {at} of {number} left by the green door of the depot, label and scan are fine, the driver rang twice")});
+            let order = |at: usize| json!({"id": format!("ord_{number}{at:03}"), "status": if at.is_multiple_of(3) { "open" } else { "shipped" }, "total": (number * 37 + at * 11) as f64 / 4.0, "note": format!("box {at} of {number} left by the green door of the depot, label and scan are fine, the driver rang twice")});
             let result = json!({"orders": (0..12).map(order).collect::<Vec<_>>()}).to_string();
             let call = json!({"id": id, "type": "function", "function": {"name": "search_orders", "arguments": arguments}});
             let turn = format!(
