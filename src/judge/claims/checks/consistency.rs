@@ -599,9 +599,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 
 /// Words between a thing and what it belongs to.
 static PREPOSITIONS: WordList = WordList::new(&[
-    "on", "of", "for", "in", "with", "at", "by", "from", "to", "about", "under", "auf", "für", "von", "mit", "bei", "zu", "im", "am", "sur",
-    "pour", "de", "des", "du", "dans", "avec", "à", "par", "en", "con", "para", "sobre", "del", "su", "per", "di", "della", "dal", "op", "voor",
-    "van", "met", "na", "dla", "z", "w", "u", "do", "em", "com", "no", "på", "för", "av", "med", "i",
+    "on", "of", "for", "in", "with", "at", "by", "from", "to", "about", "under", "auf", "für", "von", "mit", "bei", "zu", "im", "am",
+    "sur", "pour", "de", "des", "du", "dans", "avec", "à", "par", "en", "con", "para", "sobre", "del", "su", "per", "di", "della", "dal",
+    "op", "voor", "van", "met", "na", "dla", "z", "w", "u", "do", "em", "com", "no", "på", "för", "av", "med", "i",
 ]);
 
 /// Is it in English, as far as its frequent words tell?

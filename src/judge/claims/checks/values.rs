@@ -117,7 +117,6 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
         open = rest;
     }
-    open.retain(|(number, _)| !reckon::adds_up(scene, number, &known));
     (known, open.into_iter().map(|(number, _)| number).collect())
 }
 

@@ -167,33 +167,6 @@ fn shares_of(one: f64, other: f64) -> [f64; 4] {
     [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
 }
 
-/// Terms of a sum that a passage tells, and numbers of each.
-const TERMS_MAX: usize = 5;
-const TIMES_EACH: usize = 4;
-
-/// Is it the sum of all that the passage tells in its unit, each as often as a number of the passage or the question says: `318: two at 95,
-/// one at 48, two at 40`? `known`: numbers of the passage that stand.
-pub fn adds_up(scene: &CheckContext<'_>, number: &Number, known: &[f64]) -> bool {
-    let unit = number.unit.map(|unit| &unit.dimension);
-    let of_unit = |other: &&Number| other.span != number.span && !other.ordinal && other.unit.map(|unit| &unit.dimension) == unit;
-    let value = |other: &Number| other.readings().next().map(|reading| reading.value).filter(|value| known.contains(value));
-    let terms: Vec<f64> =
-        once(scene.plain.numbers.iter().filter(of_unit).filter_map(value).filter(|value| *value > 2.0).collect(), TERMS_MAX + 1);
-    if unit.is_none() || number.percent || !(2..=TERMS_MAX).contains(&terms.len()) {
-        return false;
-    }
-    let words = scene.plain.words.iter().chain(scene.grounds.asked.words()).filter_map(|word| scene.lexicon.numbers.get(&word.lower));
-    let digits = scene.plain.numbers.iter().chain(scene.grounds.asked.numbers()).filter_map(Number::whole);
-    let counts = words.copied().chain(digits).filter(|count| (2..=12).contains(count)).map(|count| count as f64);
-    let times = once(std::iter::once(1.0).chain(counts).collect(), TIMES_EACH);
-    // Each term takes part, so that few sums come out of it: at most 4^5.
-    let mut sums = vec![0.0];
-    for term in &terms {
-        sums = sums.iter().flat_map(|sum| times.iter().map(move |times| sum + times * term)).collect();
-    }
-    sums.into_iter().any(|sum| number.readings().any(|reading| reading.rounds(sum)))
-}
-
 /// May it be reckoned from others at all? A temperature is none of them more or less.
 pub fn may_be(number: &Number) -> bool {
     number.unit.is_none_or(|unit| unit.dimension != "temperature")

@@ -742,8 +742,26 @@ const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled"
 /// `The door is unlocked`: how a thing is, not that something was done to it.
 fn is_description(words: &[Word], said: &ReportedAct) -> bool {
     const COPULAS: &[&str] = &[
-        "is", "are", "it's", "it’s", "they're", "they’re", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "zijn", "jest", "są",
-        "é", "são", "är",
+        "is",
+        "are",
+        "it's",
+        "it’s",
+        "they're",
+        "they’re",
+        "ist",
+        "sind",
+        "est",
+        "sont",
+        "está",
+        "están",
+        "è",
+        "sono",
+        "zijn",
+        "jest",
+        "są",
+        "é",
+        "são",
+        "är",
     ];
     words.iter().rfind(|word| word.end <= said.span.start).is_some_and(|before| COPULAS.contains(&before.lower.as_str()))
 }
