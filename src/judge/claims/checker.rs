@@ -83,6 +83,8 @@ pub struct PassageChecker {
     block: VecDeque<Arc<LazyPassage>>,
     blank: bool,
     told_failure: ToldFailure,
+    /// A sentence told that something isn't done yet.
+    told_pending: bool,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
@@ -341,7 +343,8 @@ impl PassageChecker {
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
         let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
         let told = acts::told(plain, kind);
-        let finding = match acts::acts(plain, kind, &told, abilities, grounds, self.cites && !cites) {
+        let before = acts::Before { apart: self.cites && !cites, failure: !told.is_empty() && self.told_failure.is_told() };
+        let finding = match acts::acts(plain, kind, &told, abilities, grounds, before) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,
         };
@@ -671,7 +674,10 @@ impl PassageChecker {
         if reports {
             all.extend(unaccounted::unaccounted(scene));
         }
-        all.extend(states::states(scene));
+        self.told_pending |= states::tells_pending(scene.plain.folded());
+        if !self.told_pending {
+            all.extend(states::states(scene));
+        }
         all.extend(order::order(scene));
         all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();

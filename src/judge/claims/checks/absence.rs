@@ -7,7 +7,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding, names_thing},
         evidence::{
             ToolResult,
-            facts::Scalar,
+            facts::{NamedValue, Scalar},
             lists::{self, MatchConfidence, MatchedLists, is_something, things},
         },
         language::{
@@ -18,6 +18,9 @@ use crate::{
     },
     violation::{Certainty, Code},
 };
+
+/// Values of a result that are looked through.
+const LEAVES_OF: usize = 2000;
 
 /// The finding of a passage that says that something isn't there.
 pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -69,7 +72,7 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     let tail = rest_of_clause(scene, end);
     // `Carrots: no value` tells of one of them.
     let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start()).is_some_and(|before| before.contains([':', '|']));
-    if of_one {
+    if of_one || names_record(scene, whole.start()..noun_at.map_or(whole.start(), |noun| noun.start())) {
         return None;
     }
     let every = !scene.sources.is_empty()
@@ -84,11 +87,42 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     })
 }
 
+/// Is it one of the records that has no such thing: `Ben has no mark yet`? `before`: from where the absence is told to its noun.
+fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> bool {
+    let head = scene.text().get(..before.end).unwrap_or_default();
+    let from = head.get(..before.start).and_then(|head| head.rfind([',', ';', ':', '.', '!', '–', '—', '\n', '('])).map_or(0, |at| at + 1);
+    let subject = fold(head.get(from..).unwrap_or_default());
+    let names = |leaf: &NamedValue| match &leaf.value {
+        Scalar::Text(text) => {
+            leaf.record > 0 && (2..=48).contains(&text.chars().count()) && text.chars().any(char::is_alphabetic) && {
+                let folded = fold(text);
+                !folded.is_empty() && stands_in(&subject, &folded)
+            }
+        }
+        _ => false,
+    };
+    subject.chars().any(char::is_alphabetic) && scene.sources.iter().any(|source| source.facts().leaves.iter().take(LEAVES_OF).any(names))
+}
+
+/// Has the result a value that is blank, so that the absence may be told of that?
+fn has_blank(source: &ToolResult) -> bool {
+    source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| match &leaf.value {
+        Scalar::Null => true,
+        Scalar::Text(text) => text.trim().is_empty(),
+        _ => false,
+    })
+}
+
 /// Does the result have what is said not to be there?
 fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], claim: AbsenceClaim, before: bool) -> bool {
     let lexicon = scene.lexicon;
     let facts = source.facts();
     if claim == AbsenceClaim::Kind && noun.last().is_some_and(|word| is_blank(word, source)) {
+        return false;
+    }
+    // `The field is empty`: one of its values is.
+    let named = |word: &String| names_thing(word, source.nouns(), lexicon) || lexicon.generic.contains(word);
+    if before && noun.last().is_some_and(|word| !named(word)) && has_blank(source) {
         return false;
     }
     let sure = |things: &MatchedLists<'_>| match scene.bond {

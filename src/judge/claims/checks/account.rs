@@ -216,7 +216,67 @@ fn is_empty(source: &ToolResult) -> bool {
             _ => true,
         })
     };
-    facts.json && lists && values()
+    facts.json && lists && values() && !describes_something(source)
+}
+
+/// Members of a result that say how it was come by, not what a thing is like.
+const ABOUT_RESULT: &[&str] = &[
+    "status",
+    "state",
+    "ok",
+    "success",
+    "message",
+    "msg",
+    "note",
+    "info",
+    "hint",
+    "page",
+    "pages",
+    "perpage",
+    "pagesize",
+    "limit",
+    "offset",
+    "took",
+    "tookms",
+    "ms",
+    "query",
+    "q",
+    "cursor",
+    "next",
+    "source",
+    "requestid",
+    "timestamp",
+    "time",
+    "date",
+    "generatedat",
+    "timezone",
+    "version",
+    "filter",
+    "unit",
+    "currency",
+    "from",
+    "to",
+    "period",
+    "range",
+    "month",
+    "day",
+    "week",
+    "year",
+];
+
+/// Does a result tell of a thing beside its empty lists: a booking without notes? At least two of its values must be neither repeated from
+/// the call nor about the result itself.
+fn describes_something(source: &ToolResult) -> bool {
+    let telling = |leaf: &&NamedValue| {
+        let about = ABOUT_RESULT.contains(&leaf.key.as_str()) || derive::is_count(&leaf.key);
+        match &leaf.value {
+            Scalar::Text(text) => !about && !text.trim().is_empty() && !stands_in(source.folded_arguments(), &fold(text)),
+            Scalar::Number(number) => !about && *number != 0.0 && !source.argument_numbers().contains(&number.abs()),
+            Scalar::Flag(flag) => !about && *flag,
+            Scalar::Null => false,
+        }
+    };
+    source.facts().leaves.iter().take(LEAVES_OF).filter(telling).nth(1).is_some()
 }
 
 /// Things told of where every result that is cited is empty.
@@ -1233,11 +1293,26 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))) && is_about_call(scene, source)
     };
     // Asked last: it reads the whole result for it.
-    if !absent || source.says_none() {
+    if !absent || source.says_none() || names_blank_record(scene, source) {
         return None;
     }
     let expected = format!("the result has {}", most(source));
     Some(whole(scene, "denied", Code::FalseAbsence, &expected, if spaceless { Certainty::Likely } else { Certainty::Certain }))
+}
+
+/// Does the passage name a record that has nothing somewhere: `Ben has no mark` of one whose mark is `null`?
+fn names_blank_record(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
+    let facts = source.facts();
+    let blank = |leaf: &NamedValue| match &leaf.value {
+        Scalar::Null | Scalar::Flag(false) => true,
+        Scalar::Text(text) => text.trim().is_empty() || is_nothing(&fold(text)),
+        Scalar::Number(number) => *number == 0.0,
+        Scalar::Flag(true) => false,
+    };
+    let empty = facts.lists.iter().any(|list| list.length == 0);
+    named(scene.plain.folded(), scene.text(), facts)
+        .iter()
+        .any(|own| empty || facts.leaves.iter().any(|leaf| facts.lies_in(leaf.record, own.record) && blank(leaf)))
 }
 
 /// Is every word of the passage one of the call, its tool, its lists, of looking or of nothing in particular?

@@ -19,6 +19,7 @@ use crate::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
             number::{Interpretation, Number, Precision},
+            word_list::WordList,
         },
     },
     violation::{Certainty, Code},
@@ -573,6 +574,10 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         folded.chars().count() >= 3 && rows.iter().any(|row| row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)))
     };
     let (at, word) = clause.iter().enumerate().take(3).find(|(_, word)| has(word))?;
+    // `indexes on a and b, but none on c`: what is denied isn't the thing that stands behind the preposition.
+    if clause.iter().take(at).any(|word| PREPOSITIONS.has(&word.lower)) {
+        return None;
+    }
     let common = scene.lexicon.common.contains(&word.lower) || scene.lexicon.scope.contains(&word.lower);
     // Whatever else the clause says narrows what is denied, but for words of the call and of nothing in particular.
     let rest: Vec<Word> = clause.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, word)| (*word).clone()).collect();
@@ -591,6 +596,13 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let span = denies.start..word.end;
     Some(finding(scene, "denied_value", Code::FalseAbsence, span, format!("the result has `{}`", word.lower), Certainty::Likely))
 }
+
+/// Words between a thing and what it belongs to.
+static PREPOSITIONS: WordList = WordList::new(&[
+    "on", "of", "for", "in", "with", "at", "by", "from", "to", "about", "under", "auf", "für", "von", "mit", "bei", "zu", "im", "am",
+    "sur", "pour", "de", "des", "du", "dans", "avec", "à", "par", "en", "con", "para", "sobre", "del", "su", "per", "di", "della", "dal",
+    "op", "voor", "van", "met", "na", "dla", "z", "w", "u", "do", "em", "com", "no", "på", "för", "av", "med", "i",
+]);
 
 /// Is it in English, as far as its frequent words tell?
 fn is_english(scene: &CheckContext<'_>) -> bool {

@@ -435,21 +435,30 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     said.take(16).filter(plainly).collect()
 }
 
-/// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for. `apart`: it cites
-/// nothing, and the answer has cited before.
+/// What the answer has said before a sentence.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::judge::claims) struct Before {
+    /// It has cited, and this sentence doesn't.
+    pub apart: bool,
+    /// It has told of a failure.
+    pub failure: bool,
+}
+
+/// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for.
 pub(in crate::judge::claims) fn acts(
     passage: &AnalyzedPassage,
     kind: Kind,
     told: &ReportedActs,
     abilities: &ToolCapabilities,
     grounds: Option<&EvidenceIndex>,
-    apart: bool,
+    after: Before,
 ) -> Option<ClaimFinding> {
     let AnalyzedPassage { text, words, .. } = passage;
     if abilities.unseen || abilities.tools.is_empty() {
         return None;
     }
-    let case = ActSentence { text, words, kind, abilities, grounds, apart };
+    let Before { apart, failure } = after;
+    let case = ActSentence { text, words, kind, abilities, grounds, apart, failure };
     let found = told.iter().find_map(|said| judge(&case, said));
     found.or_else(|| told.speeches.iter().find_map(|speech| sources(text, &told.lower, speech.compiled(), abilities)))
 }
@@ -462,6 +471,7 @@ struct ActSentence<'c> {
     abilities: &'c ToolCapabilities,
     grounds: Option<&'c EvidenceIndex>,
     apart: bool,
+    failure: bool,
 }
 
 impl ActSentence<'_> {
@@ -483,6 +493,14 @@ impl ActSentence<'_> {
                     grounds.results.iter().any(|source| source.folded().contains(&stem)) || ran(stem.get(..STEM).unwrap_or(&stem))
                 })
             })
+    }
+
+    /// The answer tells of the failure, and what failed has the stem of the verb: `the marks were released in March`, as its reason says.
+    fn is_reason(&self, verb: &str) -> bool {
+        let stem: String = fold(verb).chars().take(STEM + 1).collect();
+        let told = || self.failure || super::account::text_tells_failure(self.text);
+        let has = |grounds: &EvidenceIndex| grounds.results.iter().any(|source| source.fails() && source.folded().contains(&stem));
+        stem.chars().count() > STEM && self.grounds.is_some_and(has) && told()
     }
 
     /// The user told of it as done: `it was cancelled`.
@@ -560,7 +578,7 @@ fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> 
 }
 
 fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
-    let ActSentence { text, words, kind, abilities, grounds, apart } = *case;
+    let ActSentence { text, words, kind, abilities, grounds, apart, .. } = *case;
     let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
     if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
@@ -623,9 +641,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         }
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up.
-            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()));
+            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()) || is_description(words, said));
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
-            meant && !(looked && case.is_reported(&said.verb))
+            meant && !(looked && case.is_reported(&said.verb)) && !case.is_reason(&said.verb)
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
@@ -720,6 +738,33 @@ const ALREADY: &[&str] =
 
 /// Verbs whose participles tell how a thing is.
 const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"];
+
+/// `The door is unlocked`: how a thing is, not that something was done to it.
+fn is_description(words: &[Word], said: &ReportedAct) -> bool {
+    const COPULAS: &[&str] = &[
+        "is",
+        "are",
+        "it's",
+        "it’s",
+        "they're",
+        "they’re",
+        "ist",
+        "sind",
+        "est",
+        "sont",
+        "está",
+        "están",
+        "è",
+        "sono",
+        "zijn",
+        "jest",
+        "są",
+        "é",
+        "são",
+        "är",
+    ];
+    words.iter().rfind(|word| word.end <= said.span.start).is_some_and(|before| COPULAS.contains(&before.lower.as_str()))
+}
 
 /// Verbs of a look that are a deed too where they were asked for: `open the vents`, `run the import`.
 const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "watch"];
@@ -1223,7 +1268,7 @@ mod tests {
     fn found(text: &str, abilities: &ToolCapabilities) -> Option<(Code, Certainty)> {
         {
             let plain = AnalyzedPassage::of(text);
-            acts(&plain, Kind::Sentence, &told(&plain, Kind::Sentence), abilities, None, false)
+            acts(&plain, Kind::Sentence, &told(&plain, Kind::Sentence), abilities, None, Before::default())
         }
         .map(|finding| (finding.code, finding.certainty))
     }
