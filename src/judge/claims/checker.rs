@@ -83,8 +83,6 @@ pub struct PassageChecker {
     block: VecDeque<Arc<LazyPassage>>,
     blank: bool,
     told_failure: ToldFailure,
-    /// A sentence told that something isn't done yet.
-    told_pending: bool,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
@@ -674,10 +672,7 @@ impl PassageChecker {
         if reports {
             all.extend(unaccounted::unaccounted(scene));
         }
-        self.told_pending |= states::tells_pending(scene.plain.folded());
-        if !self.told_pending {
-            all.extend(states::states(scene));
-        }
+        all.extend(states::states(scene));
         all.extend(order::order(scene));
         all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();

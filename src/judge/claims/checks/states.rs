@@ -109,11 +109,6 @@ pub(in crate::judge::claims) fn is_unsure(folded: &str, words: &[Word]) -> bool 
     data().unsure.stand_in(folded) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
 }
 
-/// Does a folded text tell that something isn't done yet, by its words?
-pub(in crate::judge::claims) fn tells_pending(folded: &str) -> bool {
-    data().pending.stand_in(folded)
-}
-
 /// Does a folded text put things in an order, by its words?
 pub(in crate::judge::claims) fn ranks(folded: &str) -> bool {
     data().ranks.stand_in(folded)
