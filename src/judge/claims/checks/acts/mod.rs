@@ -640,10 +640,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
             alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
         }
         ActForm::Passive => {
-            // `It's closed on Mondays`: how a thing is that was looked up.
-            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()) || is_description(words, said));
+            // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
+            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()));
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
-            meant && !(looked && case.is_reported(&said.verb)) && !case.is_reason(&said.verb)
+            let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
+            meant && !(looked && reported()) && !case.is_reason(&said.verb)
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
@@ -738,33 +739,6 @@ const ALREADY: &[&str] =
 
 /// Verbs whose participles tell how a thing is.
 const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"];
-
-/// `The door is unlocked`: how a thing is, not that something was done to it.
-fn is_description(words: &[Word], said: &ReportedAct) -> bool {
-    const COPULAS: &[&str] = &[
-        "is",
-        "are",
-        "it's",
-        "it’s",
-        "they're",
-        "they’re",
-        "ist",
-        "sind",
-        "est",
-        "sont",
-        "está",
-        "están",
-        "è",
-        "sono",
-        "zijn",
-        "jest",
-        "są",
-        "é",
-        "são",
-        "är",
-    ];
-    words.iter().rfind(|word| word.end <= said.span.start).is_some_and(|before| COPULAS.contains(&before.lower.as_str()))
-}
 
 /// Verbs of a look that are a deed too where they were asked for: `open the vents`, `run the import`.
 const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "watch"];
@@ -1244,7 +1218,10 @@ impl ToolCapabilities {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::judge::claims::evidence::tool_capabilities::{ToolCapability, ToolRunState};
+    use crate::judge::claims::evidence::{
+        ToolResult,
+        tool_capabilities::{ToolCapability, ToolRunState},
+    };
 
     fn abilities(ran: &[(&str, bool)], asked: &str) -> ToolCapabilities {
         let tools = [
@@ -1329,5 +1306,18 @@ mod tests {
         assert_eq!(found("I checked the list: he is on it.", &read), None);
         let failed = abilities(&[("add_player", false)], "Add Kilian to the squad");
         assert_eq!(found("I have added Kilian Roth to the squad.", &failed), Some((Code::FailedExecution, Certainty::Certain)));
+    }
+
+    #[test]
+    fn states_that_a_result_has_are_no_acts() {
+        let read = abilities(&[("list_players", true)], "Can the fee be dropped, and the door be locked?");
+        let results = vec![ToolResult::new("list_players", "{}", r#"{"door":"front","locked":false,"fees":6.4}"#)];
+        let grounds = EvidenceIndex::new(results, Vec::new(), "".into());
+        for (text, objected) in [("The front door is unlocked.", false), ("The fee is waived.", true), ("The fee has been waived.", true)] {
+            let plain = AnalyzedPassage::of(text);
+            let told = told(&plain, Kind::Sentence);
+            let found = acts(&plain, Kind::Sentence, &told, &read, Some(&grounds), Before::default());
+            assert_eq!(found.is_some(), objected, "{text}");
+        }
     }
 }
