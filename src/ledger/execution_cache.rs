@@ -127,12 +127,14 @@ mod tests {
         assert!(!seen.is_new(&key(0)) && seen.is_new(&key(1)));
         assert_eq!(seen.first(key(1), entry(1)), None);
         assert_eq!(seen.first(key(1), entry(2)), Some(entry(1)));
+        let epoch = seen.epoch();
         for number in 2..many {
             seen.first(key(number), entry(number));
             // What is asked for stays.
             assert_eq!(seen.get(&key(1)), Some(entry(1)), "{number}");
         }
         let kept: usize = seen.shards.iter().map(|shard| shard.lock().map(|shard| shard.young.len() + shard.old.len()).unwrap_or(0)).sum();
+        assert_ne!(seen.epoch(), epoch);
         assert!(kept <= 2 * SHARDS * ENTRIES_MAX, "{kept}");
         for number in 2..many {
             assert!(seen.get(&key(number)).is_some() || !seen.is_new(&key(number)), "{number}");

@@ -276,7 +276,7 @@ fn is_lower_hex(byte: u8) -> bool {
 fn hex_number(digits: &[u8; 16]) -> Option<u64> {
     let (mut number, mut all) = (0, 0);
     for byte in digits {
-        let digit = HEX_DIGITS.get(usize::from(*byte)).copied().unwrap_or(NO_DIGIT);
+        let digit = HEX_DIGITS[usize::from(*byte)];
         all |= digit;
         number = number << 4 | u64::from(digit & 0xf);
     }

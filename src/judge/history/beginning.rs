@@ -270,3 +270,18 @@ impl<'h> HistoryVerifier<'h, '_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_compared_holds_until_the_cache_forgets() {
+        let compared = ComparedResults::default();
+        assert_eq!(compared.at(1), 0);
+        compared.set(7, 1);
+        assert_eq!((compared.at(1), compared.at(2)), (7, 0));
+        compared.set(usize::MAX, u32::MAX);
+        assert_eq!((compared.at(u32::MAX), compared.at(1)), (u32::MAX as usize, 0));
+    }
+}

@@ -4,6 +4,7 @@
 
 use crate::{
     judge::claims::{
+        checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, names_thing},
         evidence::{
             ToolResult,
@@ -18,9 +19,6 @@ use crate::{
     },
     violation::{Certainty, Code},
 };
-
-/// Values of a result that are looked through.
-const LEAVES_OF: usize = 2000;
 
 /// The finding of a passage that says that something isn't there.
 pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -101,12 +99,13 @@ fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> boo
         }
         _ => false,
     };
-    subject.chars().any(char::is_alphabetic) && scene.sources.iter().any(|source| source.facts().leaves.iter().take(LEAVES_OF).any(names))
+    subject.chars().any(char::is_alphabetic)
+        && scene.sources.iter().any(|source| source.facts().leaves.iter().take(account::LEAVES_OF).any(names))
 }
 
 /// Has the result a value that is blank, so that the absence may be told of that?
 fn has_blank(source: &ToolResult) -> bool {
-    source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| match &leaf.value {
+    source.facts().leaves.iter().take(account::LEAVES_OF).any(|leaf| match &leaf.value {
         Scalar::Null => true,
         Scalar::Text(text) => text.trim().is_empty(),
         _ => false,

@@ -36,8 +36,8 @@ use crate::{
 
 /// Words after a number that may name what it counts.
 const NOUN_WORDS_MAX: usize = 3;
-/// Values of a result of which it is looked at which record they name.
-const LEAVES_OF: usize = 2000;
+/// Values of a result that are looked through: for the records that they name, for blank ones.
+pub(super) const LEAVES_OF: usize = 2000;
 /// Numbers by which a column may have been filtered.
 const LIMITS_OF: usize = 12;
 /// Words by which records may have been filtered.

@@ -326,7 +326,7 @@ pub struct Word {
 /// The words of a text: letters and digits, with apostrophes and hyphens inside.
 pub fn words(text: &str) -> Vec<Word> {
     let mut words: Vec<Word> = Vec::with_capacity(text.len() / 5);
-    let class = |at: usize| text.as_bytes().get(at).and_then(|byte| CLASSES.get(usize::from(*byte)).copied());
+    let class = |at: usize| text.as_bytes().get(at).map(|byte| CLASSES[usize::from(*byte)]);
     let mut at = 0;
     while at < text.len() {
         let start = at;
@@ -335,9 +335,9 @@ pub fn words(text: &str) -> Vec<Word> {
                 // Most text is ASCII: one look-up a byte.
                 Some(LetterClass::Letter) => at += 1,
                 Some(LetterClass::Inside) if at > start => at += 1,
-                Some(LetterClass::Unknown) => match if at > start { word_part(text, at) } else { word_start(text, at) } {
-                    Some(length) => at += length,
-                    None => break,
+                Some(LetterClass::Unknown) => match text.get(at..).and_then(|rest| rest.chars().next()) {
+                    Some(c) if c.is_alphanumeric() || c == '’' && at > start => at += c.len_utf8(),
+                    Some(_) | None => break,
                 },
                 Some(LetterClass::Inside | LetterClass::Never) | None => break,
             }
@@ -379,24 +379,6 @@ const CLASSES: [LetterClass; 256] = {
     }
     classes
 };
-
-/// Length in bytes of the character there if a word can begin with it.
-fn word_start(text: &str, at: usize) -> Option<usize> {
-    let byte = *text.as_bytes().get(at)?;
-    if byte.is_ascii() {
-        return (byte.is_ascii_alphanumeric() || byte == b'_').then_some(1);
-    }
-    let c = text.get(at..)?.chars().next()?;
-    c.is_alphanumeric().then(|| c.len_utf8())
-}
-
-/// Length in bytes of the character there if it can stand within a word.
-fn word_part(text: &str, at: usize) -> Option<usize> {
-    word_start(text, at).or_else(|| {
-        let c = text.get(at..)?.chars().next()?;
-        matches!(c, '\'' | '-' | '’').then(|| c.len_utf8())
-    })
-}
 
 #[cfg(test)]
 mod tests {

@@ -451,14 +451,13 @@ pub(in crate::judge::claims) fn acts(
     told: &ReportedActs,
     abilities: &ToolCapabilities,
     grounds: Option<&EvidenceIndex>,
-    after: Before,
+    before: Before,
 ) -> Option<ClaimFinding> {
     let AnalyzedPassage { text, words, .. } = passage;
     if abilities.unseen || abilities.tools.is_empty() {
         return None;
     }
-    let Before { apart, failure } = after;
-    let case = ActSentence { text, words, kind, abilities, grounds, apart, failure };
+    let case = ActSentence { text, words, kind, abilities, grounds, before };
     let found = told.iter().find_map(|said| judge(&case, said));
     found.or_else(|| told.speeches.iter().find_map(|speech| sources(text, &told.lower, speech.compiled(), abilities)))
 }
@@ -470,8 +469,7 @@ struct ActSentence<'c> {
     kind: Kind,
     abilities: &'c ToolCapabilities,
     grounds: Option<&'c EvidenceIndex>,
-    apart: bool,
-    failure: bool,
+    before: Before,
 }
 
 impl ActSentence<'_> {
@@ -498,7 +496,7 @@ impl ActSentence<'_> {
     /// The answer tells of the failure, and what failed has the stem of the verb: `the marks were released in March`, as its reason says.
     fn is_reason(&self, verb: &str) -> bool {
         let stem: String = fold(verb).chars().take(STEM + 1).collect();
-        let told = || self.failure || super::account::text_tells_failure(self.text);
+        let told = || self.before.failure || super::account::text_tells_failure(self.text);
         let has = |grounds: &EvidenceIndex| grounds.results.iter().any(|source| source.fails() && source.folded().contains(&stem));
         stem.chars().count() > STEM && self.grounds.is_some_and(has) && told()
     }
@@ -578,7 +576,7 @@ fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> 
 }
 
 fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
-    let ActSentence { text, words, kind, abilities, grounds, apart, .. } = *case;
+    let ActSentence { text, words, kind, abilities, grounds, before: Before { apart, .. } } = *case;
     let speech = said.speech;
     let looks = Speech::begins(&speech.looks, &said.verb);
     if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
