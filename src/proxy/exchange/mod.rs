@@ -281,6 +281,17 @@ async fn run_until_answer<A: Adapter>(driver: &mut ExchangeDriver) -> Outcome {
     }
 }
 
+/// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
+async fn is_unnamed_stream(driver: &mut ExchangeDriver, response: &mut Answer) -> Result<bool, Failure> {
+    let endpoint = driver.endpoint();
+    let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
+    let events = endpoint.in_time(read)?;
+    if events {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    }
+    Ok(events)
+}
+
 /// Judges a buffered answer: the response, or `None` if the model is to be asked again.
 async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answer) -> Result<Option<Response<Body>>, Failure> {
     driver.clock.resume_wait();
@@ -373,50 +384,6 @@ async fn read_and_judge<A: Adapter>(driver: &ExchangeDriver, body: &Bytes) -> Re
     }
 }
 
-fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
-    let mut response = Response::new(Body::Whole(body));
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    driver.set_headers_of(response.headers_mut(), status);
-    driver.record.finish(status);
-    response
-}
-
-/// Starts the response to an answer that streams; the rest is in [`streaming`].
-fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
-    let outlet = Outlet::default();
-    let status = response.status();
-    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
-    driver.set_headers(&mut headers, VerdictState::Pending);
-    let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
-}
-
-/// True if the answer is an event stream although its `Content-Type` doesn't say so; the header is then corrected.
-async fn is_unnamed_stream(driver: &mut ExchangeDriver, response: &mut Answer) -> Result<bool, Failure> {
-    let endpoint = driver.endpoint();
-    let read = within(endpoint.settings.timeouts.idle, pin!(response.body_mut().begins_with_events())).await;
-    let events = endpoint.in_time(read)?;
-    if events {
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
-    }
-    Ok(events)
-}
-
-/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
-fn replace_rejected_call<A: Adapter>(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Option<Response<Body>>, Failure> {
-    match driver.decide_rejected_call(turn) {
-        NextStep::Repair(turn) => driver.prepare_repair::<A>(&turn, None).map(|()| None),
-        NextStep::Replace { text, .. } => Ok(Some(synthetic_response::<A>(driver, &text))),
-        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
-        // INVARIANT: nothing was accepted.
-        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call")),
-    }
-}
-
 /// Handles an error that came with status 200: it is repaired, retried, or passed on with the status that it contains.
 async fn handle_reported_error<A: Adapter>(
     driver: &mut ExchangeDriver,
@@ -466,22 +433,37 @@ fn synthetic_response<A: Adapter>(driver: &mut ExchangeDriver, words: &str) -> R
     response
 }
 
-fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
-    // What could not be judged never counts as passed.
-    if failure.is_of_upstream() {
-        driver.attempts.fail();
-    } else {
-        driver.attempts.block();
-    }
-    let mut response = failure.response(driver.selection.api());
-    driver.set_headers(response.headers_mut(), VerdictState::Final);
-    driver.record.finish(failure.status);
+fn pass_on(driver: &mut ExchangeDriver, status: StatusCode, headers: HeaderMap, body: Bytes) -> Response<Body> {
+    let mut response = Response::new(Body::Whole(body));
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    driver.set_headers_of(response.headers_mut(), status);
+    driver.record.finish(status);
     response
 }
 
-/// HTTP 422 for a blocking violation of an answer.
-pub(super) fn unprocessable(violation: &Violation) -> Failure {
-    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
+/// Handles a call of the model that the upstream rejected: the response, or `None` if the model is to be asked again.
+fn replace_rejected_call<A: Adapter>(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<Option<Response<Body>>, Failure> {
+    match driver.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => driver.prepare_repair::<A>(&turn, None).map(|()| None),
+        NextStep::Replace { text, .. } => Ok(Some(synthetic_response::<A>(driver, &text))),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation)),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call")),
+    }
+}
+
+/// Starts the response to an answer that streams; the rest is in [`streaming`].
+fn start_stream<A: Adapter>(driver: Box<ExchangeDriver>, response: Answer) -> Response<Body> {
+    let outlet = Outlet::default();
+    let status = response.status();
+    let mut headers = driver.endpoint().downstream_headers(response.headers(), BodyPassage::MayChange);
+    driver.set_headers(&mut headers, VerdictState::Pending);
+    let body = Body::running(outlet.clone(), streaming::stream::<A>(driver, response, outlet));
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    *response.headers_mut() = headers;
+    response
 }
 
 /// Judges an answer that was requested earlier and is fetched now: it is never repaired.
@@ -505,4 +487,22 @@ pub(super) async fn run_fetched<A: Adapter>(mut driver: Box<ExchangeDriver>, ans
         }
     };
     driver.finish(response).await
+}
+
+fn fail(driver: &mut ExchangeDriver, failure: &Failure) -> Response<Body> {
+    // What could not be judged never counts as passed.
+    if failure.is_of_upstream() {
+        driver.attempts.fail();
+    } else {
+        driver.attempts.block();
+    }
+    let mut response = failure.response(driver.selection.api());
+    driver.set_headers(response.headers_mut(), VerdictState::Final);
+    driver.record.finish(failure.status);
+    response
+}
+
+/// HTTP 422 for a blocking violation of an answer.
+pub(super) fn unprocessable(violation: &Violation) -> Failure {
+    Failure { param: None, status: StatusCode::UNPROCESSABLE_ENTITY, ..Refusal::of_answer(violation).into() }
 }

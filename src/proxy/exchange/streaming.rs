@@ -161,22 +161,97 @@ async fn attempts<A: Adapter>(
     }
 }
 
-/// Handles the upstream's rejection of a call within a stream: the turn to be repaired, or the error to be passed on.
-fn failed_call(driver: &mut ExchangeDriver, json: String) -> Result<EchoedTurn, Broken> {
-    let turn =
-        Reported::read(json.as_bytes()).filter(|_| !driver.context.observes()).and_then(|error| attempt::failed_call(driver, &error));
-    let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
-    rejected_call(driver, turn)
+/// Reads one attempt's events until the answer is complete.
+async fn read<A: Adapter>(
+    driver: &mut ExchangeDriver,
+    mut response: Answer,
+    judge: &mut A::Stream,
+    outlet: &Outlet,
+    out: &mut BytesMut,
+) -> Result<(), Broken> {
+    driver.clock.start_wait();
+    let name = driver.endpoint().settings.name.clone();
+    let idle_max = driver.endpoint().settings.timeouts.idle;
+    let mut left = usize::try_from(driver.app().settings.limits.response_bytes).unwrap_or(usize::MAX);
+    // Events that wait take a multiple of what they took on the wire.
+    let held_max = left.saturating_mul(HELD_SHARE);
+    let (mut weight, mut weighed) = (driver.app().load.weight(), 0_usize);
+    let mut reader = Reader::new(
+        driver.origin().map(|origin| StreamTranslator::new(origin, driver.context.held_bytes_max).watched(driver.context.clone())),
+    );
+    // One timer for the whole stream: set anew when it rings, not with every chunk.
+    let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
+    let timer = tokio::time::sleep(tick);
+    tokio::pin!(timer);
+    let mut quiet = Duration::ZERO;
+    while !reader.done() {
+        let chunk = tokio::select! {
+            biased;
+            chunk = response.body_mut().chunk() => chunk,
+            () = &mut timer => {
+                quiet += tick;
+                if quiet > idle_max {
+                    return Err(Failure::timeout(&name, "its stream stopped coming").into());
+                }
+                timer.as_mut().reset(tokio::time::Instant::now() + tick);
+                if driver.context.observes() {
+                    continue;
+                }
+                sse::keep_alive(out);
+                outlet.write(out);
+                continue;
+            }
+        };
+        quiet = Duration::ZERO;
+        let Some(chunk) = chunk.map_err(|error| {
+            tracing::error!(upstream = &*name, error = %upstream::chain(&error), "the stream of upstream `{name}` broke off");
+            Fault::Cut
+        })?
+        else {
+            break;
+        };
+        left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
+        driver.received = driver.received.saturating_add(chunk.len());
+        driver.step_aside(driver.received).await;
+        reader.handle(chunk, judge, out).map_err(|unread| match unread {
+            Unread::Fault(fault) => Broken::Fault(fault),
+            Unread::TooLong(error) => Failure::protocol(&name, error).into(),
+        })?;
+        let (conversation, place) = driver.conversing();
+        conversation.begin_response(place, || judge.response_id());
+        let held = judge.held_bytes();
+        if held > held_max {
+            let what = format!("what of it must be held back takes more than {} in memory", bytesize::ByteSize(held_max as u64));
+            return Err(Failure::protocol(&name, what).into());
+        }
+        if held.abs_diff(weighed) > WEIGHED {
+            weight.set(held as u64)?;
+            weighed = held;
+        }
+        if driver.context.inquiry.is_open() {
+            driver.ledger.answer_queries(driver.app(), &driver.context).await;
+        }
+        if !out.is_empty() {
+            leave(driver, outlet, out);
+            outlet.room().await;
+        }
+    }
+    reader.finish(judge, out)?;
+    driver.end_wait();
+    Ok(())
 }
 
-/// Decides on a call of the model that the upstream rejected: the turn to be repaired.
-fn rejected_call(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<EchoedTurn, Broken> {
-    match driver.decide_rejected_call(turn) {
-        NextStep::Repair(turn) => Ok(turn),
-        NextStep::Replace { text, .. } => Err(Broken::Exhausted(text)),
-        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation).into()),
-        // INVARIANT: nothing was accepted.
-        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call").into()),
+/// Sends the bytes that were released.
+fn leave(driver: &mut ExchangeDriver, outlet: &Outlet, out: &mut BytesMut) {
+    driver.rounds.tap(out);
+    hide_key(driver, out);
+    outlet.write(out);
+}
+
+/// Hides toolmark's own key: an upstream may quote it in an error, in any kind of event.
+fn hide_key(driver: &ExchangeDriver, out: &mut BytesMut) {
+    if let Some(key) = driver.endpoint().own_key() {
+        error_key_removal::hide(out, key.as_bytes());
     }
 }
 
@@ -284,98 +359,23 @@ async fn kept_alive<T>(mut work: Pin<Box<impl Future<Output = T>>>, first: Durat
     }
 }
 
-/// Sends the bytes that were released.
-fn leave(driver: &mut ExchangeDriver, outlet: &Outlet, out: &mut BytesMut) {
-    driver.rounds.tap(out);
-    hide_key(driver, out);
-    outlet.write(out);
+/// Handles the upstream's rejection of a call within a stream: the turn to be repaired, or the error to be passed on.
+fn failed_call(driver: &mut ExchangeDriver, json: String) -> Result<EchoedTurn, Broken> {
+    let turn =
+        Reported::read(json.as_bytes()).filter(|_| !driver.context.observes()).and_then(|error| attempt::failed_call(driver, &error));
+    let Some(turn) = turn else { return Err(Fault::Reported(json).into()) };
+    rejected_call(driver, turn)
 }
 
-/// Hides toolmark's own key: an upstream may quote it in an error, in any kind of event.
-fn hide_key(driver: &ExchangeDriver, out: &mut BytesMut) {
-    if let Some(key) = driver.endpoint().own_key() {
-        error_key_removal::hide(out, key.as_bytes());
+/// Decides on a call of the model that the upstream rejected: the turn to be repaired.
+fn rejected_call(driver: &mut ExchangeDriver, turn: EchoedTurn) -> Result<EchoedTurn, Broken> {
+    match driver.decide_rejected_call(turn) {
+        NextStep::Repair(turn) => Ok(turn),
+        NextStep::Replace { text, .. } => Err(Broken::Exhausted(text)),
+        NextStep::Refuse { violation, .. } => Err(unprocessable(&violation).into()),
+        // INVARIANT: nothing was accepted.
+        NextStep::Finish(_) | NextStep::RunTools(_) => Err(Failure::protocol(&driver.endpoint().settings.name, "no call").into()),
     }
-}
-
-/// Reads one attempt's events until the answer is complete.
-async fn read<A: Adapter>(
-    driver: &mut ExchangeDriver,
-    mut response: Answer,
-    judge: &mut A::Stream,
-    outlet: &Outlet,
-    out: &mut BytesMut,
-) -> Result<(), Broken> {
-    driver.clock.start_wait();
-    let name = driver.endpoint().settings.name.clone();
-    let idle_max = driver.endpoint().settings.timeouts.idle;
-    let mut left = usize::try_from(driver.app().settings.limits.response_bytes).unwrap_or(usize::MAX);
-    // Events that wait take a multiple of what they took on the wire.
-    let held_max = left.saturating_mul(HELD_SHARE);
-    let (mut weight, mut weighed) = (driver.app().load.weight(), 0_usize);
-    let mut reader = Reader::new(
-        driver.origin().map(|origin| StreamTranslator::new(origin, driver.context.held_bytes_max).watched(driver.context.clone())),
-    );
-    // One timer for the whole stream: set anew when it rings, not with every chunk.
-    let tick = KEEP_ALIVE.min(idle_max / 2).max(Duration::from_millis(1));
-    let timer = tokio::time::sleep(tick);
-    tokio::pin!(timer);
-    let mut quiet = Duration::ZERO;
-    while !reader.done() {
-        let chunk = tokio::select! {
-            biased;
-            chunk = response.body_mut().chunk() => chunk,
-            () = &mut timer => {
-                quiet += tick;
-                if quiet > idle_max {
-                    return Err(Failure::timeout(&name, "its stream stopped coming").into());
-                }
-                timer.as_mut().reset(tokio::time::Instant::now() + tick);
-                if driver.context.observes() {
-                    continue;
-                }
-                sse::keep_alive(out);
-                outlet.write(out);
-                continue;
-            }
-        };
-        quiet = Duration::ZERO;
-        let Some(chunk) = chunk.map_err(|error| {
-            tracing::error!(upstream = &*name, error = %upstream::chain(&error), "the stream of upstream `{name}` broke off");
-            Fault::Cut
-        })?
-        else {
-            break;
-        };
-        left = left.checked_sub(chunk.len()).ok_or_else(|| Failure::protocol(&name, "it is longer than `limits.response_bytes`"))?;
-        driver.received = driver.received.saturating_add(chunk.len());
-        driver.step_aside(driver.received).await;
-        reader.handle(chunk, judge, out).map_err(|unread| match unread {
-            Unread::Fault(fault) => Broken::Fault(fault),
-            Unread::TooLong(error) => Failure::protocol(&name, error).into(),
-        })?;
-        let (conversation, place) = driver.conversing();
-        conversation.begin_response(place, || judge.response_id());
-        let held = judge.held_bytes();
-        if held > held_max {
-            let what = format!("what of it must be held back takes more than {} in memory", bytesize::ByteSize(held_max as u64));
-            return Err(Failure::protocol(&name, what).into());
-        }
-        if held.abs_diff(weighed) > WEIGHED {
-            weight.set(held as u64)?;
-            weighed = held;
-        }
-        if driver.context.inquiry.is_open() {
-            driver.ledger.answer_queries(driver.app(), &driver.context).await;
-        }
-        if !out.is_empty() {
-            leave(driver, outlet, out);
-            outlet.room().await;
-        }
-    }
-    reader.finish(judge, out)?;
-    driver.end_wait();
-    Ok(())
 }
 
 /// Starts the next attempt, while the client's connection is kept alive.
