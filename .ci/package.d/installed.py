@@ -48,8 +48,8 @@ class Model(http.server.BaseHTTPRequestHandler):
         pass
 
 
-def scenes(command: list[str], environment: dict[str, str], directory: Path | None) -> None:
-    """Serves with the installed program and plays both scenes through it. Raises what goes wrong."""
+def scenes(command: list[str], environment: dict[str, str], directory: Path | None, health: list[str] | None = None) -> None:
+    """Serves with the installed program, plays both scenes through it, and asks its health by this command. Raises what goes wrong."""
     model = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Model)
     threading.Thread(target=model.serve_forever, daemon=True).start()
     upstream = f"http://127.0.0.1:{model.server_address[1]}/v1"
@@ -68,6 +68,8 @@ def scenes(command: list[str], environment: dict[str, str], directory: Path | No
                 call = body["choices"][0]["message"]["tool_calls"][0]["function"]
                 if got != verdict or call["name"] != "get_weather" or json.loads(call["arguments"]) != {"city": "Oslo"}:
                     raise Failed(f"{name}: the verdict is {got}, not {verdict}: {body}")
+            if health:
+                run(*health, "--listen", url.split("/")[2], env=environment)
         finally:
             # The group: the program may be the child of a `chroot` or of `unshare`.
             os.killpg(process.pid, signal.SIGTERM)
@@ -223,7 +225,10 @@ def test_container(release: Release, path: Path, work: Path) -> None:
         raise Failed(f"it says `{said.stdout}{said.stderr}`")
     # The ledger's place is absolute in the settings: chroot begins in `/`, an engine in the image's working directory.
     arguments = configuration["Cmd"]
-    scenes([*inside, *arguments[1:]], environment, None)
+    checked = configuration["Healthcheck"]["Test"]
+    if checked[:2] != ["CMD", configuration["Entrypoint"][0]]:
+        raise Failed(f"the image's health check is {checked}")
+    scenes([*inside, *arguments[1:]], environment, None, [*inside, *checked[2:]])
     print("    run by chroot with the image's user, variables and arguments on a read-only root: no engine was there to do it")
 
 

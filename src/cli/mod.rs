@@ -6,6 +6,7 @@ pub mod check;
 pub mod demo;
 pub mod doctor;
 pub mod generate;
+pub mod health;
 mod http;
 pub mod import;
 pub mod init;
@@ -57,6 +58,9 @@ pub enum Command {
     /// Run the proxy
     #[command(after_help = SERVE_EXAMPLE)]
     Serve(ServeArgs),
+    /// Ask a running toolmark whether it lives, as a container's health check does; exit 1 if it doesn't answer
+    #[command(after_help = HEALTH_EXAMPLE)]
+    Health(health::HealthArgs),
     /// See it work: a scripted upstream plays the failures, toolmark catches them, a table says so
     #[command(after_help = DEMO_EXAMPLE)]
     Demo(DemoArgs),
@@ -185,6 +189,7 @@ pub fn run(cli: Cli) -> Result<ExitCode, Error> {
         }
         Command::Init(init) => init::run(&init, &flags),
         Command::Doctor(doctor) => doctor::run(&doctor, &flags),
+        Command::Health(health) => health::run(&health, &flags),
         Command::Demo(demo) => demo::run(&demo, flags),
         Command::Check(CheckArgs { upstream, policy }) => check::run(&Flags { upstream, policy, ..flags }),
         Command::Judge(judge) => judge::run(&judge, flags),
@@ -268,6 +273,13 @@ EXAMPLE
 Settings: defaults, then toolmark.toml, then the environment (TOOLMARK_LIMITS__CONNECTIONS=500), then flags.
 Opens port 8787 (API) and 8788 (dashboard, /readyz, /metrics; loopback). Writes toolmark.db and toolmark.key to the working directory.
 Then point the application at it: OPENAI_BASE_URL=http://127.0.0.1:8787/v1";
+
+const HEALTH_EXAMPLE: &str = "\
+EXAMPLE
+  toolmark health
+  toolmark health --listen 127.0.0.1:9000
+
+Asks GET /healthz, for five seconds at most. Exit 0 if it answers, 1 if not, 2 for wrong settings.";
 
 const DEMO_EXAMPLE: &str = "\
 EXAMPLE

@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
-use crate::program::{command, finish};
+use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
+
+use crate::{
+    process::Process,
+    program::{command, finish},
+};
 
 fn write(directory: &Path, name: &str, text: &str) {
     let path = directory.join(name);
@@ -29,7 +34,7 @@ fn help_and_version() {
     let directory = tempfile::tempdir().unwrap();
     check(directory.path(), "--version", 0, &["toolmark 0."]);
     check(directory.path(), "--help", 0, &["serve", "demo", "check", "judge", "EXAMPLE", "Exit codes"]);
-    for name in ["serve", "demo", "check", "judge"] {
+    for name in ["serve", "demo", "check", "judge", "health"] {
         check(directory.path(), &format!("{name} --help"), 0, &["EXAMPLE", &format!("toolmark {name}")]);
     }
     check(directory.path(), "sevre", 2, &["serve"]);
@@ -93,6 +98,25 @@ fn a_port_in_use_says_what_to_do() {
         2,
         &[&address, "another process listens there", "--listen"],
     );
+}
+
+#[test]
+fn health_asks_a_running_toolmark() {
+    let upstream = ScriptedUpstream::start(|_: &Received| ScriptedReply::json(200, "{}")).unwrap();
+    let running = Process::start(&upstream, "", None);
+    let directory = tempfile::tempdir().unwrap();
+    let address = running.address();
+    // The settings aren't there: the address alone is enough.
+    check(directory.path(), &format!("health --listen {address}"), 0, &["answers"]);
+    write(
+        directory.path(),
+        "toolmark.toml",
+        &format!("listen = \"{address}\"\n[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"", upstream.base_url()),
+    );
+    check(directory.path(), "health", 0, &["answers"]);
+    running.stop();
+    check(directory.path(), "health", 1, &["doesn't answer"]);
+    check(directory.path(), "health --listen here", 2, &["--listen"]);
 }
 
 #[test]

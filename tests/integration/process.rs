@@ -64,6 +64,10 @@ impl Process {
         Self { child, address, _directory: None }
     }
 
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     pub fn connect(&self) -> Connection {
         Connection::open(self.address)
     }

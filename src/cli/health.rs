@@ -1,0 +1,67 @@
+//! `toolmark health`: asks a running toolmark whether it lives, for health checks of containers that have no other program to ask with.
+
+use std::{
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    path::Path,
+    process::ExitCode,
+    time::Duration,
+};
+
+use clap::Args;
+
+use super::{Error, http};
+use crate::settings::{self, Environment, Flags};
+
+/// Time limit for the answer.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// `toolmark health`
+#[derive(Args, Clone, Debug)]
+pub struct HealthArgs {
+    /// The address to ask, instead of the one that the settings name; then no settings are read
+    #[arg(long, value_name = "ADDR")]
+    pub listen: Option<SocketAddr>,
+}
+
+/// Asks `GET /healthz` of the listener that settings or flag name. The exit code is 0 if the answer is 200 within five seconds, else 1.
+///
+/// # Errors
+/// Settings that aren't valid.
+pub fn run(arguments: &HealthArgs, flags: &Flags) -> Result<ExitCode, Error> {
+    let address = reachable(match arguments.listen {
+        Some(listen) => listen,
+        None => settings::load(flags, &Environment::of_process(), Path::new(""))?.listen,
+    });
+    let client = http::client(ANSWER_MAX)?;
+    let asked = http::runtime()?.block_on(http::get_json(&client, &format!("http://{address}/healthz"), ::http::HeaderMap::new()));
+    let (text, code) = match asked {
+        Ok(answer) if answer.status == 200 => (format!("{address} answers\n"), ExitCode::SUCCESS),
+        Ok(answer) => (format!("{address} answers with status {}: is it toolmark's?\n", answer.status), ExitCode::FAILURE),
+        Err(error) => (format!("{address} doesn't answer: {error}\n"), ExitCode::FAILURE),
+    };
+    super::print(&text);
+    Ok(code)
+}
+
+/// The address by which this machine reaches a listener: loopback for one that listens on all addresses.
+fn reachable(listen: SocketAddr) -> SocketAddr {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, listen.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_listener_on_all_addresses_is_asked_on_loopback() {
+        for (listen, asked) in [("0.0.0.0:8787", "127.0.0.1:8787"), ("[::]:1", "[::1]:1"), ("10.0.0.7:80", "10.0.0.7:80")] {
+            let address = reachable(listen.parse().expect("an address"));
+            assert_eq!(address.to_string(), asked, "{listen}");
+        }
+    }
+}
