@@ -110,7 +110,10 @@ impl Material {
             return known.clone();
         }
         let (arguments, text) = read();
-        let reading = Arc::new(ResultReading::new(result.tool.clone(), arguments, text));
+        let told_at_top = memo.and_then(|memo| memo.nature.told_at_top);
+        let mut reading = ResultReading::new(result.tool.clone(), arguments, text);
+        reading.told_at_top = told_at_top;
+        let reading = Arc::new(reading);
         if let (Some(memo), Some(call)) = (memo, result.call) {
             let _known = memo.reading.set((call, reading.clone()));
         }
@@ -233,8 +236,10 @@ fn runs_of(results: &[ToolResult]) -> HashMap<&str, ToolRuns> {
     let mut runs: HashMap<&str, ToolRuns> = HashMap::new();
     // Results of one tool mostly follow each other, and share its name.
     for same in results.chunk_by(|one, next| Arc::ptr_eq(&one.tool, &next.tool)) {
-        let Some(own) = same.first().map(|first| runs.entry(&first.tool).or_default()) else { continue };
+        let Some(first) = same.first() else { continue };
+        let own = runs.entry(&first.tool).or_default();
         for result in same {
+            result.take_effect(first);
             let failed = result.fails();
             own.failed |= failed;
             if result.recent {

@@ -16,7 +16,7 @@ use std::{
     borrow::Cow,
     collections::{HashMap, HashSet, VecDeque},
     ops::Deref,
-    sync::Arc,
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
@@ -66,6 +66,8 @@ pub struct PastResult<'h> {
     pub raw: Cow<'h, str>,
     /// Earlier reading of the result.
     pub memo: Option<&'h ResultMemo>,
+    /// Where its text is kept once it was read, if it is kept.
+    pub text: Option<&'h OnceLock<Arc<str>>>,
 }
 
 /// One item of the conversation, in its order.
@@ -494,7 +496,7 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
         }
         let id = self.rules.ring.execution_id(self.rules.scope, &tool, moment).into();
         let mark = result.id.as_deref().unwrap_or_default().to_owned();
-        let digest = || result_digest(&result.raw);
+        let digest = || result_digest(result);
         let digest = result.memo.map_or_else(digest, |memo| *memo.digest.get_or_init(digest));
         let proof = Arc::new(ExecutionProof { id, tool, moment, failed: result.nature.failed, mark, result: digest });
         if let Some(memo) = result.memo {
@@ -536,12 +538,14 @@ fn call_ids<'h>(items: &'h [HistoryItem<'h>]) -> impl Iterator<Item = &'h str> {
 }
 
 /// BLAKE3 of a result's content, independent of how the request escapes it.
-fn result_digest(raw: &str) -> [u8; 32] {
+fn result_digest(result: &PastResult<'_>) -> [u8; 32] {
+    let raw = &*result.raw;
     let inside = raw.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    let digest = match inside {
-        Some(text) if !text.contains('\\') => blake3::hash(text.as_bytes()),
-        Some(text) => blake3::hash(unescape(text).as_bytes()),
-        None => blake3::hash(canonical(raw).as_deref().unwrap_or(raw).as_bytes()),
+    let digest = match (inside, result.text) {
+        (Some(text), _) if !text.contains('\\') => blake3::hash(text.as_bytes()),
+        (Some(text), Some(kept)) => blake3::hash(kept.get_or_init(|| unescape(text).into()).as_bytes()),
+        (Some(text), None) => blake3::hash(unescape(text).as_bytes()),
+        (None, _) => blake3::hash(canonical(raw).as_deref().unwrap_or(raw).as_bytes()),
     };
     *digest.as_bytes()
 }

@@ -4,6 +4,7 @@
 
 use std::{
     borrow::Cow,
+    cell::OnceCell,
     hash::{BuildHasher as _, RandomState},
     sync::atomic::{AtomicU64, Ordering},
 };
@@ -19,7 +20,7 @@ use crate::judge::history::PastResult;
 /// Results that are stored; 8 bytes each.
 const SLOTS: usize = 4096;
 /// Bits of a slot that hold the classification; the others hold the result's hash.
-const FLAGS: u64 = 0b1111;
+const FLAGS: u64 = 0b11_1111;
 
 /// Classifies results; those seen before aren't read again.
 #[derive(Debug)]
@@ -27,7 +28,7 @@ pub struct ResultClassifier {
     patterns: RegexSet,
     /// Keyed, so that no one can construct two results with the same hash.
     hasher: RandomState,
-    /// Hash of a result, with its classification in the last four bits; 0: empty.
+    /// Hash of a result, with its classification in the last six bits; 0: empty.
     seen: Box<[AtomicU64]>,
 }
 
@@ -54,18 +55,24 @@ impl ResultClassifier {
         text: impl Fn() -> Cow<'h, str>,
     ) -> PastResult<'h> {
         let raw = raw.into();
+        // Who needs the text later needn't resolve its escapes again.
+        let (kept, own) = (memo.map(|memo| &memo.text), OnceCell::new());
+        let text = || match kept {
+            Some(kept) => &**kept.get_or_init(|| text().into()),
+            None => &**own.get_or_init(&text),
+        };
         let read = || {
             let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
-            (self.remembered(&raw, || self.of(&text())), bytes)
+            (self.remembered(&raw, || self.of(text())), bytes)
         };
         let memo = memo.map(|memo| memo.result(read));
         let (nature, bytes) = memo.map_or_else(read, |memo| (memo.nature, memo.bytes));
-        PastResult { id, name, nature, bytes, raw, memo }
+        PastResult { id, name, nature, bytes, raw, memo, text: kept }
     }
 
     fn remembered(&self, raw: &str, read: impl FnOnce() -> ResultTraits) -> ResultTraits {
         let hash = self.hasher.hash_one(raw);
-        let Some(slot) = self.seen.get((hash >> 4) as usize % SLOTS) else { return read() };
+        let Some(slot) = self.seen.get((hash >> 6) as usize % SLOTS) else { return read() };
         let seen = slot.load(Ordering::Relaxed);
         if seen != 0 && seen & !FLAGS == hash & !FLAGS {
             return unpacked(seen);
@@ -77,13 +84,14 @@ impl ResultClassifier {
 }
 
 fn packed(nature: ResultTraits) -> u64 {
-    let ResultTraits { failed, stamped, object, members } = nature;
-    [failed, stamped, object, members].iter().fold(0, |bits, bit| bits << 1 | u64::from(*bit))
+    let ResultTraits { failed, stamped, object, members, told_at_top } = nature;
+    let flags = [failed, stamped, object, members, told_at_top.is_some(), told_at_top == Some(true)];
+    flags.iter().fold(0, |bits, bit| bits << 1 | u64::from(*bit))
 }
 
 fn unpacked(bits: u64) -> ResultTraits {
     let bit = |at: u32| bits >> at & 1 == 1;
-    ResultTraits { failed: bit(3), stamped: bit(2), object: bit(1), members: bit(0) }
+    ResultTraits { failed: bit(5), stamped: bit(4), object: bit(3), members: bit(2), told_at_top: bit(1).then(|| bit(0)) }
 }
 
 #[cfg(test)]
@@ -106,8 +114,10 @@ mod tests {
                 assert_eq!(read, natures.of(text), "{text:?} in round {round}");
             }
         }
-        for bits in 0..16 {
-            assert_eq!(packed(unpacked(bits)), bits);
+        for bits in 0..=FLAGS {
+            // Without the bit that says that something is told, the last one says nothing.
+            let expected = if bits & 0b10 == 0 { bits & !1 } else { bits };
+            assert_eq!(packed(unpacked(bits)), expected);
         }
     }
 

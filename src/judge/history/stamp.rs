@@ -13,6 +13,7 @@ use regex::RegexSet;
 
 use super::{ExecutionProof, memo::ResultMemo};
 use crate::{
+    judge::claims::evidence::failure::{TOP_DEPTH, top_tells_failure},
     marks::MarkTime,
     policy::StampForm,
     wire::json::{
@@ -66,6 +67,8 @@ pub struct ResultTraits {
     pub object: bool,
     /// The text is a JSON object with members.
     pub members: bool,
+    /// The members tell a failure, if the tool only reads; `None` if that can't be told from them alone.
+    pub told_at_top: Option<bool>,
 }
 
 /// Classifies a result's text. `error_patterns`: texts that are errors.
@@ -75,7 +78,7 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
         let failed = error_patterns.is_match(text);
         return ResultTraits { failed, stamped: trimmed.starts_with("[execution_id:"), ..ResultTraits::default() };
     }
-    let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 1, &[]) else {
+    let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), TOP_DEPTH, &[]) else {
         return ResultTraits { failed: error_patterns.is_match(text), ..ResultTraits::default() };
     };
     let root = document.root();
@@ -86,6 +89,7 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
         stamped: root.get("execution_id").is_some(),
         object: true,
         members: root.members().next().is_some(),
+        told_at_top: top_tells_failure(&document),
     }
 }
 

@@ -18,7 +18,15 @@ fn call(id: &str, arguments: &'static str) -> PastCall<'static> {
 
 fn result(id: &str) -> HistoryItem<'static> {
     let id = Some(id.to_owned().into());
-    HistoryItem::Result(PastResult { id, name: None, nature: ResultTraits::default(), bytes: 1, raw: "\"\"".into(), memo: None })
+    HistoryItem::Result(PastResult {
+        id,
+        name: None,
+        nature: ResultTraits::default(),
+        bytes: 1,
+        raw: "\"\"".into(),
+        memo: None,
+        text: None,
+    })
 }
 
 fn codes(items: &[HistoryItem<'_>], adjacency: Adjacency) -> (Vec<&'static str>, usize) {

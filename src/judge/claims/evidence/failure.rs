@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     judge::claims::language::fold::{fold, key},
-    wire::json::{Kind, Value},
+    wire::json::{Document, Kind, Value},
 };
 
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
@@ -310,8 +310,13 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
         return None;
     }
     let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, Effect::Reads)) };
+    top_tells_failure(&document)
+}
+
+/// The same for a result that is parsed already, down to [`TOP_DEPTH`] at least.
+pub fn top_tells_failure(document: &Document) -> Option<bool> {
     let (root, mut tells) = (document.root(), false);
-    if !root.is_object() {
+    if !root.is_object() || document.bytes().len() >= LEAVES_MAX {
         return None;
     }
     let mut look = |name: &str, value: Value<'_>| -> Option<()> {
@@ -345,7 +350,7 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
 }
 
 /// Depth of the members of an object at the top, and of the elements of their lists.
-const TOP_DEPTH: usize = 2;
+pub const TOP_DEPTH: usize = 2;
 
 /// Does a value of this name at the top of a result tell a failure? `effect`: that of its tool.
 fn fails(name: &str, value: &Scalar, effect: Effect) -> bool {

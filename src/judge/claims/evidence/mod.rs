@@ -92,6 +92,8 @@ pub struct ResultReading {
     pub arguments: Arc<str>,
     /// Text that the tool returned.
     pub text: Arc<str>,
+    /// Whether its top tells a failure, where its classification told that.
+    pub told_at_top: Option<bool>,
     facts: OnceLock<ResultFacts>,
     folded_arguments: OnceLock<String>,
     argument_numbers: OnceLock<Box<[f64]>>,
@@ -230,7 +232,7 @@ impl ResultReading {
     pub fn tells_failure(&self) -> bool {
         *self.tells_failure.get_or_init(|| {
             let unread = self.reads() && self.facts.get().is_none();
-            let at_top = if unread { failure::tells_failure_at_top(&self.text) } else { None };
+            let at_top = if unread { self.told_at_top.or_else(|| failure::tells_failure_at_top(&self.text)) } else { None };
             at_top.unwrap_or_else(|| failure::tells_failure(&self.text, self.facts(), self.effect()))
         })
     }
@@ -243,6 +245,13 @@ impl ResultReading {
     /// The effect of its tool, as far as the name says.
     fn effect(&self) -> Effect {
         *self.effect.get_or_init(|| ToolCapability::effect_of(&self.tool))
+    }
+
+    /// Takes the effect of its tool from another result of the same tool, which needs no second look at the name.
+    pub fn take_effect(&self, of_same_tool: &Self) {
+        if self.effect.get().is_none() {
+            let _known = self.effect.set(of_same_tool.effect());
+        }
     }
 
     /// It says of a part of what was asked for that it wasn't done.
