@@ -117,9 +117,9 @@ impl CapturedExchange {
         self.at_ms
     }
 
-    /// True if it was judged to its end and nothing was found.
-    pub fn is_clean(&self) -> bool {
-        self.verdict.as_ref().is_some_and(|verdict| verdict.verdict == Verdict::Pass.as_str() && verdict.violations.is_empty())
+    /// True if it was judged to its end and passed; violations with the severity `info` don't change that.
+    pub fn passed(&self) -> bool {
+        self.verdict.as_ref().is_some_and(|verdict| verdict.verdict == Verdict::Pass.as_str())
     }
 
     /// Milliseconds since the exchange began.

@@ -1,8 +1,9 @@
 //! The newest exchanges in memory, with their bodies, for whoever looks at them. Never on disk.
 //!
 //! An exchange's record and its captured bodies come separately, in any order, and share its id. On the path of an exchange
-//! this only stores what was shared with it; the work is done when somebody looks. Of exchanges in which nothing was found, only
-//! [`CLEAN_PER_SECOND`] a second are kept: more would push the others out within moments. Past that, the headers of answers aren't captured either.
+//! this only stores what was shared with it; the work is done when somebody looks. Of exchanges that passed, only [`PASSED_PER_SECOND`]
+//! a second are kept: more would push the others out within moments, and memory that was used just now is the fastest to use again. Past that,
+//! the headers of answers aren't captured either.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,8 +30,8 @@ pub const BODY_BYTES_MAX: usize = 256 << 10;
 /// Bytes of all bodies; the oldest exchanges are dropped for newer ones.
 const BODIES_BYTES_MAX: usize = 64 << 20;
 
-/// Exchanges kept of those that began in the same second, if nothing was found in them.
-pub const CLEAN_PER_SECOND: u32 = 100;
+/// Exchanges kept of those that began in the same second and passed, with or without violations of the severity `info`.
+pub const PASSED_PER_SECOND: u32 = 100;
 /// Exchanges of one second that may have ended between the end of an exchange's bodies and its record.
 const BETWEEN_MAX: u32 = 1024;
 
@@ -82,7 +83,7 @@ impl SecondCount {
 /// Ring of the newest exchanges.
 pub struct RecentExchanges {
     exchanges_max: usize,
-    clean: SecondCount,
+    passed: SecondCount,
     state: Mutex<RecentState>,
 }
 
@@ -95,7 +96,7 @@ impl fmt::Debug for RecentExchanges {
 impl RecentExchanges {
     /// A ring of at most so many exchanges.
     pub fn new(exchanges_max: usize) -> Self {
-        Self { exchanges_max, clean: SecondCount::default(), state: Mutex::default() }
+        Self { exchanges_max, passed: SecondCount::default(), state: Mutex::default() }
     }
 
     /// The exchange with this id.
@@ -118,8 +119,14 @@ impl RecentExchanges {
 
     /// False if the ring has no place for this record.
     pub fn takes(&self, record: &ExchangeRecord) -> bool {
-        let is_clean = record.amends.is_none() && record.verdict == Verdict::Pass && record.violations.is_empty();
-        self.exchanges_max > 0 && !(is_clean && self.clean.peek(record.at_ms) >= CLEAN_PER_SECOND + BETWEEN_MAX)
+        let passed = record.amends.is_none() && record.verdict == Verdict::Pass;
+        let before = if passed { self.passed.peek(record.at_ms) } else { 0 };
+        match before {
+            _ if self.exchanges_max == 0 => false,
+            0..PASSED_PER_SECOND => true,
+            // Its bodies may have been among the last that were taken.
+            _ => before < PASSED_PER_SECOND + BETWEEN_MAX && self.state().exchanges.contains_key(&record.id),
+        }
     }
 
     /// Takes the record of an exchange that has ended, if there is a place for it.
@@ -170,12 +177,12 @@ impl RecentExchanges {
 
 impl CaptureSink for RecentExchanges {
     fn extent(&self, now_ms: u64) -> CaptureExtent {
-        if self.clean.peek(now_ms) < CLEAN_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::Bodies }
+        if self.passed.peek(now_ms) < PASSED_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::Bodies }
     }
 
     fn take(&self, mut captured: CapturedExchange) {
         let Some(id) = captured.id else { return };
-        if captured.is_clean() && self.clean.count(captured.at_ms()) >= CLEAN_PER_SECOND {
+        if captured.passed() && self.passed.count(captured.at_ms()) >= PASSED_PER_SECOND {
             return;
         }
         let is_cut = captured.cut_bodies(BODY_BYTES_MAX);
@@ -193,7 +200,10 @@ mod tests {
 
     use super::*;
     use crate::{
-        cassette::{capture::CapturedRequest, format::RecordedVerdict},
+        cassette::{
+            capture::CapturedRequest,
+            format::{RecordedVerdict, RecordedViolation},
+        },
         ledger::fixtures::RecordGenerator,
     };
 
@@ -239,11 +249,14 @@ mod tests {
     }
 
     #[test]
-    fn of_many_in_a_second_those_with_a_finding_stay() {
+    fn of_many_in_a_second_those_that_did_not_pass_stay() {
+        // Each with an `info`, which doesn't make it one that didn't pass.
+        let info = RecordedViolation { code: "unverified_call".into(), severity: "info".into(), tool: None, message: String::new() };
         let verdict = |verdict: Verdict| {
-            Some(RecordedVerdict { verdict: verdict.as_str().into(), repairs: 0, violations: Vec::new(), citations: Vec::new() })
+            let violations = vec![info.clone()];
+            Some(RecordedVerdict { verdict: verdict.as_str().into(), repairs: 0, violations, citations: Vec::new() })
         };
-        let (ring, clean_max) = (RecentExchanges::new(10_000), CLEAN_PER_SECOND as usize);
+        let (ring, passed_max) = (RecentExchanges::new(10_000), PASSED_PER_SECOND as usize);
         let kept_of = |from: u128, at_ms: u64, found: Verdict| {
             let before = ring.captured().len();
             for number in 0..300 {
@@ -256,12 +269,13 @@ mod tests {
             }
             ring.captured().len() - before
         };
-        assert_eq!(kept_of(0, 5_000, Verdict::Pass), clean_max);
+        assert_eq!(kept_of(0, 5_000, Verdict::Pass), passed_max);
         assert_eq!(kept_of(1000, 5_500, Verdict::Blocked), 300);
         // A later second has room again, an earlier one has none of its own.
-        assert_eq!(kept_of(2000, 6_000, Verdict::Pass), clean_max);
+        assert_eq!(kept_of(2000, 6_000, Verdict::Pass), passed_max);
         assert_eq!(kept_of(3000, 5_999, Verdict::Pass), 0);
         assert!(ring.find(Uuid::from_u128(0)).is_some_and(|found| found.record.is_some()));
+        assert!(ring.find(Uuid::from_u128(299)).is_none(), "a record without bodies takes nobody's place");
     }
 
     #[test]
