@@ -9,8 +9,14 @@ use std::{
 
 use clap::Args;
 
-use super::{Error, http};
-use crate::settings::{self, Environment, Flags};
+use super::{
+    Error,
+    http::{self, HttpAnswer},
+};
+use crate::{
+    settings::{self, Environment, Flags},
+    sys::tls::TrustedRoots,
+};
 
 /// Time limit for the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
@@ -32,8 +38,9 @@ pub fn run(arguments: &HealthArgs, flags: &Flags) -> Result<ExitCode, Error> {
         Some(listen) => listen,
         None => settings::load(flags, &Environment::of_process(), Path::new(""))?.listen,
     });
-    let client = http::client(ANSWER_MAX)?;
-    let asked = http::runtime()?.block_on(http::get_json(&client, &format!("http://{address}/healthz"), ::http::HeaderMap::new()));
+    // The listener has no TLS: no certificates are needed, and none may be there.
+    let client = http::client(ANSWER_MAX, TrustedRoots::None)?;
+    let asked = http::runtime()?.block_on(ask(&client, address));
     let (text, code) = match asked {
         Ok(answer) if answer.status == 200 => (format!("{address} answers\n"), ExitCode::SUCCESS),
         Ok(answer) => (format!("{address} answers with status {}: is it toolmark's?\n", answer.status), ExitCode::FAILURE),
@@ -41,6 +48,14 @@ pub fn run(arguments: &HealthArgs, flags: &Flags) -> Result<ExitCode, Error> {
     };
     super::print(&text);
     Ok(code)
+}
+
+/// Asks `GET /healthz` at this address.
+///
+/// # Errors
+/// A message: there is no answer.
+pub(super) async fn ask(client: &reqwest::Client, address: SocketAddr) -> Result<HttpAnswer, String> {
+    http::get_json(client, &format!("http://{address}/healthz"), ::http::HeaderMap::new()).await
 }
 
 /// The address by which this machine reaches a listener: loopback for one that listens on all addresses.

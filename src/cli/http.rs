@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::HeaderMap;
 
 use super::Error;
-use crate::sys::tls;
+use crate::sys::tls::{self, TrustedRoots};
 
 /// Bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
@@ -33,13 +33,13 @@ pub fn runtime() -> Result<tokio::runtime::Runtime, Error> {
     tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| Error::Failed(error.to_string()))
 }
 
-/// A client whose requests take this long at most.
+/// A client whose requests take this long at most, and that trusts these roots.
 ///
 /// # Errors
-/// The platform has no certificates.
-pub fn client(timeout: Duration) -> Result<reqwest::Client, Error> {
+/// Roots are needed and the platform has none.
+pub fn client(timeout: Duration, roots: TrustedRoots) -> Result<reqwest::Client, Error> {
     let failed = |error: &dyn std::fmt::Display| Error::Failed(format!("no HTTP client can be made: {error}"));
-    let tls = tls::http_client_config(tls::TrustedRoots::Platform).map_err(|error| failed(&error))?;
+    let tls = tls::http_client_config(roots).map_err(|error| failed(&error))?;
     let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).timeout(timeout);
     client
         .user_agent(concat!("toolmark/", env!("CARGO_PKG_VERSION")))

@@ -16,11 +16,11 @@ use std::{
 use clap::Args;
 
 use self::report::Row;
-use super::{Error, LoadedConfig, check, http, init::providers::PROVIDERS};
+use super::{Error, LoadedConfig, check, health, http, init::providers::PROVIDERS};
 use crate::{
     ledger::store::{self, StoreError},
     settings::{CountersUrl, Credential, Environment, Flags, KeySource, LedgerUrl, Settings},
-    sys::limits,
+    sys::{limits, tls::TrustedRoots},
 };
 
 /// Time that one request has.
@@ -62,7 +62,7 @@ pub fn run(arguments: &DoctorArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let now_unix = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let context = Diagnosis {
         settings: &prepared.settings,
-        client: http::client(REQUEST_MAX)?,
+        client: http::client(REQUEST_MAX, TrustedRoots::Platform)?,
         model: arguments.model.clone(),
         caller_key: caller_key(arguments, &prepared.settings, &environment)?,
         now_unix,
@@ -188,17 +188,14 @@ fn descriptors(connections: usize) -> Row {
 async fn port(check: &str, address: SocketAddr, client: &reqwest::Client) -> Row {
     match TcpListener::bind(address) {
         Ok(_) => Row::well(check, format!("{address} is free")),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {
-            let asked = http::get_json(client, &format!("http://{address}/healthz"), ::http::HeaderMap::new()).await;
-            match asked {
-                Ok(answer) if answer.status == 200 => Row::note(check, format!("{address} is served already, it seems by toolmark"), ""),
-                Ok(_) | Err(_) => Row::fault(
-                    check,
-                    format!("{address} is another process's"),
-                    "stop it, or choose another address: listen, or [admin] listen",
-                ),
-            }
-        }
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => match health::ask(client, address).await {
+            Ok(answer) if answer.status == 200 => Row::note(check, format!("{address} is served already, it seems by toolmark"), ""),
+            Ok(_) | Err(_) => Row::fault(
+                check,
+                format!("{address} is another process's"),
+                "stop it, or choose another address: listen, or [admin] listen",
+            ),
+        },
         Err(error) => Row::fault(check, format!("{address}: {error}"), "choose another address"),
     }
 }

@@ -21,6 +21,7 @@ use self::providers::{PROVIDERS, Provider};
 use super::{Error, http};
 use crate::{
     settings::{CONFIG_FILE, Environment, Flags},
+    sys::tls::TrustedRoots,
     upstreams::quirks::presets::Preset,
 };
 
@@ -130,7 +131,7 @@ pub async fn choose(
         return Ok((ChosenServer::of(provider, url, key(Some(provider))), Vec::new()));
     }
     if let Some(url) = url {
-        let client = http::client(NAMED_MAX)?;
+        let client = http::client(NAMED_MAX, TrustedRoots::Platform)?;
         let provider = ask(&client, &url).await.and_then(|(_, provider)| provider).or_else(|| of_host(&url));
         let server = match provider {
             Some(provider) => ChosenServer::of(provider, Some(url), key(Some(provider))),
@@ -144,7 +145,7 @@ pub async fn choose(
             Some(name) if set(name) => found.push(ChosenServer::of(provider, None, Some(name.to_owned()))),
             Some(_) => {}
             None => {
-                let client = http::client(LOCAL_MAX)?;
+                let client = http::client(LOCAL_MAX, TrustedRoots::Platform)?;
                 // Several servers may use one port: what answers says who it is.
                 if let Some((_, who)) = ask(&client, provider.base_url).await {
                     found.push(ChosenServer::of(who.unwrap_or(provider), Some(provider.base_url.to_owned()), None));

@@ -110,9 +110,8 @@ impl Material {
             return known.clone();
         }
         let (arguments, text) = read();
-        let told_at_top = memo.and_then(|memo| memo.nature.told_at_top);
         let mut reading = ResultReading::new(result.tool.clone(), arguments, text);
-        reading.told_at_top = told_at_top;
+        reading.told_at_top = memo.and_then(|memo| memo.nature.told_at_top);
         let reading = Arc::new(reading);
         if let (Some(memo), Some(call)) = (memo, result.call) {
             let _known = memo.reading.set((call, reading.clone()));

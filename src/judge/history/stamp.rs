@@ -13,7 +13,10 @@ use regex::RegexSet;
 
 use super::{ExecutionProof, memo::ResultMemo};
 use crate::{
-    judge::claims::evidence::failure::{TOP_DEPTH, top_tells_failure},
+    judge::claims::evidence::{
+        facts::parse_to,
+        failure::{TOP_DEPTH, top_tells_failure},
+    },
     marks::MarkTime,
     policy::StampForm,
     wire::json::{
@@ -78,7 +81,7 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
         let failed = error_patterns.is_match(text);
         return ResultTraits { failed, stamped: trimmed.starts_with("[execution_id:"), ..ResultTraits::default() };
     }
-    let Ok(document) = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), TOP_DEPTH, &[]) else {
+    let Some(document) = parse_to(text, TOP_DEPTH) else {
         return ResultTraits { failed: error_patterns.is_match(text), ..ResultTraits::default() };
     };
     let root = document.root();

@@ -449,7 +449,7 @@ impl StringBlock {
             let bits = |mask: u8x16| u64::from(mask.to_bitmask()) << (number * LANES);
             found.quotes |= bits(bytes.simd_eq(u8x16::splat(b'"')));
             found.slashes |= bits(bytes.simd_eq(u8x16::splat(b'\\')));
-            found.control |= bits(bytes.min(u8x16::splat(0x1f)).simd_eq(bytes));
+            found.control |= bits(control(bytes));
         }
         found
     }
@@ -477,8 +477,13 @@ const LANES: usize = 16;
 #[inline]
 fn special(chunk: &[u8; LANES]) -> u32 {
     let bytes = u8x16::new(*chunk);
-    let control = bytes.min(u8x16::splat(0x1f)).simd_eq(bytes);
-    (bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | control).to_bitmask()
+    (bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | control(bytes)).to_bitmask()
+}
+
+/// The control characters among these bytes, as a mask.
+#[inline]
+fn control(bytes: u8x16) -> u8x16 {
+    bytes.min(u8x16::splat(0x1f)).simd_eq(bytes)
 }
 
 #[cfg(test)]

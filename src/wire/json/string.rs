@@ -51,8 +51,6 @@ pub fn unescape(inside: &str) -> String {
         let escape = bytes.get(at + 1).copied().unwrap_or(b'\\');
         at += 2;
         out[to] = match escape {
-            // The most frequent one by far.
-            b'"' => b'"',
             b'b' => 8,
             b'f' => 12,
             b'n' => b'\n',

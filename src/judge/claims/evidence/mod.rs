@@ -249,6 +249,7 @@ impl ResultReading {
 
     /// Takes the effect of its tool from another result of the same tool, which needs no second look at the name.
     pub fn take_effect(&self, of_same_tool: &Self) {
+        // Not by `get_or_init`: it may be this very result.
         if self.effect.get().is_none() {
             let _known = self.effect.set(of_same_tool.effect());
         }
