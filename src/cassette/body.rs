@@ -10,7 +10,7 @@ use serde::{
     ser::SerializeMap as _,
 };
 
-use crate::wire::sse::SseParser;
+use toolmark_core::wire::sse::SseParser;
 
 /// A piece of a stream: its arrival time in milliseconds after the head of the response, and its text.
 pub type Event = (u64, String);

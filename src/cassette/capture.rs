@@ -8,13 +8,13 @@ use uuid::Uuid;
 
 use super::body::RecordedBody;
 use crate::{
-    cassette::{
-        format::{
-            Header, RecordedAttempt, RecordedDownstream, RecordedExchange, RecordedFailure, RecordedMcp, RecordedPolicy, RecordedRequest,
-            RecordedResponse, RecordedVerdict, VERSION,
-        },
-        redact::patterns,
+    format::{
+        Header, RecordedAttempt, RecordedDownstream, RecordedExchange, RecordedFailure, RecordedMcp, RecordedPolicy, RecordedRequest,
+        RecordedResponse, RecordedVerdict, VERSION,
     },
+    redact::patterns,
+};
+use toolmark_core::{
     marks::{KeyRing, MarkTime, Scope},
     violation::Verdict,
     wire::rope::Rope,

@@ -7,11 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde::Deserialize;
 
-use crate::{
-    cassette::scripted_answer::{EncodedAnswer, ScriptedAnswer},
-    openai::Api,
-    wire::json::Document,
-};
+use crate::scripted_answer::{EncodedAnswer, ScriptedAnswer};
+use toolmark_core::{openai::Api, wire::json::Document};
 
 /// A kind of injected fault.
 #[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq)]

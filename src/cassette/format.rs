@@ -292,7 +292,7 @@ impl RecordedExchange {
 
     /// The path of its request below the API version, without query and host: as `/chat/completions`.
     pub fn path(&self) -> &str {
-        crate::openai::path::path_of(&self.downstream.request.url)
+        toolmark_core::openai::path::path_of(&self.downstream.request.url)
     }
 }
 

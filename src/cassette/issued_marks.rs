@@ -7,8 +7,8 @@ use bytes::Bytes;
 use regex::Regex;
 
 use super::body::RecordedBody;
-use crate::{
-    cassette::format::{RecordedExchange, RecordedResponse},
+use crate::format::{RecordedExchange, RecordedResponse};
+use toolmark_core::{
     marks::{CallMark, RecordedMarks},
     wire::{
         json::{Document, Value},

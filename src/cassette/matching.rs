@@ -9,7 +9,7 @@ use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 use regex::Regex;
 use serde_json::Value;
 
-use crate::wire::json::canonical::canonical;
+use toolmark_core::wire::json::canonical::canonical;
 
 /// Hash of a normalised request. Equal keys mean equal requests.
 pub type MatchKey = blake3::Hash;
@@ -23,7 +23,7 @@ pub enum TimePolicy {
     Ignore,
 }
 
-/// The first line of a stamped result that isn't a JSON object, in the present and the earlier form of [`crate::judge::history::stamp`].
+/// The first line of a stamped result that isn't a JSON object, in the present and the earlier form of [`toolmark_core::judge::history::stamp`].
 static STAMP_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"\A\[execution_id: (?:[A-Za-z0-9_-]{1,128}_[0-9]{13}_[0-9a-f]{16}|\S{1,200} tool: .{1,128}? executed_at: [0-9T:.Z+-]{10,40})\]\n",
@@ -184,7 +184,7 @@ fn text(text: &str, times: TimePolicy) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cassette::redact::pointer;
+    use crate::redact::pointer;
 
     fn same(a: &str, b: &str, times: TimePolicy) -> bool {
         let canonical = RequestMatcher { ignore: vec![pointer("/user").unwrap(), pointer("/messages/*/name").unwrap()] };

@@ -1,6 +1,6 @@
 //! Plays a cassette in place of a model: finds the recorded exchange that answers a request.
 //!
-//! Requests are matched by method, path and canonical body ([`crate::cassette::matching`]). If several recorded ones match, they
+//! Requests are matched by method, path and canonical body ([`crate::matching`]). If several recorded ones match, they
 //! answer in turn and then from the start again, so that a test can be run repeatedly. Times and counters of marks come from
 //! the recording, so that every run gives the same bytes. Nothing waits here: each piece carries the time at which it is due.
 
@@ -18,15 +18,13 @@ use uuid::Uuid;
 
 use super::{body::RecordedBody, redact::Redactor};
 use crate::{
-    cassette::{
-        diff,
-        format::{RecordedAttempt, RecordedExchange, RecordedResponse, RecordedToolRun},
-        issued_marks,
-        matching::{MatchKey, RequestMatcher, TimePolicy},
-        reader::{self, ReadError},
-    },
-    marks::{MarkTime, RecordedMarks},
+    diff,
+    format::{RecordedAttempt, RecordedExchange, RecordedResponse, RecordedToolRun},
+    issued_marks,
+    matching::{MatchKey, RequestMatcher, TimePolicy},
+    reader::{self, ReadError},
 };
+use toolmark_core::marks::{MarkTime, RecordedMarks};
 
 /// Recorded requests that are compared to find the nearest one.
 const COMPARED_MAX: usize = 2000;

@@ -9,7 +9,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use crate::cassette::format::{LineError, RecordedExchange};
+use crate::format::{LineError, RecordedExchange};
 
 /// Bytes of one line at most: more than a whole exchange needs at the default limits.
 pub const LINE_BYTES_MAX: usize = 1 << 30;

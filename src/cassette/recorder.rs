@@ -16,14 +16,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::redact::Redactor;
 use crate::{
-    cassette::{
-        capture::{BodyEnd, CapturedAttempt, CapturedExchange, CapturedRequest},
-        format::RecordedExchange,
-        writer::{CassetteWriter, Rotation, TailRepair, WriteError},
-    },
-    marks::KeyRing,
-    wire::rope::Rope,
+    capture::{BodyEnd, CapturedAttempt, CapturedExchange, CapturedRequest},
+    format::RecordedExchange,
+    writer::{CassetteWriter, Rotation, TailRepair, WriteError},
 };
+use toolmark_core::{marks::KeyRing, wire::rope::Rope};
 
 /// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
 const UNITS: usize = 4096;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::openai::Api;
+use toolmark_core::openai::Api;
 
 /// Text and calls of one scripted answer, independent of the API.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]

@@ -9,7 +9,8 @@ use std::{
     time::{Duration, UNIX_EPOCH},
 };
 
-use crate::{cassette::format::RecordedExchange, sys::files::make_private};
+use crate::format::RecordedExchange;
+use toolmark_core::sys::files::make_private;
 
 /// Limits after which a directory gets its next file.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -217,7 +218,7 @@ fn mend(file: &mut File) -> io::Result<TailRepair> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cassette::reader;
+    use crate::reader;
 
     const LINE: &str = r#"{"cassette":1,"id":"x","downstream":{"request":{"method":"POST","url":"/v1/chat/completions"}},"attempts":[]}"#;
     const ROTATION: Rotation = Rotation { bytes: 300, every: Duration::from_secs(60) };

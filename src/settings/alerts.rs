@@ -6,7 +6,7 @@ use http::Uri;
 use serde::Deserialize;
 
 use super::{ConfigError, Secret, sources::SettingsSources};
-use crate::{
+use toolmark_core::{
     config::{error::maybe, units::duration},
     violation::Code,
 };

@@ -1,7 +1,7 @@
 //! Alerts in, alerts or a message out.
 
 use super::*;
-use crate::settings::{CONFIG_FILE, Environment, Flags, Settings, load};
+use crate::{CONFIG_FILE, Environment, Flags, Settings, load};
 
 const UPSTREAM: &str = "[[upstreams]]\nname = \"a\"\nbase_url = \"http://a/v1\"\n";
 const SET: [(&str, &str); 3] = [("HOOK", "https://hooks.example.org/T000/secret"), ("TOKEN", "s3cret"), ("BAD", "two words")];

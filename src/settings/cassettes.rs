@@ -5,17 +5,15 @@ use std::{path::PathBuf, time::Duration};
 use serde::Deserialize;
 
 use super::{ConfigError, Credential, sources::SettingsSources, upstreams::TomlUpstream};
-use crate::{
-    cassette::{
-        faults::{FaultKind, FaultRule},
-        matching::RequestMatcher,
-        player::{MatchMode, PlaybackConfig, PlaybackSpeed},
-        recorder::Recording,
-        redact::{Redactor, pointer},
-        writer::Rotation,
-    },
-    config::units::{bytes, duration},
+use toolmark_cassette::{
+    faults::{FaultKind, FaultRule},
+    matching::RequestMatcher,
+    player::{MatchMode, PlaybackConfig, PlaybackSpeed},
+    recorder::Recording,
+    redact::{Redactor, pointer},
+    writer::Rotation,
 };
+use toolmark_core::config::units::{bytes, duration};
 
 /// Scheme of a `base_url` that names a cassette.
 pub const SCHEME: &str = "cassette:";
@@ -148,7 +146,7 @@ pub(super) fn validate(
             sources.fault("record.path", "a replay in mode \"passthrough\" records into its own cassette: leave `[record] path` out")
         );
     }
-    if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| crate::cassette::recorder::same(path, replay)) {
+    if path.as_ref().zip(replay.as_ref()).is_some_and(|(path, replay)| toolmark_cassette::recorder::same(path, replay)) {
         return Err(sources.fault("record.path", "this is the cassette that is played: record into another one"));
     }
     if replay.is_none() && replaying.mode == MatchMode::Passthrough {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use super::{LedgerUrl, env::Environment};
-use crate::sys::files::make_private;
+use toolmark_core::sys::files::make_private;
 
 /// Source of the keys of the marks.
 #[derive(Clone, Eq, PartialEq)]

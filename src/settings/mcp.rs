@@ -11,7 +11,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{ConfigError, Secret, sources::SettingsSources};
-use crate::{config::units::duration, violation::Severity};
+use toolmark_core::{config::units::duration, violation::Severity};
 
 /// Longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);

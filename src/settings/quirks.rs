@@ -9,7 +9,7 @@ use serde::Deserialize;
 use url::Url;
 
 use super::{CallIds, ConfigError, sources::SettingsSources, upstreams::TomlUpstream};
-use crate::{
+use toolmark_core::{
     config::error::maybe,
     upstreams::quirks::{ExtrasToRestore, NAMED, PATH_DEPTH_MAX, ParameterDefault, ParameterMapping, Quirks, presets::Preset},
 };

@@ -11,7 +11,7 @@ use super::{
     BodyReaders, LogFormat, LogLevel, ScopeKind, alerts::TomlAlert, mcp::TomlMcp, upstreams::TomlUpstream, verifier::TomlVerifier,
 };
 
-use crate::config::units::{bytes, duration};
+use toolmark_core::config::units::{bytes, duration};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]

@@ -10,7 +10,7 @@ use std::{
 use globset::{Glob, GlobSet, GlobSetBuilder};
 
 use super::{ConfigError, Environment};
-use crate::{config::layers::Layers, policy::load::PolicySource};
+use toolmark_core::{config::layers::Layers, policy::load::PolicySource};
 
 /// Sources of the settings that are being checked.
 pub(super) struct SettingsSources<'s> {

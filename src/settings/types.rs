@@ -1,13 +1,14 @@
 //! What checked settings are made of, section by section. docs/contract.md#settings.
 //!
-//! Types only: [`super::raw`] defines how they are written, [`crate::settings::validate`] checks them.
+//! Types only: [`super::raw`] defines how they are written, [`crate::validate`] checks them.
 
 use std::{net::SocketAddr, num::NonZeroU32, path::PathBuf, time::Duration};
 
 use serde::Deserialize;
 
 use super::{Durability, Secret, StoredContent};
-use crate::{cassette::redact::Redactor, policy::load::PolicySource};
+use toolmark_cassette::redact::Redactor;
+use toolmark_core::policy::load::PolicySource;
 
 /// One of `[[clients]]`.
 #[derive(Clone, Debug)]

@@ -18,8 +18,8 @@ use super::{
     quirks::{self, RestoreExtras},
     sources::SettingsSources,
 };
-use crate::{
-    cassette::player::MatchMode,
+use toolmark_cassette::player::MatchMode;
+use toolmark_core::{
     config::{
         error::{list, maybe},
         units::duration,

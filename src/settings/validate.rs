@@ -12,12 +12,12 @@ use super::{
     LedgerSettings, LedgerUrl, Limits, Secret, SettingsSources, UpstreamSettings,
     raw::{TomlAdmin, TomlClient, TomlCounters, TomlLedger, TomlLimits},
 };
-use crate::{
-    cassette::redact::Redactor,
+use crate::mark_keys;
+use toolmark_cassette::redact::Redactor;
+use toolmark_core::{
     config::host::canonical_host,
     openai::path::normalised,
     policy::load::PolicySource,
-    settings::mark_keys,
     sys::limits::{self, REQUEST_SHARE},
 };
 

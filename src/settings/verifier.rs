@@ -5,12 +5,10 @@ use std::{ops::RangeInclusive, time::Duration};
 use serde::Deserialize;
 
 use super::{ConfigError, Credential, UpstreamSettings, sources::SettingsSources};
-use crate::{
-    config::{
-        error::{list, maybe},
-        units::{bytes, duration},
-    },
-    settings::cassettes::TomlReplay,
+use crate::cassettes::TomlReplay;
+use toolmark_core::config::{
+    error::{list, maybe},
+    units::{bytes, duration},
 };
 
 /// Answers with citations that are sent to the verifier.

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::cassette::format::RecordedExchange;
+use crate::format::RecordedExchange;
 
 /// Levels of objects that are compared member by member; deeper values are set as a whole.
 const DEPTH: usize = 3;

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
 use super::{absolute, read_back, sides};
-use crate::cassette::{
+use crate::{
     body::RecordedBody,
     export::extension,
     format::{Header, RecordedExchange, header},
@@ -68,7 +68,7 @@ fn plain(exchange: &RecordedExchange) -> Value {
 }
 
 /// The response; status 0 if there was none, as browsers write it.
-fn received(response: Option<&crate::cassette::format::RecordedResponse>) -> Value {
+fn received(response: Option<&crate::format::RecordedResponse>) -> Value {
     let status = response.map_or(0, |response| response.status);
     let reason = http::StatusCode::from_u16(status).ok().and_then(|status| status.canonical_reason()).unwrap_or_default();
     let body = response.and_then(|response| response.body.as_ref());

@@ -6,7 +6,7 @@ pub mod har;
 pub mod vcr;
 
 use super::import::ImportError;
-use crate::cassette::format::{RecordedExchange, RecordedRequest, RecordedResponse};
+use crate::format::{RecordedExchange, RecordedRequest, RecordedResponse};
 
 /// Base URL for requests recorded without a host: toolmark's default address.
 const BASE: &str = "http://127.0.0.1:8787";

@@ -6,14 +6,12 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 use super::{absolute, read_back, sides};
 use crate::{
-    cassette::{
-        body::RecordedBody,
-        export::extension,
-        format::{Header, RecordedExchange},
-        import,
-    },
-    wire::json::string::quote,
+    body::RecordedBody,
+    export::extension,
+    format::{Header, RecordedExchange},
+    import,
 };
+use toolmark_core::wire::json::string::quote;
 
 /// The cassette in vcrpy's format.
 pub fn write(exchanges: &[RecordedExchange]) -> String {

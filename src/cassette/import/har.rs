@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value};
 
 use super::{ImportError, Imported, of_text, unpacked};
-use crate::cassette::{
+use crate::{
     body::RecordedBody,
     format::{Header, RecordedExchange, RecordedRequest, RecordedResponse, header},
 };

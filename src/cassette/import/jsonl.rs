@@ -6,12 +6,10 @@ use serde_json::Value as Json;
 
 use super::{ImportError, Imported};
 use crate::{
-    cassette::{
-        body::RecordedBody,
-        format::{Header, RecordedExchange, RecordedRequest, RecordedResponse},
-    },
-    wire::json::{Document, Value},
+    body::RecordedBody,
+    format::{Header, RecordedExchange, RecordedRequest, RecordedResponse},
 };
+use toolmark_core::wire::json::{Document, Value};
 
 const TAKEN: [&str; 8] = ["method", "url", "request_headers", "request_body", "status", "response_headers", "response_body", "_toolmark"];
 

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::body::RecordedBody;
-use crate::cassette::{
+use crate::{
     export::extension,
     format::{ImportSource, RecordedAttempt, RecordedDownstream, RecordedExchange, RecordedRequest, RecordedResponse, VERSION},
 };

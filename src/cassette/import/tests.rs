@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
 
 use super::*;
-use crate::cassette::{
+use crate::{
     export,
     format::{RecordedFailure, RecordedMcp, RecordedPolicy, RecordedToolRun, RecordedVerdict, RecordedViolation},
 };

@@ -6,7 +6,7 @@ use super::{
     ImportError, Imported, of_text, unpacked,
     yaml::{self, YamlNode},
 };
-use crate::cassette::{
+use crate::{
     body::RecordedBody,
     format::{Header, RecordedExchange, RecordedRequest, RecordedResponse, header},
 };

@@ -13,10 +13,8 @@ use std::borrow::Cow;
 pub use text::{Credentials, REDACTED, RedactionRules, pointer};
 
 use super::body::RecordedBody;
-use crate::{
-    cassette::format::{Header, RecordedExchange, RecordedRequest, RecordedResponse},
-    wire::sse::is_event_stream,
-};
+use crate::format::{Header, RecordedExchange, RecordedRequest, RecordedResponse};
+use toolmark_core::wire::sse::is_event_stream;
 
 /// Removes secrets from whole exchanges.
 #[derive(Clone, Debug, Default)]

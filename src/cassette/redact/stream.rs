@@ -6,10 +6,8 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 
 use super::text::{self, RedactionRules, Splice, applied, splices, whole};
-use crate::{
-    cassette::body::Event,
-    wire::json::{Document, Kind, Value, string::quote},
-};
+use crate::body::Event;
+use toolmark_core::wire::json::{Document, Kind, Value, string::quote};
 
 /// Members that tell which text an event belongs to.
 const DISCRIMINATORS: [&str; 6] = ["type", "index", "output_index", "content_index", "summary_index", "item_id"];

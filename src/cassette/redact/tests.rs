@@ -1,9 +1,7 @@
 //! Whole exchanges: whatever the secret looks like, no byte of it is written.
 
 use super::*;
-use crate::cassette::format::{
-    ImportSource, RecordedAttempt, RecordedDownstream, RecordedFailure, RecordedVerdict, RecordedViolation, VERSION,
-};
+use crate::format::{ImportSource, RecordedAttempt, RecordedDownstream, RecordedFailure, RecordedVerdict, RecordedViolation, VERSION};
 
 const CALLER: &str = "no-known-shape-9000";
 const UPSTREAM: &str = "another.one/of=ours";

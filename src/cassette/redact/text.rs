@@ -5,10 +5,8 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use crate::{
-    cassette::redact::patterns,
-    wire::json::{Document, Kind, Value, string::quote},
-};
+use crate::redact::patterns;
+use toolmark_core::wire::json::{Document, Kind, Value, string::quote};
 
 /// Replacement for a secret.
 pub const REDACTED: &str = "[redacted]";

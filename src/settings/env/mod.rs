@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use figment::value::Value;
 
-use crate::config::{
+use toolmark_core::config::{
     error::{ConfigError, list, maybe},
     layers::Layers,
 };
@@ -71,7 +71,7 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
 /// The fault of a variable that is neither a setting nor named by one.
 pub(super) fn unknown(name: &str) -> ConfigError {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
-    let hint = match crate::config::error::closest(&rest, &KNOWN_NAMES) {
+    let hint = match toolmark_core::config::error::closest(&rest, &KNOWN_NAMES) {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
     };

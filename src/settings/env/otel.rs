@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use crate::settings::{ConfigError, Environment, Secret};
+use crate::{ConfigError, Environment, Secret};
 
 /// Names and values.
 pub type KeyValues = Vec<(Box<str>, Box<str>)>;
@@ -39,7 +39,7 @@ pub struct Sampler {
 ///
 /// # Errors
 /// The first invalid variable.
-pub(in crate::settings) fn traces(environment: &Environment) -> Result<Option<TraceSettings>, ConfigError> {
+pub(crate) fn traces(environment: &Environment) -> Result<Option<TraceSettings>, ConfigError> {
     let lookup = |name: &str| environment.lookup(name).map(str::trim).filter(|text| !text.is_empty());
     let either = |name: &str| {
         let own = format!("OTEL_EXPORTER_OTLP_TRACES_{name}");
@@ -50,7 +50,7 @@ pub(in crate::settings) fn traces(environment: &Environment) -> Result<Option<Tr
         lookup("OTEL_SDK_DISABLED").is_some_and(|text| text.eq_ignore_ascii_case("true")) || lookup("OTEL_TRACES_EXPORTER") == Some("none");
     let Some((name, endpoint)) = either("ENDPOINT").filter(|_| !off) else { return Ok(None) };
     if cfg!(not(feature = "otlp")) {
-        return Err(fault(&name, crate::settings::NO_TRACES));
+        return Err(fault(&name, crate::NO_TRACES));
     }
     let plain = endpoint.parse::<Uri>().is_ok_and(|uri| matches!(uri.scheme_str(), Some("http" | "https")) && uri.host().is_some());
     if !plain {

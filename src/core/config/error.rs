@@ -35,7 +35,7 @@ impl fmt::Display for ConfigError {
 }
 
 /// Describes an error of figment's, without its place.
-pub(crate) fn explain(error: &Error) -> String {
+pub fn explain(error: &Error) -> String {
     match &error.kind {
         Kind::Message(message) => message.clone(),
         Kind::InvalidType(found, expected) | Kind::InvalidValue(found, expected) => {
@@ -79,23 +79,23 @@ fn plain(expected: &str) -> String {
 }
 
 /// ` (did you mean …?)` if a known word is similar, else empty.
-pub(crate) fn maybe(word: &str, known: &[&str]) -> String {
+pub fn maybe(word: &str, known: &[&str]) -> String {
     closest(word, known).map(|close| format!(" (did you mean `{close}`?)")).unwrap_or_default()
 }
 
 /// The most similar known word, if it is similar enough.
-pub(crate) fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+pub fn closest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let score = |other: &str| strsim::jaro_winkler(&word.to_lowercase(), other).max(strsim::normalized_damerau_levenshtein(word, other));
     let best = known.iter().copied().map(|other| (score(other), other)).max_by(|one, two| one.0.total_cmp(&two.0))?;
     (best.0 >= CLOSE).then_some(best.1)
 }
 
-pub(crate) fn list(known: &[&str]) -> String {
+pub fn list(known: &[&str]) -> String {
     known.iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
 }
 
 /// Formats a key path: `upstreams.1.base_url` becomes `upstreams[1].base_url`.
-pub(crate) fn key_text(path: &[String]) -> String {
+pub fn key_text(path: &[String]) -> String {
     let mut text = String::new();
     for part in path {
         if !text.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -111,14 +111,14 @@ pub(crate) fn key_text(path: &[String]) -> String {
 }
 
 /// The line that contains a byte, counting from 1.
-pub(crate) fn line_of(text: &str, at: usize) -> usize {
+pub fn line_of(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|byte| *byte == b'\n').count()
 }
 
 /// The line in TOML `text` that sets `path`, or the nearest one that encloses it.
 ///
 /// Reads lines, not grammar: used only to point at an error.
-pub(crate) fn find_line(text: &str, path: &[String]) -> Option<usize> {
+pub fn find_line(text: &str, path: &[String]) -> Option<usize> {
     let mut header: Vec<String> = Vec::new();
     let mut counts = std::collections::HashMap::<String, usize>::new();
     let mut best: Option<(usize, usize)> = None;

@@ -46,7 +46,7 @@ impl Began {
 }
 
 /// The time, in Unix milliseconds.
-pub(crate) fn unix_ms() -> u64 {
+pub fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 

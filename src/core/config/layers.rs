@@ -14,7 +14,7 @@ use crate::config::error::{ConfigError, explain, find_line, key_text, line_of};
 
 /// Layers of settings; later ones take precedence.
 #[derive(Debug, Default)]
-pub(crate) struct Layers {
+pub struct Layers {
     figment: Figment,
     texts: Vec<(String, String)>,
 }
@@ -24,7 +24,7 @@ impl Layers {
     ///
     /// # Errors
     /// [`ConfigError`] with the line if `text` isn't valid TOML.
-    pub(crate) fn toml(&mut self, place: &str, text: &str) -> Result<(), ConfigError> {
+    pub fn toml(&mut self, place: &str, text: &str) -> Result<(), ConfigError> {
         let values = <Toml as Format>::from_str::<Dict>(text).map_err(|error| ConfigError {
             place: place.into(),
             line: error.span().map(|span| line_of(text, span.start)),
@@ -37,7 +37,7 @@ impl Layers {
     }
 
     /// Adds one value from another source.
-    pub(crate) fn value(&mut self, place: &str, path: &[&str], value: Value) {
+    pub fn value(&mut self, place: &str, path: &[&str], value: Value) {
         let mut dict = Dict::new();
         if let [parents @ .., last] = path {
             dict.insert((*last).to_owned(), value);
@@ -58,7 +58,7 @@ impl Layers {
     ///
     /// # Errors
     /// The first error.
-    pub(crate) fn extract<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
+    pub fn extract<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         self.figment.extract().map_err(|error| {
             let place = error.metadata.as_ref().map(|metadata| metadata.name.to_string());
             self.located(place, &error.path, explain(&error))
@@ -66,7 +66,7 @@ impl Layers {
     }
 
     /// An error in the value at `path` (`upstreams.1.base_url`).
-    pub(crate) fn fault(&self, path: &str, message: impl Into<String>) -> ConfigError {
+    pub fn fault(&self, path: &str, message: impl Into<String>) -> ConfigError {
         let path: Vec<String> = path.split('.').map(String::from).collect();
         self.located(self.place(&path), &path, message.into())
     }
@@ -95,7 +95,7 @@ impl Layers {
     }
 
     /// Source of the value at `path`: a file's path, a variable, or a flag. `None` if it isn't set.
-    pub(crate) fn said_in(&self, path: &str) -> Option<String> {
+    pub fn said_in(&self, path: &str) -> Option<String> {
         let mut parts = path.split('.');
         let mut value = self.figment.find_value(parts.next()?).ok()?;
         for part in parts {
@@ -109,7 +109,7 @@ impl Layers {
     }
 
     /// Returns whether any layer sets this value.
-    pub(crate) fn says(&self, path: &str) -> bool {
+    pub fn says(&self, path: &str) -> bool {
         self.figment.contains(path)
     }
 }

@@ -4,6 +4,13 @@
 
 use std::{fmt, ops::Range};
 
+use minicbor::{
+    Decode, Decoder, Encode, Encoder,
+    decode::Error as DecodeError,
+    encode::{Error as EncodeError, Write},
+};
+use serde::{Deserialize as _, de::value::StrDeserializer};
+
 /// Severity of a violation under the policy. Ordered: `Off < Info < Warn < Block`.
 #[derive(Clone, Copy, Debug, Default, Eq, Hash, Ord, PartialEq, PartialOrd, serde::Deserialize, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -339,3 +346,23 @@ impl Verdict {
         }
     }
 }
+
+/// In CBOR, as in JSON, these enums are their names.
+macro_rules! words {
+    ($($kind:ty),*) => { $(
+        impl<C> Encode<C> for $kind {
+            fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
+                encoder.str(self.as_str())?.ok()
+            }
+        }
+
+        impl<'b, C> Decode<'b, C> for $kind {
+            fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
+                let word = StrDeserializer::<serde::de::value::Error>::new(decoder.str()?);
+                Self::deserialize(word).map_err(DecodeError::message)
+            }
+        }
+    )* };
+}
+
+words!(Certainty, Code, Severity, Verdict);

@@ -25,7 +25,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-pub use crate::config::error::ConfigError;
 pub use alerts::{Alert, AlertMetric, Counts};
 pub use cassettes::CassetteSettings;
 pub use env::Environment;
@@ -36,6 +35,7 @@ pub use mcp::{Execute, McpServer, ToolGlobs, Transport};
 pub use probe_hosts::ProbeHosts;
 pub use raw::{CONNECTIONS_DEFAULT, Durability, StoredContent};
 pub use secret::Secret;
+pub use toolmark_core::config::error::ConfigError;
 pub use types::{
     AdminSettings, BodyReaders, BodyTools, CallIds, ClientRate, ClientSettings, CountersSettings, CountersUrl, DefaultToolChoice,
     LedgerSettings, LedgerUrl, Limits, Log, LogFormat, LogLevel, ScopeKind,
@@ -43,9 +43,9 @@ pub use types::{
 pub use upstreams::{ApiSupport, Credential, KeyHeader, Timeouts, UpstreamSettings};
 pub use verifier::{VerifierSettings, VerifyWhen};
 
-use crate::{config::layers::Layers, policy::load::PolicySource};
 use raw::TomlSettings;
 use sources::SettingsSources;
+use toolmark_core::{config::layers::Layers, policy::load::PolicySource};
 
 /// Command-line flags; they take precedence over file and environment.
 #[derive(Clone, Debug, Default)]

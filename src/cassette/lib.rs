@@ -4,11 +4,11 @@
 pub mod body;
 pub mod capture;
 pub mod diff;
-#[cfg(feature = "cassette-import")]
+#[cfg(feature = "import")]
 pub mod export;
 pub mod faults;
 pub mod format;
-#[cfg(feature = "cassette-import")]
+#[cfg(feature = "import")]
 pub mod import;
 pub mod issued_marks;
 pub mod matching;

@@ -181,8 +181,8 @@ fn built_in(source: &PolicySource, text: &str) -> Result<CompiledPolicy, Error> 
 }
 
 /// Compiles this text, which must not name any files: for fuzzing.
-#[cfg(any(test, feature = "fuzzing"))]
-pub(crate) fn from_text(text: &str) -> Result<CompiledPolicy, Error> {
+#[doc(hidden)]
+pub fn from_text(text: &str) -> Result<CompiledPolicy, Error> {
     built_in(&PolicySource::Default, text)
 }
 
@@ -244,9 +244,9 @@ pub(super) fn digest(text: &str, files: &[String]) -> String {
 
 /// The policy file that is used if the settings name none.
 pub const DEFAULT_FILE: &str = "policies/default.toml";
-const DEFAULT: &str = include_str!("../../policies/default.toml");
-const STRICT: &str = include_str!("../../policies/strict.toml");
-const OBSERVE: &str = include_str!("../../policies/observe.toml");
+const DEFAULT: &str = include_str!("../../../policies/default.toml");
+const STRICT: &str = include_str!("../../../policies/strict.toml");
+const OBSERVE: &str = include_str!("../../../policies/observe.toml");
 
 #[cfg(test)]
 mod tests;

@@ -2,18 +2,16 @@
 //! than half the bytes of JSON, which earlier versions stored: both can be read.
 
 use minicbor::{
-    Decode, Decoder, Encode, Encoder,
+    Decode, Decoder, Encoder,
     decode::Error as DecodeError,
     encode::{Error as EncodeError, Write},
 };
-use serde::{Deserialize as _, de::value::StrDeserializer};
 use uuid::Uuid;
 
 use super::{
     record::{Digest, ExchangeRecord},
     store::StoreError,
 };
-use crate::violation::{Certainty, Code, Severity, Verdict};
 
 /// First byte of a record in JSON; CBOR arrays never begin with it.
 const JSON: u8 = b'{';
@@ -92,26 +90,6 @@ pub(super) fn beside(bytes: &[u8]) -> Result<IndexFields<'_>, StoreError> {
 fn corrupt(error: &dyn std::fmt::Display) -> StoreError {
     StoreError::Corrupt(format!("a record that can't be read: {error}"))
 }
-
-/// Encodes the enums by their names in JSON.
-macro_rules! words {
-    ($($kind:ty),*) => { $(
-        impl<C> Encode<C> for $kind {
-            fn encode<W: Write>(&self, encoder: &mut Encoder<W>, _: &mut C) -> Result<(), EncodeError<W::Error>> {
-                encoder.str(self.as_str())?.ok()
-            }
-        }
-
-        impl<'b, C> Decode<'b, C> for $kind {
-            fn decode(decoder: &mut Decoder<'b>, _: &mut C) -> Result<Self, DecodeError> {
-                let word = StrDeserializer::<serde::de::value::Error>::new(decoder.str()?);
-                Self::deserialize(word).map_err(DecodeError::message)
-            }
-        }
-    )* };
-}
-
-words!(Certainty, Code, Severity, Verdict);
 
 /// A UUID, as its 16 bytes.
 pub(super) mod id {

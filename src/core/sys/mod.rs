@@ -1,6 +1,6 @@
 //! The system below: clocks, files, histograms of durations, the limits that it gives this process, the roots of certificates that it trusts.
 
-pub(crate) mod clock;
+pub mod clock;
 pub mod files;
 pub mod histogram;
 pub mod limits;
