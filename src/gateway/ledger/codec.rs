@@ -137,6 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::violation::Code;
     use crate::ledger::{fixtures::RecordGenerator, index::IndexRows, record::StoredText};
 
     fn written(record: &ExchangeRecord) -> Vec<u8> {

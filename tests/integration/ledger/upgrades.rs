@@ -10,8 +10,8 @@ fn older_tables_are_migrated_and_later_ones_refused() {
         let database = Database::new();
         let mut client = postgres::Client::connect(&database.url(), postgres::NoTls).unwrap();
         let steps = [
-            include_str!("../../../src/ledger/store/postgres/schema_1.sql"),
-            include_str!("../../../src/ledger/store/postgres/schema_2.sql"),
+            include_str!("../../../src/gateway/ledger/store/postgres/schema_1.sql"),
+            include_str!("../../../src/gateway/ledger/store/postgres/schema_2.sql"),
         ];
         steps[..version].iter().for_each(|step| client.batch_execute(step).unwrap());
         client.batch_execute("CREATE TABLE toolmark_schema (version integer PRIMARY KEY)").unwrap();
