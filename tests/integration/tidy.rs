@@ -1,6 +1,6 @@
 //! Rules of this repository that no compiler checks: module docs, the order of rooms, and what each uses of the world outside.
 //!
-//! Reads imports and paths, not words: a folder or file of `src/` is a room, and imports only rooms below it.
+//! Reads imports and paths, not words: a folder or file of a package in `src/` is a room, and imports only rooms below it.
 
 use std::{
     collections::BTreeSet,
@@ -56,8 +56,12 @@ const OUTSIDE: &[(&str, &[&str])] = &[
     ("reqwest", &["reqwest"]),
 ];
 
-/// Rooms with which nothing is composed: the roots of the library and the program.
+/// Rooms with which nothing is composed: the roots of the libraries and the program.
 const ROOTS: [&str; 2] = ["lib", "main"];
+
+/// Folders of `src/` that are packages of several rooms, and those that are one room and a package.
+const PACKAGES: [&str; 2] = ["core", "gateway"];
+const ROOM_PACKAGES: [&str; 2] = ["cassette", "settings"];
 
 static TESTS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\n#\[cfg\(test\)\]\n(?:#\[[^\n]*\]\n)*mod \w+ \{").unwrap());
 static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(#\[cfg\(test\)\]\n)?^[ \t]*(?:pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());
@@ -97,11 +101,15 @@ impl Source {
         TESTS.find(&self.text).map_or(&self.text, |tests| &self.text[..tests.start()])
     }
 
-    /// Path of its module, as `["proxy", "http"]` of `proxy/http/mod.rs`.
+    /// Path of its module from its room on, as `["proxy", "http"]` of `gateway/proxy/http/mod.rs`.
     fn module(&self) -> Vec<String> {
         let path = self.path.with_extension("");
         let mut parts: Vec<String> = path.components().map(|part| part.as_os_str().to_string_lossy().into_owned()).collect();
-        parts.pop_if(|last| last == "mod");
+        if PACKAGES.contains(&&*parts[0]) {
+            parts.remove(0);
+        }
+        let is_package = ROOM_PACKAGES.contains(&&*parts[0]);
+        parts.pop_if(|last| last == "mod" || is_package && last == "lib");
         parts
     }
 
@@ -119,7 +127,8 @@ impl Source {
         }
         let rest = USE.replace_all(&code, "");
         paths.extend(PATH.find_iter(&rest).map(|path| path.as_str().to_owned()));
-        paths.extend(PATH.find_iter(&comments).map(|path| path.as_str().to_owned()).filter(|path| path.starts_with("crate::")));
+        let of_ours = |path: &String| path.starts_with("crate::") || path.starts_with("toolmark_");
+        paths.extend(PATH.find_iter(&comments).map(|path| path.as_str().to_owned()).filter(of_ours));
         let own = self.module();
         paths.into_iter().map(|path| absolute(&path, &own)).collect()
     }
@@ -140,10 +149,13 @@ impl Source {
     }
 }
 
-/// A folder or file right in `src/`; else the path names an item of lib.rs.
+/// A folder or file right in a package; else the path names an item of its lib.rs.
 fn is_room(name: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    root.join(name).is_dir() || root.join(name).with_extension("rs").is_file()
+    ["", "core", "gateway"]
+        .iter()
+        .map(|package| root.join(package).join(name))
+        .any(|path| path.is_dir() || path.with_extension("rs").is_file())
 }
 
 /// The paths of a use tree.
@@ -171,8 +183,18 @@ fn expand(tree: &str, prefix: &str, out: &mut BTreeSet<String>) {
     }
 }
 
-/// A path from the root of a crate: `super::x` in `a::b` is `crate::a::x`.
+/// A path from the root that all packages share: `super::x` in `a::b` is `crate::a::x`, and so are `toolmark_core::a::x` and, where the
+/// room `a` is a package, its `crate::x`.
 fn absolute(path: &str, own: &[String]) -> String {
+    if let Some(rest) = path.strip_prefix("toolmark_core::").or_else(|| path.strip_prefix("toolmark_gateway::")) {
+        return format!("crate::{rest}");
+    }
+    if let Some(rest) = path.strip_prefix("toolmark_") {
+        return format!("crate::{rest}");
+    }
+    if let (Some(room), Some(rest)) = (own.first().filter(|room| ROOM_PACKAGES.contains(&&***room)), path.strip_prefix("crate::")) {
+        return format!("crate::{room}::{rest}");
+    }
     let ups = path.split("::").take_while(|part| *part == "super").count();
     let rest = path.split("::").skip(ups).collect::<Vec<_>>().join("::");
     let base = own.get(..own.len().saturating_sub(ups)).unwrap_or_default();
@@ -250,10 +272,16 @@ fn paths_are_read_as_the_compiler_reads_them() {
     let text = "//! See [`crate::admin`].\n\nuse std::{fs, time::{Duration, SystemTime as Clock}};\n\nuse super::x::{self, Y};\nuse crate::{wire::json, \
                 judge as j};\n#[cfg(test)]\nuse crate::testing;\n\nfn f() { super::super::ledger::g(); tokio::spawn(h) }\n\
                 // std::net::TcpListener\n#[cfg(test)]\nmod tests {\n    use crate::cli;\n}\n";
-    let found = source("proxy/http/body.rs", text);
+    let found = source("gateway/proxy/http/body.rs", text);
     assert_eq!(found.room(), "proxy");
     assert_eq!(found.imports().into_iter().collect::<Vec<_>>(), ["admin", "judge", "wire"]);
     assert_eq!(found.outside().into_iter().collect::<Vec<_>>(), ["clock", "files", "tokio"]);
     assert_eq!(absolute("super::super::ledger::g", &found.module()), "crate::proxy::ledger::g");
-    assert_eq!(source("proxy/mod.rs", "use super::admin;").imports().into_iter().collect::<Vec<_>>(), ["admin"]);
+    let package = source(
+        "settings/env/mod.rs",
+        "use crate::upstreams::X;\nuse toolmark_core::{config, violation::Code};\nuse toolmark_cassette::body;",
+    );
+    assert_eq!(package.imports().into_iter().collect::<Vec<_>>(), ["cassette", "config", "violation"]);
+    assert_eq!(source("settings/lib.rs", "").module(), ["settings"]);
+    assert_eq!(source("gateway/proxy/mod.rs", "use super::admin;").imports().into_iter().collect::<Vec<_>>(), ["admin"]);
 }

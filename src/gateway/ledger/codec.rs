@@ -137,8 +137,8 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::violation::Code;
     use crate::ledger::{fixtures::RecordGenerator, index::IndexRows, record::StoredText};
+    use crate::violation::Code;
 
     fn written(record: &ExchangeRecord) -> Vec<u8> {
         let mut bytes = Vec::new();
