@@ -10,11 +10,12 @@ LICENCE_NAMES = ("license", "licence", "copying", "notice", "unlicense", "copyri
 
 
 def crates(target: str) -> list[dict]:
-    """The crates that are linked or run for the target, without toolmark itself, sorted by name and version."""
+    """The crates that are linked or run for the target, without toolmark's own packages, sorted by name and version."""
     command = ["cargo", "metadata", "--locked", "--format-version=1", f"--filter-platform={target}"]
     metadata = json.loads(subprocess.run(command, cwd=REPOSITORY, check=True, capture_output=True).stdout)
     nodes = {node["id"]: node for node in metadata["resolve"]["nodes"]}
     root = metadata["resolve"]["root"]
+    own = set(metadata["workspace_members"])
     seen, to_visit = {root}, [root]
     while to_visit:
         for dependency in nodes[to_visit.pop()]["deps"]:
@@ -22,10 +23,11 @@ def crates(target: str) -> list[dict]:
             if dependency["pkg"] not in seen and any(kind["kind"] is None for kind in dependency["dep_kinds"]):
                 seen.add(dependency["pkg"])
                 to_visit.append(dependency["pkg"])
-    found = [package for package in metadata["packages"] if package["id"] in seen - {root}]
+    found = [package for package in metadata["packages"] if package["id"] in seen - own]
+    needs = {name: {d["pkg"] for d in nodes[name]["deps"] if d["pkg"] in seen} for name in seen}
     for package in found:
-        package["needs"] = sorted(d["pkg"] for d in nodes[package["id"]]["deps"] if d["pkg"] in seen)
-    root_needs = sorted(d["pkg"] for d in nodes[root]["deps"] if d["pkg"] in seen)
+        package["needs"] = sorted(needs[package["id"]])
+    root_needs = sorted(set().union(*(needs[package] for package in own & seen)) - own)
     found.sort(key=lambda package: (package["name"], package["version"]))
     found.append({"root": True, "needs": root_needs})
     return found

@@ -27,7 +27,8 @@ import inventory
 
 REPOSITORY = inventory.REPOSITORY
 HERE = Path(__file__).resolve().parent
-CARGO = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())["package"]
+MANIFEST = tomllib.loads((REPOSITORY / "Cargo.toml").read_text())
+CARGO = MANIFEST["package"] | MANIFEST["workspace"]["package"]
 HOMEPAGE = CARGO.get("repository", "https://example.invalid/toolmark")
 # Of the image's layers as a registry stores them and an engine pulls them: compressed.
 IMAGE_BYTES_MAX = 30_000_000
