@@ -21,6 +21,9 @@ use crate::{
 /// Time limit for the answer.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
+/// An upstream that settings are complete with. It is never asked.
+const ANY_UPSTREAM: &str = "http://127.0.0.1/v1";
+
 /// `toolmark health`
 #[derive(Args, Clone, Debug)]
 pub struct HealthArgs {
@@ -36,7 +39,11 @@ pub struct HealthArgs {
 pub fn run(arguments: &HealthArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let address = reachable(match arguments.listen {
         Some(listen) => listen,
-        None => settings::load(flags, &Environment::of_process(), Path::new(""))?.listen,
+        None => {
+            // Only the address is asked for: upstreams, which may be given to `serve` by a flag, needn't be known here.
+            let flags = Flags { upstream: Some(ANY_UPSTREAM.to_owned()), ..flags.clone() };
+            settings::load(&flags, &Environment::of_process(), Path::new(""))?.listen
+        }
     });
     // The listener has no TLS: no certificates are needed, and none may be there.
     let client = http::client(ANSWER_MAX, TrustedRoots::None)?;

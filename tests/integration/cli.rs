@@ -114,6 +114,11 @@ fn health_asks_a_running_toolmark() {
         &format!("listen = \"{address}\"\n[[upstreams]]\nname = \"a\"\nbase_url = \"{}\"", upstream.base_url()),
     );
     check(directory.path(), "health", 0, &["answers"]);
+    // Upstreams that `serve` was given by a flag, or whose key isn't here.
+    write(directory.path(), "toolmark.toml", &format!("listen = \"{address}\""));
+    check(directory.path(), "health", 0, &["answers"]);
+    write(directory.path(), "toolmark.toml", &format!("listen = \"{address}\"\n{UPSTREAM}api_key_env = 'NO_SUCH_KEY_HERE'\n"));
+    check(directory.path(), "health", 0, &["answers"]);
     running.stop();
     check(directory.path(), "health", 1, &["doesn't answer"]);
     check(directory.path(), "health --listen here", 2, &["--listen"]);

@@ -115,8 +115,8 @@ fn exchanges(api: &str) -> Vec<Value> {
 }
 
 fn exchanges_of(file: &str, api: &str) -> Vec<Value> {
-    let shared =
-        std::env::var_os("TOOLMARK_SHARED").map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
+    let shared = std::env::var_os("TOOLMARK_SHARED")
+        .map_or_else(|| PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared")), PathBuf::from);
     let text = std::fs::read_to_string(shared.join("traffic").join(file)).unwrap_or_default();
     if text.is_empty() {
         let line = format!("SKIPPED: {file} ({} has no recorded traffic)\n", shared.display());

@@ -290,7 +290,12 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     // What the call asked for may be said again; something more must be told.
     let foreign =
         scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact)) || !scene.plain.dates.dates.is_empty();
-    let names = foreign_names(scene).next().is_some();
+    // In German a capital makes no name.
+    let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
+    // An offer or a condition says nothing of what there is: "If you are flexible, I can look at other days."
+    if !foreign && !names && super::states::is_offer(scene.plain.folded()) {
+        return None;
+    }
     let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
@@ -2089,4 +2094,37 @@ fn opposites(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<Claim
         }
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        passage::Kind,
+        plain::AnalyzedPassage,
+    };
+
+    #[test]
+    fn told_of_nothing_is_what_is_told_and_no_offer() {
+        let found = ToolResult::new("search_flights", r#"{"origin":"JFK"}"#, "[]");
+        let grounds = EvidenceIndex::new(vec![found], Vec::new(), "Which flights are there?".into());
+        for (text, wrong) in [
+            ("The culture grew, and it is sensitive.", true),
+            ("There are many flights in the morning.", true),
+            ("If that helps, there are 7 flights a day.", true),
+            ("There are no flights.", false),
+            ("If you are flexible with your travel dates, please tell me.", false),
+            ("Wenn Sie an anderen Tagen reisen möchten, suche ich gern weiter.", false),
+            ("Si vous voulez, je peux chercher un autre jour de voyage.", false),
+            ("別の日付で検索してみましょうか。", false),
+        ] {
+            let plain = AnalyzedPassage::of(text);
+            let sources = grounds.results.iter().collect();
+            let lexicon = language(&words(text), None);
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
 }

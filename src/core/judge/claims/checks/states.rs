@@ -64,6 +64,7 @@ struct WrittenStateWords {
     over: Vec<String>,
     holds: Vec<String>,
     unsure: Vec<String>,
+    offers: Vec<String>,
     messages: Vec<String>,
     asks_messages: Vec<String>,
     messaging_tools: WordSet,
@@ -78,6 +79,7 @@ pub(in crate::judge::claims) struct StateWords {
     over: FoldedParts,
     holds: FoldedParts,
     unsure: FoldedParts,
+    offers: FoldedParts,
     pub messages: FoldedParts,
     pub asks_messages: FoldedParts,
     pub messaging_tools: WordSet,
@@ -96,6 +98,7 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
             over: parts(&read.over),
             holds: parts(&read.holds),
             unsure: parts(&read.unsure),
+            offers: parts(&read.offers),
             messages: parts(&read.messages),
             asks_messages: parts(&read.asks_messages),
             messaging_tools: read.messaging_tools,
@@ -107,6 +110,11 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
 /// Does a text tell what could or will be, rather than what is?
 pub(in crate::judge::claims) fn is_unsure(folded: &str, words: &[Word]) -> bool {
     data().unsure.stand_in(folded) || words.iter().any(|word| word.lower.ends_with("'ll") || word.lower.ends_with("’ll"))
+}
+
+/// Does a folded text offer, ask or set a condition?
+pub(in crate::judge::claims) fn is_offer(folded: &str) -> bool {
+    data().offers.stand_in(folded)
 }
 
 /// Does a folded text put things in an order, by its words?
