@@ -12,6 +12,7 @@ mod written;
 use std::sync::Arc;
 
 use serde_json::json;
+use toolmark::policy::load::PolicySource;
 
 /// Of the cases of each half every so manieth is judged, so that it takes no time to speak of.
 const EVERY: usize = 3;
@@ -65,10 +66,23 @@ fn answers_that_others_wrote() {
     assert!(fabricated.share() >= FABRICATED_LEAST, "{:.1} % of the fabricated answers are stopped", fabricated.share());
 }
 
+/// Honest answers that a further author wrote without sight of the code. Two are known to be stopped under strict: prices times an amount that
+/// the answer assumes, and hours summed over shifts that the result gives by their beginnings and ends.
+#[test]
+fn honest_answers_of_another_author() {
+    for (policy, known) in [(PolicySource::Strict, &["v-064", "v-109"][..]), (PolicySource::Default, &[])] {
+        let world = world::World::under(&policy);
+        let cases = written::read(include_str!("../../benches/claims/written/v.jsonl"));
+        assert_eq!(cases.len(), 145);
+        let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
+        assert_eq!(stopped.map(|case| case.id.as_str()).collect::<Vec<_>>(), known, "{policy:?}");
+    }
+}
+
 /// What is told of one execution as pending says nothing of what is told of another as done, whichever comes first.
 #[test]
 fn pending_elsewhere_excuses_nothing() {
-    let world = world::World::under(&toolmark::policy::load::PolicySource::Strict);
+    let world = world::World::under(&PolicySource::Strict);
     let call =
         |id: &str| json!({"name": "get_claim", "arguments": {"id": id}, "result": json!({"id": id, "status": "pending"}).to_string()});
     let tool = json!({"type": "function", "function": {"name": "get_claim", "description": "Returns a claim"}});

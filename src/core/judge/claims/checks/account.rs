@@ -83,11 +83,30 @@ static NOTHING: WordList = WordList::new(&[
     "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
     "ninguno", "nada", "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto",
     "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden",
-    "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga",
+    "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga", "inget", "inte",
 ]);
 static NOTHING_INSIDE: PhraseList = PhraseList::new(NOTHING_PARTS);
-const NOTHING_PARTS: &[&str] =
-    &["没", "無", "无", "不", "未", "空", "ない", "ません", "なし", "なかった", "नहीं", "कोई", "खाली", "शून्य", "零", "暂无", "尚"];
+const NOTHING_PARTS: &[&str] = &[
+    "没",
+    "無",
+    "无",
+    "不",
+    "未",
+    "空",
+    "ない",
+    "ません",
+    "なし",
+    "なかった",
+    "नहीं",
+    "कोई",
+    "खाली",
+    "शून्य",
+    "零",
+    "暂无",
+    "尚",
+    "없",
+    "않",
+];
 
 /// Phrases with which a success is told: nothing is denied by them.
 static SMOOTH: PhraseList = PhraseList::new(SMOOTHLY);
@@ -180,6 +199,14 @@ pub(in crate::judge::claims) fn is_nothing(word: &str) -> bool {
     if folded { NOTHING.has(word) } else { NOTHING.has(&fold(word)) }
 }
 
+/// Is this folded word a Turkish verb that denies (`bulamadım`, "I couldn't find")? The denial is a syllable before its ending.
+fn is_turkish_denial(folded: &str) -> bool {
+    // Folding leaves the dotless i.
+    const ENDINGS: [&str; 13] =
+        ["madım", "medim", "madık", "medik", "lmadı", "lmedi", "nmadı", "nmedi", "amadı", "emedi", "mıyor", "miyor", "muyor"];
+    ENDINGS.iter().any(|ending| folded.len() > ending.len() && folded.ends_with(ending))
+}
+
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
     static PARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
@@ -202,8 +229,8 @@ pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
 
 fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
     let lower = plain.lower();
-    plain.folded().split(' ').any(|word| is_nothing(word) || word.ends_with("nt") && lower.contains("n't"))
-        || NOTHING_INSIDE.stands_in(lower)
+    let denies = |word: &str| is_nothing(word) || is_turkish_denial(word) || word.ends_with("nt") && lower.contains("n't");
+    plain.folded().split(' ').any(denies) || NOTHING_INSIDE.stands_in(lower)
 }
 
 /// Does this result hold nothing but empty lists?
@@ -2040,6 +2067,9 @@ const OPPOSITES: &[(&str, &str)] = &[
     ("complete", "incomplete"),
 ];
 
+/// Beginnings of members' names that stand for weekdays.
+const DAY_KEYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+
 /// "The door is unlocked" where the result has `locked`.
 fn opposites(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
@@ -2071,6 +2101,10 @@ fn opposites(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<Claim
             }
         });
         let Some(opposite) = opposite else { continue };
+        // "closed" of Mondays says nothing of other days.
+        if DAY_KEYS.iter().any(|day| leaf.key.starts_with(day)) && !scene.plain.words.iter().any(|word| word.lower.starts_with(&leaf.key)) {
+            continue;
+        }
         let Some(word) = scene.plain.words.iter().find(|word| word.lower == opposite) else { continue };
         let near = scene.words_before(word.start);
         let copula = near.iter().rev().take(3).any(|word| {
@@ -2119,12 +2153,33 @@ mod tests {
             ("Wenn Sie an anderen Tagen reisen möchten, suche ich gern weiter.", false),
             ("Si vous voulez, je peux chercher un autre jour de voyage.", false),
             ("別の日付で検索してみましょうか。", false),
+            ("Sabah saatlerinde uçan bir sefer bulamadım.", false),
+            ("Sabah saatlerinde uçan bir sefer buldum.", true),
         ] {
             let plain = AnalyzedPassage::of(text);
             let sources = grounds.results.iter().collect();
             let lexicon = language(&words(text), None);
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
             assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn opposites_are_of_what_is_told() {
+        let hours = r#"{"mon":"closed","tue":"10:00-17:00","sat":"09:00-18:00"}"#;
+        for (result, text, wrong) in [
+            (r#"{"door":"locked","battery":"80%"}"#, "The front door is unlocked.", true),
+            (r#"{"door":"locked","battery":"80%"}"#, "The front door is locked.", false),
+            (hours, "At weekends it's open from 9 to 6.", false),
+            (hours, "On Monday it's open as well.", true),
+        ] {
+            let grounds = EvidenceIndex::new(vec![ToolResult::new("get_state", "{}", result)], Vec::new(), "".into());
+            let plain = AnalyzedPassage::of(text);
+            let sources = grounds.results.iter().collect();
+            let lexicon = language(&words(text), None);
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            let found = account(&scene);
+            assert_eq!(found.iter().any(|finding| finding.rule == "opposites"), wrong, "{text}: {found:?}");
         }
     }
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::account,
+        checks::{account, values},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult,
@@ -148,7 +148,11 @@ fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = String> + 's
     ];
     let marks = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '(' | ')' | '，' | '；' | '。' | '、' | '।' | '：');
     let cut = move |text: &str| {
+        // What is quoted isn't told as so.
         let mut text = text.to_owned();
+        for range in values::quoted(&text) {
+            text.replace_range(range.clone(), &" ".repeat(range.len()));
+        }
         JOINS.iter().for_each(|join| text = text.replace(join, ","));
         text
     };
@@ -229,6 +233,7 @@ mod tests {
             (pending, "R-7 is still waiting to be approved.", false),
             (pending, "Once it is approved you get a letter.", false),
             (pending, "R-7 was sent on 18 November.", false),
+            (pending, "R-7 has your words \"it arrived damaged\" as its reason.", false),
             (expired, "Your permit is no longer valid.", false),
             (r#"{"status":"open","reviews":[{"state":"APPROVED"}]}"#, "It has been approved.", false),
             (r#"[{"state":"pending"},{"state":"done"}]"#, "One of them has been completed.", false),
