@@ -163,6 +163,7 @@ impl Envelope {
 }
 
 /// Longest time for which `ear` of a [`Listen`] isn't called.
+#[cfg(any(feature = "postgres", feature = "redis"))]
 pub(super) const CALLED_EVERY: Duration = Duration::from_millis(500);
 
 /// Listens on a channel until `ear` returns false. `ear` gets each message. It gets `None` once the channel is open, and then
