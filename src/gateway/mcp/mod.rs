@@ -19,7 +19,7 @@ pub mod server;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
@@ -140,7 +140,7 @@ impl Mcp {
 
     /// Generation of the catalog: the number of changes of all servers.
     pub fn generation(&self) -> u64 {
-        self.servers.iter().map(|server| server.generation.load(Ordering::Acquire)).sum()
+        self.servers.iter().map(|server| server.generation()).sum()
     }
 
     /// The current catalog with its generation; rebuilt if a server changed.

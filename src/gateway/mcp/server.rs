@@ -5,10 +5,7 @@
 //! ```
 
 use std::{
-    sync::{
-        Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
-    },
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -41,15 +38,19 @@ const SETTLED: Duration = Duration::from_secs(30);
 pub struct SupervisedServer {
     /// Its settings.
     pub settings: McpServer,
-    state: ArcSwap<ServerState>,
+    state: ArcSwap<NumberedState>,
     /// Notified on trouble: the supervisor checks the server at once.
     look: Notify,
     changed: Arc<Notify>,
-    /// Number of changes of the state.
-    pub generation: AtomicU64,
     /// Notified when the state has changed.
     pub moved: Notify,
     figures: Mutex<Vec<(Box<str>, ToolCallStats)>>,
+}
+
+/// A state and the number of changes that led to it, seen together: a catalog of an earlier number lacks this state.
+struct NumberedState {
+    generation: u64,
+    state: ServerState,
 }
 
 /// State of a server.
@@ -77,10 +78,9 @@ impl SupervisedServer {
     pub fn new(settings: McpServer) -> Self {
         Self {
             settings,
-            state: ArcSwap::from_pointee(ServerState::Down("not connected yet".into())),
+            state: ArcSwap::from_pointee(NumberedState { generation: 0, state: ServerState::Down("not connected yet".into()) }),
             look: Notify::new(),
             changed: Arc::new(Notify::new()),
-            generation: AtomicU64::new(0),
             moved: Notify::new(),
             figures: Mutex::default(),
         }
@@ -88,7 +88,7 @@ impl SupervisedServer {
 
     /// Status of the server.
     pub fn standing(&self) -> ServerStatus {
-        match &**self.state.load() {
+        match &self.state.load().state {
             ServerState::Down(why) => ServerStatus::Down(why.clone()),
             ServerState::Up { tools, .. } => ServerStatus::Up(tools.clone()),
         }
@@ -99,7 +99,7 @@ impl SupervisedServer {
     /// # Errors
     /// The reason why the server is down.
     pub fn connection(&self) -> Result<Arc<dyn McpConnection>, Arc<str>> {
-        match &**self.state.load() {
+        match &self.state.load().state {
             ServerState::Down(why) => Err(why.clone()),
             ServerState::Up { connection, .. } => Ok(connection.clone()),
         }
@@ -107,7 +107,7 @@ impl SupervisedServer {
 
     /// Protocol version used with the server, while it is up.
     pub fn version(&self) -> Option<Arc<str>> {
-        match &**self.state.load() {
+        match &self.state.load().state {
             ServerState::Down(_) => None,
             ServerState::Up { version, .. } => Some(version.clone()),
         }
@@ -140,9 +140,15 @@ impl SupervisedServer {
         self.figures.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Number of changes of the state. Whoever sees a state sees its number.
+    pub fn generation(&self) -> u64 {
+        self.state.load().generation
+    }
+
+    /// Called by the supervisor alone.
     fn set(&self, state: ServerState) {
-        self.state.store(Arc::new(state));
-        self.generation.fetch_add(1, Ordering::Release);
+        let generation = self.state.load().generation + 1;
+        self.state.store(Arc::new(NumberedState { generation, state }));
         self.moved.notify_waiters();
     }
 
