@@ -234,8 +234,10 @@ fn a_stream_in_the_background_that_broke_is_found_again() {
     let id = serde_json::from_str::<Value>(&begun[6..]).unwrap()["response"]["id"].as_str().unwrap().to_owned();
     drop(connection);
     assert!(stage.upstreams[0].wait(1, 1));
-    get(&stage, &format!("responses/{id}"));
-    let there = get(&stage, &format!("responses/{id}"));
+    // Another replica knows of it once the broken exchange has its record in the ledger.
+    let there = crate::program::until("the response is there", || {
+        Some(get(&stage, &format!("responses/{id}"))).filter(|reply| reply.status == 200 && !said(&reply.json()).is_empty())
+    });
     assert_eq!(said(&there.json()), "Hello.", "{}", there.text());
 }
 
