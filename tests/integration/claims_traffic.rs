@@ -35,18 +35,15 @@ fn conversations() -> Vec<Asked> {
     let mut asked = Vec::new();
     for (number, conversation) in recorded.iter().enumerate() {
         let messages = conversation["messages"].as_array().or_else(|| conversation["traj"].as_array()).cloned().unwrap_or_default();
-        let names: std::collections::BTreeSet<&str> = messages
-            .iter()
-            .flat_map(|message| message["tool_calls"].as_array().into_iter().flatten())
-            .filter_map(|call| call["function"]["name"].as_str())
-            .collect();
-        let tools: Vec<Value> = names.iter().map(|name| json!({"type": "function", "function": {"name": name}})).collect();
+        let mut whole = json!({"model": "m", "messages": messages});
+        offer_called_tools(&mut whole);
         for (at, message) in messages.iter().enumerate() {
             let text = message["content"].as_str().unwrap_or_default();
             if message["role"] != "assistant" || text.is_empty() || !message["tool_calls"].is_null() {
                 continue;
             }
-            let request = json!({"model": "m", "messages": messages[..at], "tools": tools});
+            let mut request = whole.clone();
+            request["messages"] = json!(messages[..at]);
             asked.push(Asked { name: format!("tau {number}.{at}"), path: "/v1/chat/completions", request, answer: text.to_owned() });
         }
     }
@@ -201,8 +198,7 @@ fn offer_called_tools(request: &mut Value) {
         parameters.extend(arguments.as_object().into_iter().flatten().map(|(name, _)| (name.clone(), json!({}))));
     }
     let mut tools = request["tools"].as_array().cloned().unwrap_or_default();
-    called.retain(|name, _| !tools.iter().any(|tool| tool["function"]["name"] == **name && !tool["function"]["parameters"].is_null()));
-    tools.retain(|tool| !called.contains_key(tool["function"]["name"].as_str().unwrap_or_default()));
+    called.retain(|name, _| !tools.iter().any(|tool| tool["function"]["name"] == **name));
     tools.extend(called.into_iter().map(|(name, properties)| {
         json!({"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": properties}}})
     }));

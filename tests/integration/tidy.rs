@@ -152,10 +152,8 @@ impl Source {
 /// A folder or file right in a package; else the path names an item of its lib.rs.
 fn is_room(name: &str) -> bool {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    ["", "core", "gateway"]
-        .iter()
-        .map(|package| root.join(package).join(name))
-        .any(|path| path.is_dir() || path.with_extension("rs").is_file())
+    let folders = PACKAGES.iter().map(|package| root.join(package)).chain([root.clone()]);
+    folders.map(|folder| folder.join(name)).any(|path| path.is_dir() || path.with_extension("rs").is_file())
 }
 
 /// The paths of a use tree.
@@ -186,11 +184,9 @@ fn expand(tree: &str, prefix: &str, out: &mut BTreeSet<String>) {
 /// A path from the root that all packages share: `super::x` in `a::b` is `crate::a::x`, and so are `toolmark_core::a::x` and, where the
 /// room `a` is a package, its `crate::x`.
 fn absolute(path: &str, own: &[String]) -> String {
-    if let Some(rest) = path.strip_prefix("toolmark_core::").or_else(|| path.strip_prefix("toolmark_gateway::")) {
-        return format!("crate::{rest}");
-    }
     if let Some(rest) = path.strip_prefix("toolmark_") {
-        return format!("crate::{rest}");
+        let of_rooms = PACKAGES.iter().find_map(|package| rest.strip_prefix(package)?.strip_prefix("::"));
+        return format!("crate::{}", of_rooms.unwrap_or(rest));
     }
     if let (Some(room), Some(rest)) = (own.first().filter(|room| ROOM_PACKAGES.contains(&&***room)), path.strip_prefix("crate::")) {
         return format!("crate::{room}::{rest}");

@@ -14,6 +14,7 @@ use foldhash::fast::FixedState;
 
 use crate::{
     judge::claims::{
+        checks::states,
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
             self, ToolResult, derive,
@@ -320,7 +321,7 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     // In German a capital makes no name.
     let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
     // An offer or a condition says nothing of what there is: "If you are flexible, I can look at other days."
-    if !foreign && !names && super::states::is_offer(scene.plain.folded()) {
+    if !foreign && !names && states::is_offer(scene.plain.folded()) {
         return None;
     }
     let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
