@@ -1,8 +1,8 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
 use super::{
+    aim::{CallAim, FlagRelation},
     facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar},
-    tool_capabilities::Effect,
 };
 use crate::{
     judge::claims::language::fold::{fold, key},
@@ -290,17 +290,46 @@ fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     }
 }
 
-/// Does this result say at its top, or in its few words, that what was asked for wasn't done? `effect`: that of its tool. Where it only
-/// reads, a state in its result, or an error in a text, may be what was read.
-pub fn tells_failure(text: &str, facts: &ResultFacts, effect: Effect) -> bool {
-    let reads = effect == Effect::Reads;
-    if facts.json {
-        let top = facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
-        let refused = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).any(|leaf| refuses(leaf, facts));
-        return !reads && (refuses_all(facts) || refused())
-            || top.map(|leaf| (leaf.key.as_str(), &leaf.value)).any(|(name, value)| fails(name, value, effect));
+/// Does this result say at its top, or in its few words, that what was asked for wasn't done? `aim`: what the call was to do; `None` if its
+/// tool only reads: a state in its result, or an error in a text, may be what was read.
+pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAim<'_>>) -> bool {
+    if !facts.json {
+        return words_tell_failure(text, aim);
     }
-    words_tell_failure(text, effect)
+    let top = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
+    let refused = || top().any(|leaf| refuses(leaf, facts));
+    let told = |leaf: &NamedValue| {
+        fails(&leaf.key, &leaf.value, aim) && (!matches!(leaf.value, Scalar::Flag(false)) || aim.is_none_or(|aim| denies(leaf, facts, aim)))
+    };
+    aim.is_some() && (refuses_all(facts) || refused()) || top().any(told)
+}
+
+/// Flags that say of any call whether it was done.
+const SUCCESS: &[&str] = &["ok", "success", "successful", "succeeded"];
+
+/// Does a flag that is false say that what was asked for wasn't done, rather than how something else stands?
+fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
+    let name = leaf.key.as_str();
+    let beside = || facts.leaves.iter().filter(|other| other.object == leaf.object && other.record == leaf.record);
+    let told = |other: &NamedValue| matches!(&other.value, Scalar::Text(text) if !text.trim().is_empty());
+    let reason = || beside().any(|other| (REASONS.contains(&other.key.as_str()) || other.key == "error") && told(other));
+    let success = || {
+        beside().any(|other| match &other.value {
+            Scalar::Flag(flag) => *flag && (SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str())),
+            _ => false,
+        })
+    };
+    if SUCCESS.contains(&name) {
+        return true;
+    }
+    if aim.unsets(name) {
+        return false;
+    }
+    match aim.relation(name) {
+        FlagRelation::Named => true,
+        FlagRelation::Akin | FlagRelation::Open => !success(),
+        FlagRelation::Other => reason() && !success(),
+    }
 }
 
 /// Like [`tells_failure`] for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
@@ -309,7 +338,7 @@ pub fn tells_failure_at_top(text: &str) -> Option<bool> {
     if text.len() >= LEAVES_MAX {
         return None;
     }
-    let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, Effect::Reads)) };
+    let Some(document) = facts::parse_to(text, TOP_DEPTH) else { return Some(words_tell_failure(text, None)) };
     top_tells_failure(&document)
 }
 
@@ -335,7 +364,7 @@ pub fn top_tells_failure(document: &Document) -> Option<bool> {
             Kind::True | Kind::False => Scalar::Flag(value.kind() == Kind::True),
             Kind::Null => Scalar::Null,
         };
-        tells |= fails(&key(name), &scalar, Effect::Reads);
+        tells |= fails(&key(name), &scalar, None);
         Some(())
     };
     for member in root.members() {
@@ -352,9 +381,9 @@ pub fn top_tells_failure(document: &Document) -> Option<bool> {
 /// Depth of the members of an object at the top, and of the elements of their lists.
 pub const TOP_DEPTH: usize = 2;
 
-/// Does a value of this name at the top of a result tell a failure? `effect`: that of its tool.
-fn fails(name: &str, value: &Scalar, effect: Effect) -> bool {
-    if effect == Effect::Reads && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
+/// Does a value of this name at the top of a result tell a failure? `aim`: what the call was to do; `None` if its tool only reads.
+fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
+    if aim.is_none() && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
         return false;
     }
     match value {
@@ -370,23 +399,37 @@ fn fails(name: &str, value: &Scalar, effect: Effect) -> bool {
         },
         Scalar::Text(text) => match name {
             "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
-            "status" | "state" | "result" | "outcome" => STATES.contains(&fold(text).replace(' ', "").as_str()),
+            "status" | "state" | "result" | "outcome" => aim.is_some_and(|aim| is_failing_state(text, aim)),
             _ => false,
         },
         Scalar::Null => false,
     }
 }
 
+/// Does this state tell a failure, and not what was asked for? `payment_declined` does, too.
+fn is_failing_state(text: &str, aim: &CallAim<'_>) -> bool {
+    let folded = fold(text);
+    let failing = |state: &str| STATES.contains(&state) && !aim.wants(state);
+    if failing(&folded.replace(' ', "")) {
+        return true;
+    }
+    let words: Vec<&str> = folded.split(' ').collect();
+    let negated = words.iter().any(|word| matches!(*word, "not" | "no" | "non" | "un" | "without" | "never"));
+    (2..=3).contains(&words.len()) && !negated && words.iter().any(|word| failing(word))
+}
+
 /// Do the words of a result that isn't JSON tell a failure?
-fn words_tell_failure(text: &str, effect: Effect) -> bool {
-    let reads = effect == Effect::Reads;
-    if !reads && text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<') && tells_in_markup(text) {
+fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
+    if let Some(aim) = aim.filter(|_| text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<'))
+        && tells_in_markup(text, aim)
+    {
         return true;
     }
     if text.len() > TEXT_BYTES_MAX {
         return false;
     }
     let lower = text.to_lowercase();
+    let wanted = |word: &str| aim.is_some_and(|aim| aim.wants(word));
     let begins = |line: &str| {
         let line = line.trim_start_matches([' ', '\t', '!', '*', '-', '>']);
         [
@@ -414,7 +457,7 @@ fn words_tell_failure(text: &str, effect: Effect) -> bool {
             "timed out",
         ]
         .iter()
-        .any(|word| line.starts_with(word))
+        .any(|word| line.starts_with(word) && !wanted(word.trim()))
     };
     let anywhere = [
         "[rejected]",
@@ -457,7 +500,8 @@ fn words_tell_failure(text: &str, effect: Effect) -> bool {
     let first = lower.lines().find(|line| !line.trim().is_empty()).is_some_and(begins);
     // A word of failure in the few lines of what does more than read, and none of success: `pitch self-test FAILED`.
     let words = || lower.split(|c: char| !c.is_alphanumeric());
-    let fails = |word: &str| matches!(word, "failed" | "aborted" | "rejected" | "denied" | "refused" | "declined" | "unsuccessful");
+    let states = ["failed", "aborted", "rejected", "denied", "refused", "declined", "unsuccessful"];
+    let fails = |word: &str| states.contains(&word) && !wanted(word);
     let succeeds = |word: &str| {
         matches!(
             word,
@@ -465,18 +509,27 @@ fn words_tell_failure(text: &str, effect: Effect) -> bool {
         )
     };
     let failed_words =
-        || !reads && words().any(fails) && !words().any(succeeds) && !lower.contains("0 failed") && !lower.contains("no failed");
-    let ends = || lower.lines().any(|line| matches!(line.trim(), "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted"));
-    status || first || failed_words() || !reads && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+        || aim.is_some() && words().any(fails) && !words().any(succeeds) && !lower.contains("0 failed") && !lower.contains("no failed");
+    let ends = || {
+        let line = |line: &str| matches!(line, "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted") && !wanted(line);
+        lower.lines().any(|own| line(own.trim()))
+    };
+    status
+        || first
+        || failed_words()
+        || aim.is_some() && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
 }
 
 /// Bytes of a result in markup that is looked through for a state.
 const MARKUP_BYTES_MAX: usize = 2000;
 
 /// `<status>REJECTED</status>`, `<order state="refused">`.
-fn tells_in_markup(text: &str) -> bool {
+fn tells_in_markup(text: &str, aim: &CallAim<'_>) -> bool {
     let lower = text.to_ascii_lowercase();
-    let state = |word: &str| STATES.contains(&word.replace(['_', '-', ' '], "").as_str());
+    let state = |word: &str| {
+        let word = word.replace(['_', '-', ' '], "");
+        STATES.contains(&word.as_str()) && !aim.wants(&word)
+    };
     let element = lower.split("</").any(|before| {
         before.rsplit(['<', '>']).next().is_some_and(|value| state(value.trim())) && {
             let name = before.rsplit('<').next().unwrap_or_default();
@@ -590,8 +643,26 @@ mod tests {
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
         ] {
-            assert_eq!(tells_failure(text, &ResultFacts::read(text), Effect::Acts), fails, "{text}");
+            assert_eq!(tells_failure(text, &ResultFacts::read(text), Some(&CallAim::new("set_valve", "{}"))), fails, "{text}");
             same_at_top(text);
+        }
+        for (tool, arguments, text, fails) in [
+            ("reject_request", "{}", r#"{"request":"R-12","status":"rejected"}"#, false),
+            ("submit_request", "{}", r#"{"request":"R-12","status":"rejected"}"#, true),
+            ("book_seats", "{}", r#"{"status":"payment_declined"}"#, true),
+            ("create_task", "{}", r#"{"id":7,"title":"Milk","completed":false}"#, false),
+            ("create_draft", "{}", r#"{"id":"d4","sent":false}"#, false),
+            ("send_mail", "{}", r#"{"id":"d4","ok":true,"sent":false}"#, true),
+            ("cancel_order", "{}", r#"{"cancelled":true,"refunded":false}"#, false),
+            ("add_item", "{}", r#"{"cart":"c1","ordered":false}"#, false),
+            ("add_item", "{}", r#"{"cart":"c1","ordered":false,"reason":"sold out"}"#, true),
+            ("set_post", r#"{"published":false}"#, r#"{"published":false}"#, false),
+            ("deny_access", "{}", "Denied: sam", false),
+            ("abort_job", "{}", "job 77 aborted", false),
+            ("start_job", "{}", "job 77 aborted", true),
+        ] {
+            let aim = CallAim::new(tool, arguments);
+            assert_eq!(tells_failure(text, &ResultFacts::read(text), Some(&aim)), fails, "{tool} {text}");
         }
         assert_eq!(tells_failure_at_top(r#"{"error":"no such city","rows":[1]}"#), Some(true));
         assert_eq!(tells_failure_at_top(r#"{"orders":[{"error":"x"}],"error":{"text":"x"}}"#), Some(false));
@@ -600,7 +671,7 @@ mod tests {
     /// Reading the top alone finds the same, where it finds anything.
     fn same_at_top(text: &str) {
         if let Some(at_top) = tells_failure_at_top(text) {
-            assert_eq!(at_top, tells_failure(text, &ResultFacts::read(text), Effect::Reads), "{text}");
+            assert_eq!(at_top, tells_failure(text, &ResultFacts::read(text), None), "{text}");
         }
     }
 

@@ -3,6 +3,7 @@
 //! Made once for an exchange and shared by its choices; each result is read when a claim first needs it. Results without
 //! a stamp count too: they can't be cited, but what they say was said.
 
+mod aim;
 pub mod beginning;
 pub mod csv;
 pub mod derive;
@@ -38,6 +39,7 @@ use crate::judge::{
     },
     word_index::{LazyWordIndex, WordForm},
 };
+use aim::CallAim;
 use beginning::KnownTexts;
 use facts::ResultFacts;
 use rows::{Row, Rows};
@@ -233,7 +235,10 @@ impl ResultReading {
         *self.tells_failure.get_or_init(|| {
             let unread = self.reads() && self.facts.get().is_none();
             let at_top = if unread { self.told_at_top.or_else(|| failure::tells_failure_at_top(&self.text)) } else { None };
-            at_top.unwrap_or_else(|| failure::tells_failure(&self.text, self.facts(), self.effect()))
+            at_top.unwrap_or_else(|| {
+                let aim = (!self.reads()).then(|| CallAim::new(&self.tool, &self.arguments));
+                failure::tells_failure(&self.text, self.facts(), aim.as_ref())
+            })
         })
     }
 

@@ -1,0 +1,241 @@
+//! What a call was to do, by its tool's name and its arguments: is a state or a flag of its result what was asked for? Pure.
+//!
+//! `{"status":"rejected"}` is a failure of `submit_order` and the success of `reject_request`; `{"completed":false}` is a failure of
+//! `complete_task` and says nothing of `create_task`.
+
+use std::cell::OnceCell;
+
+use super::facts::{NamedValue, ResultFacts, Scalar};
+use crate::judge::claims::language::fold::{fold, name_words};
+
+/// Letters that a verb and its participle share at least: `deny`, `denied`.
+const STEM: usize = 4;
+/// Bytes of arguments that are read.
+const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
+
+/// Verbs with which tools make an end of something, or keep somebody from it: what they bring about has names that elsewhere tell a failure.
+const ENDS: &[&str] = &[
+    "block",
+    "ban",
+    "reject",
+    "decline",
+    "deny",
+    "refuse",
+    "abort",
+    "expire",
+    "revoke",
+    "invalidate",
+    "void",
+    "cancel",
+    "stop",
+    "kill",
+    "terminate",
+    "end",
+    "close",
+    "disable",
+    "deactivate",
+    "suspend",
+    "pause",
+    "freeze",
+    "lock",
+    "quarantine",
+    "mute",
+    "blacklist",
+    "blocklist",
+    "denylist",
+    "remove",
+    "delete",
+    "drop",
+    "archive",
+    "unpublish",
+    "shut",
+    "shutdown",
+    "retire",
+    "dismiss",
+    "withdraw",
+    "fail",
+    "report",
+    "moderate",
+    "restrict",
+    "isolate",
+    "fence",
+    "drain",
+    "cordon",
+];
+/// Verbs that do what the noun behind them says.
+const MAKES: &[&str] = &["create", "make", "new", "submit", "place", "add"];
+/// States that such a verb brings about.
+const ENDED: &[&str] =
+    &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
+
+/// Verbs of tools, and the flags that say whether their deed was done.
+const DEEDS: &[(&[&str], &[&str])] = &[
+    (
+        &[
+            "create", "add", "save", "store", "register", "record", "log", "write", "insert", "put", "new", "make", "set", "update", "change",
+            "edit", "modify", "patch", "append", "enter", "note", "upsert", "import",
+        ],
+        &["created", "added", "saved", "stored", "registered", "entered", "written", "updated", "changed", "applied"],
+    ),
+    (
+        &["book", "reserve", "schedule", "order", "buy", "purchase", "place", "hold", "enrol", "enroll"],
+        &["booked", "reserved", "scheduled", "ordered", "placed", "created", "confirmed", "accepted"],
+    ),
+    (
+        &["send", "mail", "email", "message", "notify", "sms", "text", "post", "publish", "share", "reply", "forward", "alert", "announce"],
+        &["sent", "delivered", "notified", "posted", "published", "queuedforsend"],
+    ),
+    (&["delete", "remove", "cancel", "clear", "erase", "purge", "unsubscribe"], &["deleted", "removed", "cancelled", "canceled"]),
+    (&["pay", "transfer", "charge", "refund", "withdraw", "deposit", "wire"], &["paid", "transferred", "charged", "refunded", "executed"]),
+    (
+        &["start", "run", "restart", "reboot", "launch", "trigger", "deploy", "execute", "install", "stop", "apply"],
+        &["started", "restarted", "deployed", "executed", "installed", "stopped", "applied", "completed"],
+    ),
+    (&["submit", "file", "upload", "push", "merge", "commit"], &["submitted", "uploaded", "pushed", "merged", "committed", "accepted"]),
+    (&["renew", "extend"], &["renewed"]),
+    (&["grant", "issue", "approve", "assign"], &["granted", "issued", "assigned"]),
+];
+
+/// How a flag of a result is related to what the call was to do.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum FlagRelation {
+    /// The tool is named by the flag's verb: `sent` of `send_mail`.
+    Named,
+    /// The flag tells of such a deed: `delivered` of `send_mail`.
+    Akin,
+    /// The tool's name has no verb that is known: it may be.
+    Open,
+    /// It tells of another deed: `completed` of `create_task`.
+    Other,
+}
+
+/// What a call was to do.
+pub(super) struct CallAim<'c> {
+    words: Vec<String>,
+    arguments: &'c str,
+    facts: OnceCell<ResultFacts>,
+}
+
+impl<'c> CallAim<'c> {
+    /// That of a call of this tool. `arguments`: JSON text.
+    pub fn new(tool: &str, arguments: &'c str) -> Self {
+        Self { words: name_words(tool), arguments, facts: OnceCell::new() }
+    }
+
+    fn arguments(&self) -> &ResultFacts {
+        self.facts.get_or_init(|| {
+            if self.arguments.len() > ARGUMENTS_BYTES_MAX { ResultFacts::default() } else { ResultFacts::read(self.arguments) }
+        })
+    }
+
+    fn has(&self, verbs: &[&str]) -> bool {
+        self.words.iter().any(|word| verbs.contains(&word.as_str()))
+    }
+
+    /// Is this state, which elsewhere tells a failure, what was asked for? `state`: folded, without blanks.
+    pub fn wants(&self, state: &str) -> bool {
+        let given = |leaf: &NamedValue| match &leaf.value {
+            Scalar::Text(text) => text.len() <= state.len() + 8 && fold(text).split(' ').any(|word| is_form(state, word)),
+            // `approve: false`
+            Scalar::Flag(flag) => !flag && ENDED.contains(&state),
+            _ => false,
+        };
+        self.words.iter().any(|word| is_form(state, word))
+            || ENDED.contains(&state) && self.has(ENDS)
+            || self.arguments().leaves.iter().any(given)
+    }
+
+    /// Does the call itself set this flag to false?
+    pub fn unsets(&self, flag: &str) -> bool {
+        self.arguments().leaves.iter().any(|leaf| leaf.key == flag && matches!(leaf.value, Scalar::Flag(false)))
+    }
+
+    /// Relation of a flag to what the call was to do.
+    pub fn relation(&self, flag: &str) -> FlagRelation {
+        let is_verb = |word: &&String| DEEDS.iter().any(|(verbs, _)| verbs.contains(&word.as_str())) || ENDS.contains(&word.as_str());
+        let verb = self.words.iter().find(is_verb);
+        let Some(verb) = verb else {
+            return if self.words.iter().any(|word| is_form(flag, word)) { FlagRelation::Named } else { FlagRelation::Open };
+        };
+        if is_form(flag, verb) {
+            return FlagRelation::Named;
+        }
+        // `create_booking`
+        let made = MAKES.contains(&verb.as_str()) && self.words.last().is_some_and(|last| is_form(flag, last));
+        let akin = made || DEEDS.iter().any(|(verbs, flags)| verbs.contains(&verb.as_str()) && flags.contains(&flag));
+        if akin { FlagRelation::Akin } else { FlagRelation::Other }
+    }
+}
+
+/// Is `said` a participle of this verb: `denied` of `deny`, `sent` of `send`, `bookings` of `booked`?
+fn is_form(said: &str, verb: &str) -> bool {
+    const IRREGULAR: [(&str, &str); 8] = [
+        ("sent", "send"),
+        ("paid", "pay"),
+        ("paid", "payment"),
+        ("written", "write"),
+        ("sold", "sell"),
+        ("bought", "buy"),
+        ("withdrawn", "withdraw"),
+        ("frozen", "freeze"),
+    ];
+    let root = |word: &str| -> String {
+        let word = word.strip_suffix("ed").or_else(|| word.strip_suffix("ing")).or_else(|| word.strip_suffix('s')).unwrap_or(word);
+        let word = word.strip_suffix(['e', 'y', 'i']).unwrap_or(word);
+        word.to_owned()
+    };
+    if IRREGULAR.contains(&(said, verb)) || said == verb {
+        return true;
+    }
+    let (said, verb) = (root(said), root(verb));
+    let shared = said.chars().zip(verb.chars()).take_while(|(one, other)| one == other).count();
+    let least = said.chars().count().min(verb.chars().count());
+    // `den` of `deny`; `abort` of `aborted`; `cancell` of `cancel`.
+    least >= STEM - 1 && shared == least && said.chars().count().abs_diff(verb.chars().count()) <= 3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_that_were_asked_for() {
+        for (tool, arguments, state, wanted) in [
+            ("reject_request", "{}", "rejected", true),
+            ("denyAccess", "{}", "denied", true),
+            ("block_card", "{}", "blocked", true),
+            ("freeze_card", "{}", "blocked", true),
+            ("update_ticket", r#"{"status":"invalid"}"#, "invalid", true),
+            ("decide_leave", r#"{"approve":false}"#, "rejected", true),
+            ("review_post", r#"{"decision":"reject"}"#, "rejected", true),
+            ("submit_order", "{}", "rejected", false),
+            ("pay_invoice", r#"{"invoice":"I-5"}"#, "declined", false),
+            ("cancel_order", "{}", "error", false),
+            ("block_card", "{}", "failed", false),
+            ("block_card", "no JSON", "notfound", false),
+        ] {
+            assert_eq!(CallAim::new(tool, arguments).wants(state), wanted, "{tool} {arguments} {state}");
+        }
+    }
+
+    #[test]
+    fn flags_of_the_deed_and_of_others() {
+        use FlagRelation::{Akin, Named, Open, Other};
+        for (tool, flag, relation) in [
+            ("send_mail", "sent", Named),
+            ("send_mail", "delivered", Akin),
+            ("create_booking", "booked", Akin),
+            ("create_payment_link", "paid", Other),
+            ("update_order", "ordered", Other),
+            ("reserve_table", "booked", Akin),
+            ("complete_task", "completed", Named),
+            ("create_task", "completed", Other),
+            ("create_draft", "sent", Other),
+            ("cancel_order", "cancelled", Named),
+            ("cancel_order", "refunded", Other),
+            ("water_plants", "executed", Open),
+        ] {
+            assert_eq!(CallAim::new(tool, "{}").relation(flag), relation, "{tool} {flag}");
+        }
+    }
+}
