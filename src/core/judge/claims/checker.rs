@@ -373,8 +373,10 @@ impl PassageChecker {
         let (kind, start) = (whole.passage.kind, whole.passage.start);
         let AnalyzedPassage { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
-        let strong = kind == Kind::Heading || bare.ends_with(':');
-        let few = words.len() <= 2 && urls.is_empty() && !text.bytes().any(|byte| byte.is_ascii_digit());
+        // `**Support** (id)` heads what follows, as a heading does.
+        let title = !words.is_empty() && text.trim_start().starts_with("**") && self.blank;
+        let strong = kind == Kind::Heading || title || bare.ends_with(':');
+        let few = !title && words.len() <= 2 && urls.is_empty() && !text.bytes().any(|byte| byte.is_ascii_digit());
         if few && kind != Kind::Heading && !text.trim_end().ends_with(':') {
             self.short(&whole, &own, grounds, rules, found);
             let block = std::mem::take(&mut self.block);
@@ -571,8 +573,32 @@ impl PassageChecker {
             if scene.sources.iter().all(|source| source.fails()) {
                 return;
             }
+        } else if scene.cites.len() > 1 {
+            self.failed_parts(scene, passage, start, rules, found);
         }
         self.scene(scene, passage, start, rules, found);
+    }
+
+    /// Compares the part of a sentence that each citation closes with its own result, where that one failed: `the road is closed (id),
+    /// and everybody was told (id)`.
+    fn failed_parts(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
+        let text = scene.text();
+        let mut from = 0;
+        for (nth, (place, at)) in scene.cites.iter().enumerate() {
+            let part = text.get(from..*place).unwrap_or_default();
+            let next = scene.cites.get(nth + 1).map_or(text.len(), |(place, _)| *place);
+            let behind = text.get(*place..next).unwrap_or_default();
+            if let Some(source) = scene.sources.get(*at).filter(|source| source.fails())
+                && !account::text_tells_failure(behind)
+            {
+                let plain = AnalyzedPassage::of(part);
+                let sources = vec![*source];
+                let own = CheckContext::new(&plain, scene.kind, scene.lexicon, sources, CitationScope::Cited, scene.grounds);
+                let part = Passage { start: passage.start + from, text: part.to_owned(), kind: passage.kind };
+                self.failed(&own, &part, start, rules, found);
+            }
+            from = *place;
+        }
     }
 
     /// `All four renewed` where one of them was refused.

@@ -15,12 +15,12 @@ use super::{ExecutionProof, memo::ResultMemo};
 use crate::{
     judge::claims::evidence::{
         facts::parse_to,
-        failure::{TOP_DEPTH, top_tells_failure},
+        failure::{TOP_DEPTH, is_told, top_tells_failure},
     },
     marks::MarkTime,
     policy::StampForm,
     wire::json::{
-        Document, Value,
+        Document, Kind, Value,
         splice::Splices,
         string::{escape_into, quote, quote_into},
     },
@@ -86,13 +86,28 @@ pub fn nature(text: &str, error_patterns: &RegexSet) -> ResultTraits {
     };
     let root = document.root();
     let flag = |name: &str, word: &[u8]| root.get(name).is_some_and(|value| value.raw() == word);
-    let error = root.get_some("error").is_some_and(|value| value.raw() != b"false" && !value.is_text(""));
+    let error = root.get_some("error").is_some_and(is_error);
     ResultTraits {
         failed: error || flag("success", b"false") || flag("isError", b"true"),
         stamped: root.get("execution_id").is_some(),
         object: true,
         members: root.members().next().is_some(),
         told_at_top: top_tells_failure(&document),
+    }
+}
+
+/// Does an `error` member say that there is one? Many tools write that there is none: `""`, `"none"`, `0`, `{}`, `{"code":0}`.
+fn is_error(value: Value<'_>) -> bool {
+    match value.kind() {
+        Kind::Plain | Kind::Escaped => value.text().is_none_or(|text| is_told(&text)),
+        Kind::Number => value.raw() != b"0",
+        Kind::True => true,
+        Kind::False | Kind::Null => false,
+        Kind::Array => value.items().next().is_some(),
+        Kind::Object => {
+            let none = |name: &str| value.get(name).is_some_and(|code| matches!(code.raw(), b"0" | b"\"0\"" | b"null"));
+            value.members().next().is_some() && !none("code")
+        }
     }
 }
 

@@ -217,7 +217,12 @@ pub fn text_tells_failure(text: &str) -> bool {
     if SMOOTH.stands_in(&lower) {
         SMOOTHLY.iter().for_each(|phrase| lower = lower.replace(phrase, " "));
     }
-    let words = lower.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’')));
+    // `4.2.0` and `10:00` are one word each: their zeros tell nothing.
+    let words = lower.split_whitespace().flat_map(|token| {
+        let figures = token.bytes().any(|byte| byte.is_ascii_digit());
+        let inside = move |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
+        token.split(move |c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', ':', '-', '/']))
+    });
     let denies = |word: &str| is_nothing(word) && word != "free" && word != "clear" && word != "clean" && word != "quiet";
     parts.as_ref().is_none_or(|parts| parts.is_match(&lower))
         || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))

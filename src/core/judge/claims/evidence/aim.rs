@@ -63,7 +63,8 @@ const ENDS: &[&str] = &[
     "cordon",
 ];
 /// Verbs that do what the noun behind them says.
-const MAKES: &[&str] = &["create", "make", "new", "submit", "place", "add"];
+const MAKES: &[&str] =
+    &["create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate", "complete"];
 /// States that such a verb brings about.
 const ENDED: &[&str] =
     &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
@@ -128,8 +129,10 @@ impl<'c> CallAim<'c> {
         })
     }
 
-    fn has(&self, verbs: &[&str]) -> bool {
-        self.words.iter().any(|word| verbs.contains(&word.as_str()))
+    /// The verb of the tool's name.
+    fn verb(&self) -> Option<&str> {
+        let known = |word: &str| DEEDS.iter().any(|(verbs, _)| verbs.contains(&word)) || ENDS.contains(&word);
+        self.words.iter().map(String::as_str).find(|word| known(word))
     }
 
     /// Is this state, which elsewhere tells a failure, what was asked for? `state`: folded, without blanks.
@@ -141,7 +144,7 @@ impl<'c> CallAim<'c> {
             _ => false,
         };
         self.words.iter().any(|word| is_form(state, word))
-            || ENDED.contains(&state) && self.has(ENDS)
+            || ENDED.contains(&state) && self.verb().is_some_and(|verb| ENDS.contains(&verb))
             || self.arguments().leaves.iter().any(given)
     }
 
@@ -150,19 +153,22 @@ impl<'c> CallAim<'c> {
         self.arguments().leaves.iter().any(|leaf| leaf.key == flag && matches!(leaf.value, Scalar::Flag(false)))
     }
 
+    /// Is this text one of its arguments?
+    pub fn gives(&self, said: &str) -> bool {
+        self.arguments().leaves.iter().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if text == said))
+    }
+
     /// Relation of a flag to what the call was to do.
     pub fn relation(&self, flag: &str) -> FlagRelation {
-        let is_verb = |word: &&String| DEEDS.iter().any(|(verbs, _)| verbs.contains(&word.as_str())) || ENDS.contains(&word.as_str());
-        let verb = self.words.iter().find(is_verb);
-        let Some(verb) = verb else {
+        let Some(verb) = self.verb() else {
             return if self.words.iter().any(|word| is_form(flag, word)) { FlagRelation::Named } else { FlagRelation::Open };
         };
         if is_form(flag, verb) {
             return FlagRelation::Named;
         }
         // `create_booking`
-        let made = MAKES.contains(&verb.as_str()) && self.words.last().is_some_and(|last| is_form(flag, last));
-        let akin = made || DEEDS.iter().any(|(verbs, flags)| verbs.contains(&verb.as_str()) && flags.contains(&flag));
+        let made = MAKES.contains(&verb) && self.words.last().is_some_and(|last| is_form(flag, last));
+        let akin = made || DEEDS.iter().any(|(verbs, flags)| verbs.contains(&verb) && flags.contains(&flag));
         if akin { FlagRelation::Akin } else { FlagRelation::Other }
     }
 }
@@ -211,6 +217,7 @@ mod tests {
             ("submit_order", "{}", "rejected", false),
             ("pay_invoice", r#"{"invoice":"I-5"}"#, "declined", false),
             ("cancel_order", "{}", "error", false),
+            ("submit_block", "{}", "rejected", false),
             ("block_card", "{}", "failed", false),
             ("block_card", "no JSON", "notfound", false),
         ] {
@@ -227,6 +234,7 @@ mod tests {
             ("create_booking", "booked", Akin),
             ("create_payment_link", "paid", Other),
             ("update_order", "ordered", Other),
+            ("approve_payment", "paid", Akin),
             ("reserve_table", "booked", Akin),
             ("complete_task", "completed", Named),
             ("create_task", "completed", Other),

@@ -301,8 +301,18 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
     let told = |leaf: &NamedValue| {
         fails(&leaf.key, &leaf.value, aim) && (!matches!(leaf.value, Scalar::Flag(false)) || aim.is_none_or(|aim| denies(leaf, facts, aim)))
     };
-    aim.is_some() && (refuses_all(facts) || refused()) || top().any(told)
+    let reasoned = |aim: &CallAim<'_>| top().any(|leaf| fails_with_reason(leaf, facts, aim));
+    aim.is_some_and(|aim| refuses_all(facts) || refused() || reasoned(aim)) || top().any(told)
 }
+
+/// Names of members that hold an error, in other languages. Folded.
+const ERRORS: &[&str] = &["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"];
+/// Names of members that say why something wasn't done.
+const WHY: &[&str] = &[
+    "reason", "cause", "why", "error", "motivo", "motif", "grund", "reden", "powod", "neden", "causa", "原因", "理由", "कारण", "이유",
+];
+/// Names of members that tell how something was before.
+const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "from", "vorher", "avant", "antes", "prima"];
 
 /// Flags that say of any call whether it was done.
 const SUCCESS: &[&str] = &["ok", "success", "successful", "succeeded"];
@@ -310,15 +320,6 @@ const SUCCESS: &[&str] = &["ok", "success", "successful", "succeeded"];
 /// Does a flag that is false say that what was asked for wasn't done, rather than how something else stands?
 fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let name = leaf.key.as_str();
-    let beside = || facts.leaves.iter().filter(|other| other.object == leaf.object && other.record == leaf.record);
-    let told = |other: &NamedValue| matches!(&other.value, Scalar::Text(text) if !text.trim().is_empty());
-    let reason = || beside().any(|other| (REASONS.contains(&other.key.as_str()) || other.key == "error") && told(other));
-    let success = || {
-        beside().any(|other| match &other.value {
-            Scalar::Flag(flag) => *flag && (SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str())),
-            _ => false,
-        })
-    };
     if SUCCESS.contains(&name) {
         return true;
     }
@@ -327,9 +328,38 @@ fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     }
     match aim.relation(name) {
         FlagRelation::Named => true,
-        FlagRelation::Akin | FlagRelation::Open => !success(),
-        FlagRelation::Other => reason() && !success(),
+        FlagRelation::Akin | FlagRelation::Open => !succeeds_beside(leaf, facts),
+        FlagRelation::Other => says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts),
     }
+}
+
+/// The other values of an object.
+fn beside<'f>(leaf: &'f NamedValue, facts: &'f ResultFacts) -> impl Iterator<Item = &'f NamedValue> {
+    facts.leaves.iter().filter(|other| other.object == leaf.object && other.record == leaf.record)
+}
+
+/// Does a flag beside this value tell a success?
+fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
+    beside(leaf, facts).any(|other| {
+        let known = SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str());
+        matches!(other.value, Scalar::Flag(true)) && known
+    })
+}
+
+/// Does a member beside this value say why something wasn't done? A reason that the call gave is none.
+fn says_why(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
+    let told = |other: &NamedValue| matches!(&other.value, Scalar::Text(text) if is_told(text) && !aim.gives(text));
+    beside(leaf, facts).any(|other| WHY.contains(&other.key.as_str()) && told(other))
+}
+
+/// A value of any name that says so, with a reason beside it: `{"gespeichert":false,"grund":"…"}`, `{"change":"rejected","reason":"…"}`.
+fn fails_with_reason(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
+    let fails = match &leaf.value {
+        Scalar::Flag(flag) => !flag && !DONE.contains(&leaf.key.as_str()) && !aim.unsets(&leaf.key) && facts.leaves.iter().all(|other| !matches!(other.value, Scalar::Flag(true))),
+        Scalar::Text(text) => !BEFORE.iter().any(|before| leaf.key.starts_with(before)) && is_failing_state(text, aim),
+        _ => false,
+    };
+    fails && says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts)
 }
 
 /// Like [`tells_failure`] for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
@@ -398,12 +428,19 @@ fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
             _ => false,
         },
         Scalar::Text(text) => match name {
-            "error" | "errormessage" | "errorcode" | "exception" | "failure" => !text.trim().is_empty() && text != "none",
+            "error" | "errormessage" | "errorcode" | "exception" | "failure" => is_told(text),
+            _ if aim.is_some() && ERRORS.contains(&name) => is_told(text),
             "status" | "state" | "result" | "outcome" => aim.is_some_and(|aim| is_failing_state(text, aim)),
             _ => false,
         },
         Scalar::Null => false,
     }
+}
+
+/// Does a member for errors say that there is one? Many tools write that there is none.
+pub fn is_told(error: &str) -> bool {
+    let error = error.trim();
+    !error.is_empty() && !["none", "null", "no error", "ok", "0", "false", "success"].iter().any(|none| error.eq_ignore_ascii_case(none))
 }
 
 /// Does this state tell a failure, and not what was asked for? `payment_declined` does, too.
@@ -457,7 +494,8 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
             "timed out",
         ]
         .iter()
-        .any(|word| line.starts_with(word) && !wanted(word.trim()))
+        // What is tried again told nothing yet.
+        .any(|word| line.starts_with(word) && !wanted(word.trim()) && !line.contains("retry"))
     };
     let anywhere = [
         "[rejected]",
@@ -483,6 +521,7 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         "rolled back",
         "rolling back",
         "commit failed",
+        "an error occurred",
         "aborting",
         "operation cancelled",
         "not started",
@@ -528,7 +567,7 @@ fn tells_in_markup(text: &str, aim: &CallAim<'_>) -> bool {
     let lower = text.to_ascii_lowercase();
     let state = |word: &str| {
         let word = word.replace(['_', '-', ' '], "");
-        STATES.contains(&word.as_str()) && !aim.wants(&word)
+        (STATES.contains(&word.as_str()) || FOREIGN_STATES.contains(&fold(&word).as_str())) && !aim.wants(&word)
     };
     let element = lower.split("</").any(|before| {
         before.rsplit(['<', '>']).next().is_some_and(|value| state(value.trim())) && {

@@ -297,17 +297,33 @@ fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick>
     AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
 }
 
+/// Months of the languages without a lexicon of their own: Portuguese, Dutch, Polish, Turkish, Swedish, Hindi.
+const MONTHS: [&str; 12] = [
+    "janeiro januari stycznia styczeń styczniu ocak januari जनवरी",
+    "fevereiro fev februari lutego luty lutym şubat februari फरवरी फ़रवरी",
+    "março maart marca marzec marcu mart मार्च",
+    "abril april kwietnia kwiecień kwietniu nisan अप्रैल",
+    "maio mei maja maju mayıs maj मई",
+    "junho juni czerwca czerwiec czerwcu haziran जून",
+    "julho juli lipca lipiec lipcu temmuz जुलाई",
+    "agosto augustus sierpnia sierpień sierpniu ağustos augusti अगस्त",
+    "setembro september września wrzesień wrześniu eylül सितंबर सितम्बर",
+    "outubro out oktober października październik październiku ekim अक्टूबर अक्तूबर",
+    "novembro november listopada listopad listopadzie kasım नवंबर नवम्बर",
+    "dezembro dez december grudnia grudzień grudniu aralık दिसंबर दिसम्बर",
+];
+
 /// The number of the month of that name in any language, 1 to 12.
 pub fn month(word: &str) -> Option<u32> {
-    static MONTHS: OnceLock<KnownWords<&'static str, u32>> = OnceLock::new();
-    if word.len() < 3 || word.len() > 12 {
+    static KNOWN: OnceLock<KnownWords<&'static str, u32>> = OnceLock::new();
+    // Bytes: those of Devanagari take three for each letter.
+    if word.len() < 3 || word.len() > 30 {
         return None;
     }
-    let months = MONTHS.get_or_init(|| {
-        let of = |lexicon: &'static Lexicon| {
-            lexicon.months.iter().zip(1..).flat_map(|(names, number)| names.split(' ').map(move |name| (name, number)))
-        };
-        all().iter().flat_map(of).collect()
+    let months = KNOWN.get_or_init(|| {
+        let of = |names: &'static str, number: u32| names.split(' ').map(move |name| (name, number));
+        let own = all().iter().flat_map(|lexicon| lexicon.months.iter().zip(1..));
+        own.map(|(names, number)| (names.as_str(), number)).chain(MONTHS.into_iter().zip(1..)).flat_map(|(names, number)| of(names, number)).collect()
     });
     months.get(word).or_else(|| months.get(&*lower(word))).copied()
 }
