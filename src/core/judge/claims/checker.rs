@@ -19,7 +19,7 @@ use crate::{
             checks::{
                 absence, account, actions,
                 acts::{self, halves, unlooked::unlooked},
-                bindings, consistency,
+                bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
                 fields,
                 order::{self, OrderedList},
@@ -699,6 +699,7 @@ impl PassageChecker {
             all.extend(unaccounted::unaccounted(scene));
         }
         all.extend(states::states(scene));
+        all.extend(carried_out::carried_out(scene));
         all.extend(order::order(scene));
         all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();

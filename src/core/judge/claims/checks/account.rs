@@ -1085,7 +1085,14 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .rev()
             .take(3)
             .any(|word| matches!(word.lower.as_str(), "is" | "are" | "it's" | "be" | "been" | "isn't" | "aren't" | "not"));
-        if copula && !hedged && said_not == flag {
+        // `online, contactless and cash use are off`: its own verb comes behind it.
+        let subject = scene
+            .words_after(word.end)
+            .iter()
+            .take(8)
+            .take_while(|word| scene.text().get(near.last().map_or(0, |near| near.end)..word.start).is_some_and(|gap| !gap.contains(['.', ';'])))
+            .any(|word| matches!(word.lower.as_str(), "is" | "are" | "was" | "were" | "stays" | "stay" | "remains" | "remain"));
+        if copula && !subject && !hedged && said_not == flag {
             return Some(ClaimFinding {
                 rule: "flags",
                 code: Code::ClaimMismatch,

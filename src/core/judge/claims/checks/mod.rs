@@ -5,6 +5,7 @@ pub mod account;
 pub mod actions;
 pub mod acts;
 pub mod bindings;
+pub mod carried_out;
 pub mod compound_numbers;
 pub mod consistency;
 pub mod counts;

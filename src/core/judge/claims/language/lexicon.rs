@@ -308,9 +308,9 @@ const MONTHS: [&str; 12] = [
     "julho juli lipca lipiec lipcu temmuz जुलाई",
     "agosto augustus sierpnia sierpień sierpniu ağustos augusti अगस्त",
     "setembro september września wrzesień wrześniu eylül सितंबर सितम्बर",
-    "outubro out oktober października październik październiku ekim अक्टूबर अक्तूबर",
+    "outubro oktober października październik październiku ekim अक्टूबर अक्तूबर",
     "novembro november listopada listopad listopadzie kasım नवंबर नवम्बर",
-    "dezembro dez december grudnia grudzień grudniu aralık दिसंबर दिसम्बर",
+    "dezembro december grudnia grudzień grudniu aralık दिसंबर दिसम्बर",
 ];
 
 /// The number of the month of that name in any language, 1 to 12.
