@@ -56,6 +56,10 @@ const LEARNED_OF: usize = 4;
 const LEARNED_MAX: usize = 12;
 /// Entries of numbers that aren't read yet.
 const UNTOLD_MAX: usize = 64;
+/// Bytes of an answer that is looked through at its end.
+const SAID_BYTES_MAX: usize = 16 << 10;
+/// Ids that are left out of it.
+const IDS_MAX: usize = 64;
 /// Passages without a citation that a later one may cover.
 const BLOCK_MAX: usize = 48;
 
@@ -95,10 +99,22 @@ pub struct PassageChecker {
     output: WrittenOutput,
     /// The list at hand, where it is told in an order.
     list: OrderedList,
+    /// The answer so far, and the first act told of that waits for somebody: compared at its end.
+    said: String,
+    awaited: Option<AwaitedAct>,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
     blocks: VecDeque<Range<usize>>,
+}
+
+/// An act that the answer tells of, and of which its result says that somebody else must decide first.
+#[derive(Debug)]
+struct AwaitedAct {
+    execution_id: Arc<str>,
+    state: String,
+    passage: Range<usize>,
+    text: String,
 }
 
 /// Numbers that may have been found right, and aren't read yet.
@@ -152,6 +168,12 @@ impl ProseClaims {
         self.claims.advance(hold, input, &self.cited, rules, evidence, &mut self.found);
         for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
             self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
+        }
+        if input.is_complete() && self.claims.is_done() {
+            self.claims.finish(hold, rules, evidence, &mut self.found);
+            for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
+                self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
+            }
         }
         let judged = self.claims.hold();
         self.cited.retain(|(place, _)| *place >= judged);
@@ -272,6 +294,51 @@ impl PassageChecker {
         }
     }
 
+    /// Is every passage judged?
+    fn is_done(&self) -> bool {
+        self.ready.is_none() && self.passages.pending().is_empty()
+    }
+
+    /// Judges what only the whole answer shows. `end`: its end; once.
+    fn finish(&mut self, end: usize, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
+        let Some(awaited) = self.awaited.take() else { return };
+        let Some(grounds) = evidence.grounds().filter(|_| self.said.len() <= SAID_BYTES_MAX) else { return };
+        // An id may have a word of waiting in its tool's name.
+        let ids = grounds.results.iter().rev().filter_map(|source| source.execution_id.as_deref());
+        let said = ids.filter(|id| self.said.contains(id)).take(IDS_MAX).fold(self.said.clone(), |said, id| said.replace(id, ""));
+        if states::tells_of_waiting(&said) {
+            return;
+        }
+        let source = grounds.result(&awaited.execution_id);
+        let finding = ClaimFinding {
+            rule: "awaited",
+            code: Code::ClaimMismatch,
+            span: awaited.passage.clone(),
+            found: awaited.text,
+            expected: format!("the result has the state `{}`, and the answer doesn't say so", awaited.state),
+            certainty: Certainty::Likely,
+        };
+        if let Some(violation) = report(&finding, awaited.passage, source, rules) {
+            found.push(LocatedViolation { start: end, violation });
+        }
+    }
+
+    /// Keeps the first act told of that waits for somebody.
+    fn note_awaited(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
+        let [source] = scene.sources.as_slice() else { return };
+        let tells = scene.bond >= CitationScope::Introduced && passage.kind != Kind::Heading && !scene.plain.asks();
+        let words = scene.plain.words.len() >= 4 || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
+        if self.awaited.is_some() || !tells || !words {
+            return;
+        }
+        if let (Some(state), Some(id)) = (states::awaits(source), &source.execution_id) {
+            let span = trimmed(&passage.text);
+            let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
+            let span = passage.start + span.start..passage.start + span.end;
+            self.awaited = Some(AwaitedAct { execution_id: id.clone(), state, passage: span, text });
+        }
+    }
+
     fn judge(
         &mut self,
         passage: Passage,
@@ -306,6 +373,9 @@ impl PassageChecker {
         self.cites |= !own.is_empty();
         if !evidence.has_results() {
             return;
+        }
+        if self.said.len() <= SAID_BYTES_MAX {
+            self.said.push_str(&whole.passage.text);
         }
         if own.is_empty() {
             self.told_failure.hear(&whole.passage.text);
@@ -492,6 +562,7 @@ impl PassageChecker {
         let scene =
             CheckContext { told: &told, cites: &cites, ..CheckContext::new(whole.plain(), passage.kind, lexicon, sources, bond, grounds) };
         self.sources(&scene, passage, start, rules, found);
+        self.note_awaited(&scene, passage);
         self.told = told;
         if bond >= CitationScope::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);

@@ -20,7 +20,7 @@ use crate::{
             facts::{NamedValue, ResultFacts, Scalar},
         },
         language::{
-            fold::fold,
+            fold::{fold, stands_in},
             lexicon::{Word, WordSet},
             word_list::FoldedParts,
         },
@@ -60,6 +60,7 @@ const STATES: &[&str] = &[
 #[serde(deny_unknown_fields, default)]
 struct WrittenStateWords {
     pending: Vec<String>,
+    awaits: Vec<String>,
     done: Vec<String>,
     over: Vec<String>,
     holds: Vec<String>,
@@ -75,6 +76,7 @@ struct WrittenStateWords {
 #[derive(Debug)]
 pub(in crate::judge::claims) struct StateWords {
     pending: FoldedParts,
+    awaits: FoldedParts,
     done: FoldedParts,
     over: FoldedParts,
     holds: FoldedParts,
@@ -94,6 +96,7 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
         let parts = |list: &[String]| FoldedParts::new(list, fold);
         StateWords {
             pending: parts(&read.pending),
+            awaits: parts(&read.awaits),
             done: parts(&read.done),
             over: parts(&read.over),
             holds: parts(&read.holds),
@@ -138,6 +141,44 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
         || over && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
+}
+
+/// The state of an act that somebody else must decide first, or that stands in a queue: who reports it, says so somewhere.
+pub(in crate::judge::claims) fn awaits(source: &ToolResult) -> Option<String> {
+    if source.reads() || source.fails() || source.is_partial() {
+        return None;
+    }
+    let facts: &ResultFacts = source.facts();
+    let state = state_of(source).or_else(|| outcome_of(facts))?;
+    (data().awaits.stand_in(&state) && !says(source, &data().done)).then_some(state)
+}
+
+/// The only outcome that a result names at its top: `resultado: LISTA_ESPERA`.
+fn outcome_of(facts: &ResultFacts) -> Option<String> {
+    const OUTCOMES: &[&str] = &["result", "outcome", "esito", "resultado", "resultat", "ergebnis", "sonuc", "wynik", "resultaat", "结果", "結果", "परिणाम"];
+    let top = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0 && leaf.object <= 1);
+    let mut named = top.filter_map(|leaf| match &leaf.value {
+        Scalar::Text(text) if OUTCOMES.contains(&leaf.key.as_str()) && text.chars().count() <= STATE_CHARS_MAX => Some(fold(text)),
+        _ => None,
+    });
+    let one = named.next()?;
+    named.next().is_none().then_some(one)
+}
+
+/// Words by which the user is asked to do something. Folded.
+const POLITE: &[&str] = &["please", "bitte", "veuillez", "s il vous plait", "por favor", "per favore", "prosze", "lutfen", "ください", "请", "कृपया", "주세요"];
+
+/// Does an answer say that something is still to come: that it waits, is undecided, was refused? Offers aside.
+pub(in crate::judge::claims) fn tells_of_waiting(answer: &str) -> bool {
+    let words = data();
+    let sentences = answer.split_inclusive(['.', '!', '?', '\n', '。', '！', '？', '।']);
+    sentences.into_iter().any(|sentence| {
+        let folded = fold(sentence);
+        // Who is asked to do something has something left to do.
+        let asks = POLITE.iter().any(|word| if word.is_ascii() { stands_in(&folded, word) } else { sentence.contains(word) });
+        let offers = (words.offers.stand_in(&folded) || sentence.contains(['?', '？'])) && !asks;
+        words.pending.stand_in(&folded) || words.awaits.stand_in(&folded) || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
+    })
 }
 
 /// The clauses of a passage that tell something as so, folded: no denial, condition or future in them.
@@ -216,6 +257,28 @@ mod tests {
         let bond = CitationScope::Cited;
         let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, bond, &grounds);
         states(&scene).is_some()
+    }
+
+    #[test]
+    fn acts_that_wait_for_somebody_are_told_so() {
+        for (tool, result, state) in [
+            ("send_transfer", r#"{"statut":"EN_ATTENTE_VALIDATION","montant":"600.00"}"#, Some("en attente validation")),
+            ("reserve_book", r#"{"resultado":"LISTA_ESPERA","posicion":6}"#, Some("lista espera")),
+            ("create_order", r#"{"status":"pending","total":40}"#, None),
+            ("get_order", r#"{"status":"awaiting approval"}"#, None),
+            ("create_order", r#"{"status":"awaiting_approval","approved":true}"#, None),
+        ] {
+            assert_eq!(awaits(&ToolResult::new(tool, "{}", result)).as_deref(), state, "{tool} {result}");
+        }
+        for (answer, told) in [
+            ("The 600 euros are on the savings account now. Enjoy!", false),
+            ("It's booked. If you want, I can add a note.", false),
+            ("It's with your bank; please confirm it in the app.", true),
+            ("You are sixth on the waiting list.", true),
+            ("La demande part chez le gardien, qui répondra. Elle n'est pas encore acceptée.", true),
+        ] {
+            assert_eq!(tells_of_waiting(answer), told, "{answer}");
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::judge::claims::language::{
-    fold::{fold, name_words},
+    fold::{fold, name_words, stands_in},
     lexicon::{self, all},
     request::UserRequest,
     tool_names::{ACTS, tool_nouns},
@@ -180,6 +180,10 @@ const READ_NOUNS: &[&str] = &[
     "transcript",
 ];
 
+/// Words of a tool's name, in other languages than English, by which it only reads, and by which it does more. Folded.
+const FOREIGN_READS: &str = " leggi cerca trova mostra elenca ottieni controlla verifica consulta visualizza stato leer ler buscar busca consultar obtener obter listar ver mostrar comprobar verificar revisar pesquisar procurar encontrar estado lire chercher rechercher recherche obtenir lister consulter afficher voir verifier trouver etat lese lies lesen suche suchen finde finden zeige zeigen hole holen prufe prufen abfragen abrufen bestand lagerbestand fahrplan haal lees zoek toon vind controleer bekijk opvragen pobierz odczytaj szukaj wyszukaj znajdz sprawdz pokaz stan getir listele oku sorgula goster bul durum dekho khojo lista liste lijst ";
+const FOREIGN_ACTS: &str = " crea aggiungi elimina annulla invia prenota imposta aggiorna sposta spegni accendi apri chiudi salva pubblica ordina paga crear criar anadir agregar adicionar eliminar borrar excluir enviar reservar marcar agendar programar actualizar atualizar cambiar alterar mudar mover cancelar anular pagar comprar guardar salvar publicar encender ligar desligar abrir cerrar fechar creer ajouter supprimer effacer envoyer reserver mettre modifier changer deplacer annuler payer acheter enregistrer publier allumer eteindre ouvrir fermer demander faire programmer erstelle erstellen anlegen hinzufugen losche loschen sende senden buche buchen reserviere reservieren andern aktualisieren verschieben storniere stornieren bezahlen kaufen speichern veroffentlichen einschalten ausschalten schalten setze setzen offnen schliessen bestellen uberweisen maak voeg verwijder stuur verstuur boek reserveer wijzig zet plaats annuleer betaal koop bewaar toewijzen utworz dodaj usun wyslij zarezerwuj zmien ustaw anuluj zaplac zapisz opublikuj wlacz wylacz olustur ekle sil gonder degistir guncelle iptal kaydet yayinla kapat ayarla ";
+
 /// The outcomes of a tool's calls.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub struct ToolRunState {
@@ -273,7 +277,15 @@ impl ToolCapability {
         if !verb && name.last().is_some_and(|last| READ_NOUNS.contains(&last.as_str())) {
             return Effect::Reads;
         }
-        told(name).or_else(|| told(self.about.get(..self.about.len().min(3)).unwrap_or_default())).unwrap_or(Effect::Unknown)
+        // The first word that any language knows.
+        let foreign = |words: &[String]| {
+            words.iter().find_map(|word| {
+                let has = |list: &str| stands_in(list, word);
+                if has(FOREIGN_READS) { Some(Effect::Reads) } else { has(FOREIGN_ACTS).then_some(Effect::Acts) }
+            })
+        };
+        let about = self.about.get(..self.about.len().min(3)).unwrap_or_default();
+        told(name).or_else(|| told(about)).or_else(|| foreign(name)).unwrap_or(Effect::Unknown)
     }
 
     /// May it do anything, as its name says: run a command, a query, a program?
