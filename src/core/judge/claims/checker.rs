@@ -697,6 +697,9 @@ impl PassageChecker {
 
     /// Does it tell a success of what failed, or was only a trial?
     fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
+        if scene.sources.iter().all(|source| was_retried(source, scene.grounds)) {
+            return;
+        }
         let trial = scene.sources.iter().all(|source| source.is_trial());
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
         if told {
@@ -1008,10 +1011,25 @@ fn tells_trial(scene: &CheckContext<'_>) -> bool {
     TRIAL.stands_in(scene.plain.lower())
 }
 
+/// Did the same call succeed later on? Then what is told of it is told of that.
+fn was_retried(source: &ToolResult, grounds: &EvidenceIndex) -> bool {
+    let own = grounds.results.iter().rposition(|other| std::ptr::eq(other, source));
+    let later = grounds.results.iter().skip(own.map_or(usize::MAX, |own| own + 1));
+    source.fails() && later.filter(|other| other.tool == source.tool && other.arguments == source.arguments).any(|other| !other.fails())
+}
+
 /// Words and endings with which a failure is regretted or told, beside those of the checks of single results.
 static REGRETS: PhraseList = PhraseList::new(&[
     "unknown",
     "no longer",
+    "warning",
+    "warnung",
+    "avertissement",
+    "advertencia",
+    "waarschuwing",
+    "ostrze",
+    "uyarı",
+    "警告",
     "locked",
     "expired",
     "blocked",
@@ -1122,7 +1140,10 @@ fn bare(line: &str) -> String {
 }
 
 /// Members of a result that say why it failed.
-const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"];
+const REASONS: &[&str] = &[
+    "error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause", "fehler", "grund", "erreur", "motif",
+    "motivo", "errore", "erro", "fout", "reden", "blad", "powod", "hata", "neden", "错误", "原因", "エラー", "理由", "त्रुटि", "कारण", "오류", "이유",
+];
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;
 

@@ -45,6 +45,11 @@ enum AbsenceClaim {
 fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: AbsenceClaim) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
     let whole = captures.get(0)?;
+    // `Gebühren fallen keine an`: the noun stands before, and a part of the verb behind.
+    const PARTICLES: &[&str] = &["an", "ab", "auf", "aus", "ein", "vor", "zu", "mit", "nach", "bei", "los"];
+    if lexicon.language == "de" && whole.as_str().trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.contains(&last)) {
+        return None;
+    }
     let noun_at = captures.name("noun");
     let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.as_str())).unwrap_or_default();
     if let Some(at) = noun_at {

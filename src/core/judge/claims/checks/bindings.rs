@@ -533,7 +533,8 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
             })
         };
-        let value = scene.lexicon.numbers.get(&word.lower).copied();
+        // `un sujet`, `eine Sendung`: an article counts nothing.
+        let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|count| *count > 1 || word.lower == "one");
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
     };
     for pair in scene.plain.words.windows(2) {

@@ -138,7 +138,7 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     let pending = words.pending.stand_in(&state) && !says(source, &words.done);
     let over = words.over.stand_in(&state) && !says(source, &words.holds);
     let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
-        || over && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
+        || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
@@ -179,6 +179,17 @@ pub(in crate::judge::claims) fn tells_of_waiting(answer: &str) -> bool {
         let offers = (words.offers.stand_in(&folded) || sentence.contains(['?', '？'])) && !asks;
         words.pending.stand_in(&folded) || words.awaits.stand_in(&folded) || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
     })
+}
+
+/// Is the passage about this result: does it cite it, or say a word of it or of its call?
+fn is_about(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
+    let known = |word: &Word| {
+        let folded = fold(&word.lower);
+        folded.chars().count() >= 4
+            && !scene.lexicon.common.contains(&word.lower)
+            && (stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded) || source.tool_folded().contains(&folded))
+    };
+    scene.bond == CitationScope::Cited || scene.plain.words.iter().any(known)
 }
 
 /// The clauses of a passage that tell something as so, folded: no denial, condition or future in them.

@@ -62,6 +62,12 @@ const ENDS: &[&str] = &[
     "drain",
     "cordon",
 ];
+/// Beginnings of such verbs in other languages. Folded.
+const FOREIGN_ENDS: &[&str] = &[
+    "ablehn", "abweis", "verweiger", "sperr", "bann", "storn", "absag", "kundig", "loesch", "losch", "rejet", "refus", "bloqu", "bann", "annul",
+    "resili", "rechaz", "deneg", "cancel", "anul", "rifiut", "blocc", "respin", "disd", "recus", "rejeit", "neg", "weiger", "afwijs", "afwijz",
+    "blokk", "odrzuc", "zablok", "odmow", "reddet", "engelle", "iptal",
+];
 /// Verbs that do what the noun behind them says.
 const MAKES: &[&str] =
     &["create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate", "complete"];
@@ -151,6 +157,11 @@ impl<'c> CallAim<'c> {
     /// Does the call itself set this flag to false?
     pub fn unsets(&self, flag: &str) -> bool {
         self.arguments().leaves.iter().any(|leaf| leaf.key == flag && matches!(leaf.value, Scalar::Flag(false)))
+    }
+
+    /// Does its tool make an end of something, in a language other than English?
+    pub fn ends_in_other_words(&self) -> bool {
+        self.words.iter().any(|word| FOREIGN_ENDS.iter().any(|verb| word.starts_with(verb)))
     }
 
     /// Is this text one of its arguments?

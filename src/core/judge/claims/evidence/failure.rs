@@ -265,7 +265,7 @@ const REFUSALS: &[&str] = &[
 ];
 
 /// Does a value of this name tell a failure in any language: `esito: KO`, an error's number with a reason beside it?
-fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
+fn refuses(leaf: &NamedValue, facts: &ResultFacts, aim: Option<&CallAim<'_>>) -> bool {
     let name = leaf.key.as_str();
     let reason = || {
         facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.contains(&other.key.as_str())).any(|other| {
@@ -279,7 +279,10 @@ fn refuses(leaf: &NamedValue, facts: &ResultFacts) -> bool {
         })
     };
     match &leaf.value {
-        Scalar::Text(text) if OUTCOMES.contains(&name) => FOREIGN_STATES.contains(&fold(text).as_str()),
+        Scalar::Text(text) if OUTCOMES.contains(&name) => {
+            let folded = fold(text);
+            FOREIGN_STATES.contains(&folded.as_str()) && !aim.is_some_and(|aim| aim.ends_in_other_words() || aim.wants(&folded))
+        }
         Scalar::Number(number) => {
             matches!(name, "code" | "errcode" | "retcode" | "codigo" | "codice")
                 && *number != 0.0
@@ -297,7 +300,7 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
         return words_tell_failure(text, aim);
     }
     let top = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
-    let refused = || top().any(|leaf| refuses(leaf, facts));
+    let refused = || top().any(|leaf| refuses(leaf, facts, aim));
     let told = |leaf: &NamedValue| {
         fails(&leaf.key, &leaf.value, aim) && (!matches!(leaf.value, Scalar::Flag(false)) || aim.is_none_or(|aim| denies(leaf, facts, aim)))
     };
@@ -317,6 +320,9 @@ const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "
 /// Flags that say of any call whether it was done.
 const SUCCESS: &[&str] = &["ok", "success", "successful", "succeeded"];
 
+/// Flags that tell of any deed, where a tool's name has no verb that is known.
+const DEEDS: &[&str] = &["accepted", "applied", "executed", "completed", "processed", "changed", "updated", "saved", "written", "sent"];
+
 /// Does a flag that is false say that what was asked for wasn't done, rather than how something else stands?
 fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let name = leaf.key.as_str();
@@ -328,8 +334,9 @@ fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     }
     match aim.relation(name) {
         FlagRelation::Named => true,
-        FlagRelation::Akin | FlagRelation::Open => !succeeds_beside(leaf, facts),
-        FlagRelation::Other => says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts),
+        FlagRelation::Akin => !succeeds_beside(leaf, facts),
+        FlagRelation::Open if DEEDS.contains(&name) => !succeeds_beside(leaf, facts),
+        FlagRelation::Open | FlagRelation::Other => says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts),
     }
 }
 
@@ -437,10 +444,13 @@ fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
     }
 }
 
+/// What members for errors have where there is none.
+const NO_ERROR: &[&str] = &["none", "null", "no error", "noerror", "no_error", "ok", "0", "false", "success", "-", "n/a"];
+
 /// Does a member for errors say that there is one? Many tools write that there is none.
 pub fn is_told(error: &str) -> bool {
     let error = error.trim();
-    !error.is_empty() && !["none", "null", "no error", "ok", "0", "false", "success"].iter().any(|none| error.eq_ignore_ascii_case(none))
+    !error.is_empty() && !NO_ERROR.iter().any(|none| error.eq_ignore_ascii_case(none))
 }
 
 /// Does this state tell a failure, and not what was asked for? `payment_declined` does, too.

@@ -178,6 +178,9 @@ const READ_NOUNS: &[&str] = &[
     "slots",
     "sailings",
     "transcript",
+    "state",
+    "position",
+    "snapshot",
 ];
 
 /// Words of a tool's name, in other languages than English, by which it only reads, and by which it does more. Folded.
@@ -262,6 +265,11 @@ impl ToolCapability {
         let name = &self.words;
         if let Some(effect) = by_first_words(name) {
             return effect;
+        }
+        // `get_run`, `list_commands`: whatever the noun.
+        const LOOKS: &[&str] = &["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"];
+        if name.first().is_some_and(|first| LOOKS.contains(&first.as_str())) {
+            return Effect::Reads;
         }
         if name.iter().any(|word| {
             ANYTHING.contains(&word.as_str())

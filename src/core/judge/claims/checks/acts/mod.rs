@@ -655,6 +655,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         return None;
     }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
+    // `The transfer is set up but hasn't gone through`
+    if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(super::account::denies) {
+        return None;
+    }
     let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
     let expected = match (failed, able.clone().find(would)) {
         (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
