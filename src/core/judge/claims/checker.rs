@@ -652,7 +652,14 @@ impl PassageChecker {
 
     /// Compares the part of a sentence that each citation closes with its own result, where that one failed: `the road is closed (id),
     /// and everybody was told (id)`.
-    fn failed_parts(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
+    fn failed_parts(
+        &mut self,
+        scene: &CheckContext<'_>,
+        passage: &Passage,
+        start: usize,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
+    ) {
         let text = scene.text();
         let mut from = 0;
         for (nth, (place, at)) in scene.cites.iter().enumerate() {
@@ -1141,8 +1148,37 @@ fn bare(line: &str) -> String {
 
 /// Members of a result that say why it failed.
 const REASONS: &[&str] = &[
-    "error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause", "fehler", "grund", "erreur", "motif",
-    "motivo", "errore", "erro", "fout", "reden", "blad", "powod", "hata", "neden", "错误", "原因", "エラー", "理由", "त्रुटि", "कारण", "오류", "이유",
+    "error",
+    "message",
+    "reason",
+    "detail",
+    "details",
+    "description",
+    "note",
+    "hint",
+    "errormessage",
+    "cause",
+    "fehler",
+    "grund",
+    "erreur",
+    "motif",
+    "motivo",
+    "errore",
+    "erro",
+    "fout",
+    "reden",
+    "blad",
+    "powod",
+    "hata",
+    "neden",
+    "错误",
+    "原因",
+    "エラー",
+    "理由",
+    "त्रुटि",
+    "कारण",
+    "오류",
+    "이유",
 ];
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;

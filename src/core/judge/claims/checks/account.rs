@@ -1090,7 +1090,9 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .words_after(word.end)
             .iter()
             .take(8)
-            .take_while(|word| scene.text().get(near.last().map_or(0, |near| near.end)..word.start).is_some_and(|gap| !gap.contains(['.', ';'])))
+            .take_while(|word| {
+                scene.text().get(near.last().map_or(0, |near| near.end)..word.start).is_some_and(|gap| !gap.contains(['.', ';']))
+            })
             .any(|word| matches!(word.lower.as_str(), "is" | "are" | "was" | "were" | "stays" | "stay" | "remains" | "remain"));
         if copula && !subject && !hedged && said_not == flag {
             return Some(ClaimFinding {

@@ -29,7 +29,19 @@ const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 const TEXT_BYTES: std::ops::RangeInclusive<usize> = 2..=60;
 /// Beginnings of members' names that repeat what was asked for, and of such as tell how it was before.
 const ASKED: &[&str] = &[
-    "request", "asked", "wanted", "desired", "solicit", "pedid", "demand", "richiest", "gewunscht", "angefragt", "gevraagd", "zadan", "istenen",
+    "request",
+    "asked",
+    "wanted",
+    "desired",
+    "solicit",
+    "pedid",
+    "demand",
+    "richiest",
+    "gewunscht",
+    "angefragt",
+    "gevraagd",
+    "zadan",
+    "istenen",
 ];
 const BEFORE: &[&str] = &["previous", "prev", "old", "before", "was", "original", "former", "vorher", "anterior", "ancien", "precedent"];
 
@@ -99,7 +111,10 @@ fn instead_of<'r>(leaves: impl Iterator<Item = &'r NamedValue> + Clone, asked: &
     let repeats = |leaf: &&NamedValue| names(&leaf.key, ASKED) && is_equal(&leaf.value, &asked.value);
     let repeated = leaves.clone().find(repeats)?;
     let mut others = leaves.filter(|leaf| {
-        is_same_kind(&leaf.value, &asked.value) && !std::ptr::eq(*leaf, repeated) && !names(&leaf.key, BEFORE) && leaf.object == repeated.object
+        is_same_kind(&leaf.value, &asked.value)
+            && !std::ptr::eq(*leaf, repeated)
+            && !names(&leaf.key, BEFORE)
+            && leaf.object == repeated.object
     });
     others.next()
 }
@@ -110,8 +125,28 @@ fn names(key: &str, parts: &[&str]) -> bool {
 
 /// Members whose words tools write in their own way: `done` becomes `completed`, `high` becomes `urgent`.
 const ENUMERATED: &[&str] = &[
-    "status", "state", "mode", "action", "command", "operation", "type", "kind", "level", "priority", "format", "unit", "currency", "visibility",
-    "role", "category", "method", "language", "locale", "timezone", "color", "colour",
+    "status",
+    "state",
+    "mode",
+    "action",
+    "command",
+    "operation",
+    "type",
+    "kind",
+    "level",
+    "priority",
+    "format",
+    "unit",
+    "currency",
+    "visibility",
+    "role",
+    "category",
+    "method",
+    "language",
+    "locale",
+    "timezone",
+    "color",
+    "colour",
 ];
 
 /// Are both numbers, both moments, or both names? One that is a code or an abbreviation of the other can't be compared with it.
@@ -164,11 +199,14 @@ fn tells(scene: &CheckContext<'_>, value: &Scalar) -> bool {
             let amount = number.abs();
             let is = |told: f64| (told - amount).abs() < 1e-9;
             scene.plain.numbers.iter().filter(|own| !own.ordinal).flat_map(|own| own.readings()).any(|reading| is(reading.value))
-                || amount.fract() == 0.0 && amount <= 99.0 && scene.plain.words.iter().any(|word| scene.lexicon.numbers.get(&word.lower).is_some_and(|count| is(*count as f64)))
+                || amount.fract() == 0.0
+                    && amount <= 99.0
+                    && scene.plain.words.iter().any(|word| scene.lexicon.numbers.get(&word.lower).is_some_and(|count| is(*count as f64)))
         }
         Scalar::Text(text) if has_moment(text) => {
             let (own, said) = (date::dates(text), &scene.plain.dates);
-            let time = own.times.iter().all(|time| said.times.iter().any(|told| told.minutes == time.minutes) || is_bare(scene, time.minutes));
+            let time =
+                own.times.iter().all(|time| said.times.iter().any(|told| told.minutes == time.minutes) || is_bare(scene, time.minutes));
             let day = own.dates.iter().all(|day| said.dates.iter().any(|told| told.is(day)));
             // Of a moment the time may be told alone; a day never without saying it.
             if own.times.is_empty() { day } else { time && (day || said.dates.is_empty()) }
@@ -180,16 +218,65 @@ fn tells(scene: &CheckContext<'_>, value: &Scalar) -> bool {
 
 /// `10時`, `17 h`, `at 6`: a full hour that is told as a number.
 fn is_bare(scene: &CheckContext<'_>, minutes: u32) -> bool {
-    minutes % 60 == 0 && scene.plain.numbers.iter().any(|number| number.whole() == Some(u64::from(minutes / 60)))
+    minutes.is_multiple_of(60) && scene.plain.numbers.iter().any(|number| number.whole() == Some(u64::from(minutes / 60)))
 }
 
 /// Words by which a passage tells that it became otherwise than asked for.
 fn says_otherwise(scene: &CheckContext<'_>) -> bool {
     const OTHERWISE: &[&str] = &[
-        "instead", "rather than", "asked", "requested", "wanted", "only", "capped", "limit", "reduced", "shortened", "adjusted", "but", "although",
-        "statt", "anstatt", "nur", "aber", "gewunscht", "au lieu", "mais", "seulement", "demande", "en lugar", "en vez", "solo", "pero", "pedid",
-        "solicit", "invece", "ma", "richiest", "em vez", "apenas", "mas", "in plaats", "maar", "slechts", "zamiast", "tylko", "ale", "yerine", "ama",
-        "sadece", "代わり", "しか", "のみ", "ただし", "而不是", "只", "但", "बजाय", "केवल", "लेकिन",
+        "instead",
+        "rather than",
+        "asked",
+        "requested",
+        "wanted",
+        "only",
+        "capped",
+        "limit",
+        "reduced",
+        "shortened",
+        "adjusted",
+        "but",
+        "although",
+        "statt",
+        "anstatt",
+        "nur",
+        "aber",
+        "gewunscht",
+        "au lieu",
+        "mais",
+        "seulement",
+        "demande",
+        "en lugar",
+        "en vez",
+        "solo",
+        "pero",
+        "pedid",
+        "solicit",
+        "invece",
+        "ma",
+        "richiest",
+        "em vez",
+        "apenas",
+        "mas",
+        "in plaats",
+        "maar",
+        "slechts",
+        "zamiast",
+        "tylko",
+        "ale",
+        "yerine",
+        "ama",
+        "sadece",
+        "代わり",
+        "しか",
+        "のみ",
+        "ただし",
+        "而不是",
+        "只",
+        "但",
+        "बजाय",
+        "केवल",
+        "लेकिन",
     ];
     let folded = scene.plain.folded();
     OTHERWISE.iter().any(|word| if word.is_ascii() { stands_in(folded, word) } else { folded.contains(word) })

@@ -155,7 +155,8 @@ pub(in crate::judge::claims) fn awaits(source: &ToolResult) -> Option<String> {
 
 /// The only outcome that a result names at its top: `resultado: LISTA_ESPERA`.
 fn outcome_of(facts: &ResultFacts) -> Option<String> {
-    const OUTCOMES: &[&str] = &["result", "outcome", "esito", "resultado", "resultat", "ergebnis", "sonuc", "wynik", "resultaat", "结果", "結果", "परिणाम"];
+    const OUTCOMES: &[&str] =
+        &["result", "outcome", "esito", "resultado", "resultat", "ergebnis", "sonuc", "wynik", "resultaat", "结果", "結果", "परिणाम"];
     let top = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0 && leaf.object <= 1);
     let mut named = top.filter_map(|leaf| match &leaf.value {
         Scalar::Text(text) if OUTCOMES.contains(&leaf.key.as_str()) && text.chars().count() <= STATE_CHARS_MAX => Some(fold(text)),
@@ -166,7 +167,8 @@ fn outcome_of(facts: &ResultFacts) -> Option<String> {
 }
 
 /// Words by which the user is asked to do something. Folded.
-const POLITE: &[&str] = &["please", "bitte", "veuillez", "s il vous plait", "por favor", "per favore", "prosze", "lutfen", "ください", "请", "कृपया", "주세요"];
+const POLITE: &[&str] =
+    &["please", "bitte", "veuillez", "s il vous plait", "por favor", "per favore", "prosze", "lutfen", "ください", "请", "कृपया", "주세요"];
 
 /// Does an answer say that something is still to come: that it waits, is undecided, was refused? Offers aside.
 pub(in crate::judge::claims) fn tells_of_waiting(answer: &str) -> bool {
@@ -177,7 +179,9 @@ pub(in crate::judge::claims) fn tells_of_waiting(answer: &str) -> bool {
         // Who is asked to do something has something left to do.
         let asks = POLITE.iter().any(|word| if word.is_ascii() { stands_in(&folded, word) } else { sentence.contains(word) });
         let offers = (words.offers.stand_in(&folded) || sentence.contains(['?', '？'])) && !asks;
-        words.pending.stand_in(&folded) || words.awaits.stand_in(&folded) || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
+        words.pending.stand_in(&folded)
+            || words.awaits.stand_in(&folded)
+            || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
     })
 }
 
@@ -187,7 +191,9 @@ fn is_about(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
         let folded = fold(&word.lower);
         folded.chars().count() >= 4
             && !scene.lexicon.common.contains(&word.lower)
-            && (stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded) || source.tool_folded().contains(&folded))
+            && (stands_in(source.folded(), &folded)
+                || stands_in(source.folded_arguments(), &folded)
+                || source.tool_folded().contains(&folded))
     };
     scene.bond == CitationScope::Cited || scene.plain.words.iter().any(known)
 }

@@ -64,13 +64,49 @@ const ENDS: &[&str] = &[
 ];
 /// Beginnings of such verbs in other languages. Folded.
 const FOREIGN_ENDS: &[&str] = &[
-    "ablehn", "abweis", "verweiger", "sperr", "bann", "storn", "absag", "kundig", "loesch", "losch", "rejet", "refus", "bloqu", "bann", "annul",
-    "resili", "rechaz", "deneg", "cancel", "anul", "rifiut", "blocc", "respin", "disd", "recus", "rejeit", "neg", "weiger", "afwijs", "afwijz",
-    "blokk", "odrzuc", "zablok", "odmow", "reddet", "engelle", "iptal",
+    "ablehn",
+    "abweis",
+    "verweiger",
+    "sperr",
+    "bann",
+    "storn",
+    "absag",
+    "kundig",
+    "loesch",
+    "losch",
+    "rejet",
+    "refus",
+    "bloqu",
+    "bann",
+    "annul",
+    "resili",
+    "rechaz",
+    "deneg",
+    "cancel",
+    "anul",
+    "rifiut",
+    "blocc",
+    "respin",
+    "disd",
+    "recus",
+    "rejeit",
+    "neg",
+    "weiger",
+    "afwijs",
+    "afwijz",
+    "blokk",
+    "odrzuc",
+    "zablok",
+    "odmow",
+    "reddet",
+    "engelle",
+    "iptal",
 ];
 /// Verbs that do what the noun behind them says.
-const MAKES: &[&str] =
-    &["create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate", "complete"];
+const MAKES: &[&str] = &[
+    "create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate",
+    "complete",
+];
 /// States that such a verb brings about.
 const ENDED: &[&str] =
     &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
@@ -79,8 +115,8 @@ const ENDED: &[&str] =
 const DEEDS: &[(&[&str], &[&str])] = &[
     (
         &[
-            "create", "add", "save", "store", "register", "record", "log", "write", "insert", "put", "new", "make", "set", "update", "change",
-            "edit", "modify", "patch", "append", "enter", "note", "upsert", "import",
+            "create", "add", "save", "store", "register", "record", "log", "write", "insert", "put", "new", "make", "set", "update",
+            "change", "edit", "modify", "patch", "append", "enter", "note", "upsert", "import",
         ],
         &["created", "added", "saved", "stored", "registered", "entered", "written", "updated", "changed", "applied"],
     ),

@@ -311,9 +311,8 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
 /// Names of members that hold an error, in other languages. Folded.
 const ERRORS: &[&str] = &["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"];
 /// Names of members that say why something wasn't done.
-const WHY: &[&str] = &[
-    "reason", "cause", "why", "error", "motivo", "motif", "grund", "reden", "powod", "neden", "causa", "原因", "理由", "कारण", "이유",
-];
+const WHY: &[&str] =
+    &["reason", "cause", "why", "error", "motivo", "motif", "grund", "reden", "powod", "neden", "causa", "原因", "理由", "कारण", "이유"];
 /// Names of members that tell how something was before.
 const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "from", "vorher", "avant", "antes", "prima"];
 
@@ -362,7 +361,12 @@ fn says_why(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
 /// A value of any name that says so, with a reason beside it: `{"gespeichert":false,"grund":"…"}`, `{"change":"rejected","reason":"…"}`.
 fn fails_with_reason(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let fails = match &leaf.value {
-        Scalar::Flag(flag) => !flag && !DONE.contains(&leaf.key.as_str()) && !aim.unsets(&leaf.key) && facts.leaves.iter().all(|other| !matches!(other.value, Scalar::Flag(true))),
+        Scalar::Flag(flag) => {
+            !flag
+                && !DONE.contains(&leaf.key.as_str())
+                && !aim.unsets(&leaf.key)
+                && facts.leaves.iter().all(|other| !matches!(other.value, Scalar::Flag(true)))
+        }
         Scalar::Text(text) => !BEFORE.iter().any(|before| leaf.key.starts_with(before)) && is_failing_state(text, aim),
         _ => false,
     };

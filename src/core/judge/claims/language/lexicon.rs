@@ -323,7 +323,10 @@ pub fn month(word: &str) -> Option<u32> {
     let months = KNOWN.get_or_init(|| {
         let of = |names: &'static str, number: u32| names.split(' ').map(move |name| (name, number));
         let own = all().iter().flat_map(|lexicon| lexicon.months.iter().zip(1..));
-        own.map(|(names, number)| (names.as_str(), number)).chain(MONTHS.into_iter().zip(1..)).flat_map(|(names, number)| of(names, number)).collect()
+        own.map(|(names, number)| (names.as_str(), number))
+            .chain(MONTHS.into_iter().zip(1..))
+            .flat_map(|(names, number)| of(names, number))
+            .collect()
     });
     months.get(word).or_else(|| months.get(&*lower(word))).copied()
 }

@@ -427,7 +427,6 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
     let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, lower));
     let plainly = |said: &ReportedAct| {
-        if std::env::var_os("ACTS_DEBUG").is_some() { eprintln!("SAID {} {:?} {} quoted={} hedged={} cond={} indirect={} : {}", speech.code, said.form, said.verb, is_quoted(text, said.span.start), speech.hedges(text, words, said), is_conditional(words, said), is_indirect(text, words, said), text); }
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
             || is_conditional(words, said)
@@ -645,12 +644,14 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
             // Somebody was told, though nobody asked for it, and no result says so.
-            let told = informs && !abilities.recent.is_empty() && !already && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
+            let told = informs
+                && !abilities.recent.is_empty()
+                && !already
+                && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
             (meant || told) && !(looked && reported()) && !case.is_reason(&said.verb)
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
-    if std::env::var_os("ACTS_DEBUG").is_some() { eprintln!("ACT {:?} verb={} counts={} wanted={} acts={} strong={} shared={} idle={} text={}", said.form, said.verb, counts, wanted, acts, strong, shared, idle, text); }
     if !counts {
         return None;
     }
