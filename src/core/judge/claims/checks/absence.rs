@@ -50,6 +50,12 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     if lexicon.language == "de" && whole.as_str().trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.contains(&last)) {
         return None;
     }
+    // `sin ningún cargo`, `without any charge`: it tells of something else than what is listed.
+    const WITHOUT: &[&str] = &["without", "ohne", "sans", "sin", "senza", "sem", "zonder", "bez"];
+    let last = scene.words_before(whole.start()).last();
+    if last.is_some_and(|last| WITHOUT.contains(&last.lower.as_str())) {
+        return None;
+    }
     let noun_at = captures.name("noun");
     let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.as_str())).unwrap_or_default();
     if let Some(at) = noun_at {

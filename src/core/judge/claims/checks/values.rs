@@ -139,6 +139,7 @@ fn is_of_name(text: &str, place: usize) -> bool {
 fn may_reckon(scene: &CheckContext<'_>) -> bool {
     scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && scene.grounds.asked.numbers().len() > 1)
         || cues::reckons(scene.plain)
+        || scene.bond == CitationScope::Cited && cues::asks_to_reckon(scene.grounds.asked.words())
 }
 
 /// Precision with which a passage states a number.

@@ -328,7 +328,7 @@ fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     if SUCCESS.contains(&name) {
         return true;
     }
-    if aim.unsets(name) {
+    if aim.unsets(name) || is_undecided_beside(leaf, facts) {
         return false;
     }
     match aim.relation(name) {
@@ -349,6 +349,21 @@ fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     beside(leaf, facts).any(|other| {
         let known = SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str());
         matches!(other.value, Scalar::Flag(true)) && known
+    })
+}
+
+/// Does a state beside this value say that it isn't decided yet: `{"confirmed":false,"state":"AWAITING_PAYMENT"}`?
+fn is_undecided_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
+    const OPEN: &[&str] = &[
+        "await", "pending", "wait", "queue", "process", "review", "held", "hold", "submitted", "scheduled", "draft", "requested", "in progress", "attente",
+        "espera", "attesa", "coda", "aguard", "beklemede", "ausstehend", "warte",
+    ];
+    beside(leaf, facts).any(|other| match &other.value {
+        Scalar::Text(text) if OUTCOMES.iter().any(|name| other.key.ends_with(name)) => {
+            let folded = fold(text);
+            OPEN.iter().any(|open| folded.contains(open))
+        }
+        _ => false,
     })
 }
 
@@ -706,6 +721,7 @@ mod tests {
             ("create_task", "{}", r#"{"id":7,"title":"Milk","completed":false}"#, false),
             ("create_draft", "{}", r#"{"id":"d4","sent":false}"#, false),
             ("send_mail", "{}", r#"{"id":"d4","ok":true,"sent":false}"#, true),
+            ("book_berth", "{}", r#"{"state":"AWAITING_PAYMENT","confirmed":false}"#, false),
             ("cancel_order", "{}", r#"{"cancelled":true,"refunded":false}"#, false),
             ("add_item", "{}", r#"{"cart":"c1","ordered":false}"#, false),
             ("add_item", "{}", r#"{"cart":"c1","ordered":false,"reason":"sold out"}"#, true),

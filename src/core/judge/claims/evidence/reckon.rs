@@ -21,6 +21,8 @@ const OF_RESULT: usize = 14;
 const OF_ANSWER: usize = 14;
 /// Numbers of a passage that are put together in threes.
 const THREES_OF: usize = 9;
+/// Numbers of the answer so far of which some may be added up.
+const SUMMED_OF: usize = 8;
 /// Numbers of one passage for which that is done.
 pub const RECKONED_MAX: usize = 24;
 /// Times of day that are compared with one another.
@@ -44,6 +46,7 @@ pub enum Reach {
 pub struct Operands {
     wide: Vec<f64>,
     near: Vec<f64>,
+    told: Vec<f64>,
 }
 
 impl Operands {
@@ -66,7 +69,8 @@ impl Operands {
         wide.extend(scene.grounds.said_numbers().iter().rev().take(6));
         near.extend(scene.told.iter().rev().take(4));
         near.truncate(THREES_OF);
-        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF) }
+        let told = scene.told.iter().rev().take(SUMMED_OF).copied().collect();
+        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told }
     }
 
     /// Do two or three of them make this number?
@@ -104,7 +108,15 @@ impl Operands {
                 })
             })
         };
-        of_constant() || pairs() || role != Role::Average && self.threes(is)
+        of_constant() || pairs() || role != Role::Average && self.threes(is) || role == Role::Total && self.is_sum_of_told(is)
+    }
+
+    /// The total of a table: a sum of some of the numbers that were told before it.
+    fn is_sum_of_told(&self, is: impl Fn(f64) -> bool) -> bool {
+        let told = &self.told;
+        (1_u32..1 << told.len()).filter(|chosen| chosen.count_ones() > 2).any(|chosen| {
+            is(told.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, number)| number).sum())
+        })
     }
 
     fn threes(&self, is: impl Fn(f64) -> bool) -> bool {

@@ -50,6 +50,14 @@ fn read_reckons(plain: &AnalyzedPassage) -> bool {
     sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
 }
 
+/// Does a question ask for something reckoned: per kilo, altogether, on average?
+pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
+    asked.iter().any(|word| {
+        let lower = word.lower.as_str();
+        cues().averages.contains(lower) || cues().totals.contains(lower) || matches!(lower, "per" | "pro" | "each" | "ratio" | "difference" | "cheapest")
+    })
+}
+
 /// Role of a number by the words right around it.
 pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if number.percent {
