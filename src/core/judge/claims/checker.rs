@@ -1029,6 +1029,13 @@ fn was_retried(source: &ToolResult, grounds: &EvidenceIndex) -> bool {
 static REGRETS: PhraseList = PhraseList::new(&[
     "unknown",
     "no longer",
+    "halfway",
+    "stopped",
+    "interrupt",
+    "incomplete",
+    "partly",
+    "partial",
+    "❌",
     "warning",
     "warnung",
     "avertissement",

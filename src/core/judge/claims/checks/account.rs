@@ -242,7 +242,10 @@ fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
 /// Does this result hold nothing but empty lists?
 fn is_empty(source: &ToolResult) -> bool {
     let facts = source.facts();
-    let lists = !facts.lists.is_empty() && facts.lists.iter().all(|list| list.length == 0);
+    // Lists of what went wrong or was noted are empty where all is well.
+    const NOTES: &[&str] = &["errors", "error", "messages", "warnings", "warning", "notes", "failures", "failed", "rejected", "alerts"];
+    let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(|word| NOTES.contains(&word.as_str())));
+    let lists = of_things().next().is_some() && of_things().all(|list| list.length == 0);
     let values = || {
         facts.leaves.iter().all(|leaf| match &leaf.value {
             Scalar::Number(number) => *number == 0.0 || !derive::is_count(&leaf.key) || !facts.json,
@@ -2031,6 +2034,15 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
                 && !is_known_word(scene, &fold(&next.lower))
         });
+        // `Cabo Verde` of a result that has `CV`.
+        let written_out = next.is_some_and(|next| {
+            let initial = |at: usize| scene.text().get(at..).and_then(|text| text.chars().next());
+            let initials: String = [initial(word.start), initial(next.start)].into_iter().flatten().collect();
+            scene.sources.iter().any(|source| source.text.split(|c: char| !c.is_alphanumeric()).any(|own| own == initials))
+        });
+        if written_out {
+            return false;
+        }
         // One more of those that the result has: `Nadia, Jo and Bastian`.
         let siblings = || {
             let earlier = scene.words_before(word.start);

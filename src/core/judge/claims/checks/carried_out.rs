@@ -182,8 +182,11 @@ fn is_equal(one: &Scalar, other: &Scalar) -> bool {
         (Scalar::Number(one), Scalar::Number(other)) => (one - other).abs() < 1e-9,
         (Scalar::Text(one), Scalar::Text(other)) => {
             let (one, other) = (fold(one), fold(other));
-            // The one may be written out: `okoro` and `J. Okoro`.
-            one == other || stands_in(&one, &other) || stands_in(&other, &one)
+            // The one may be written out: `okoro` and `J. Okoro`; `555-0177` and `+1555 0177`.
+            let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+            let (figures, others) = (digits(&one), digits(&other));
+            let number = figures.len() > 4 && others.len() > 4 && (figures.ends_with(&others) || others.ends_with(&figures));
+            one == other || stands_in(&one, &other) || stands_in(&other, &one) || number && !has_moment(&one)
         }
         (Scalar::Text(text), Scalar::Number(number)) | (Scalar::Number(number), Scalar::Text(text)) => {
             text.trim().replace(',', ".").parse::<f64>().is_ok_and(|own| (own - number).abs() < 1e-9)

@@ -136,7 +136,13 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     let words = data();
     let text = scene.plain.folded();
     let pending = words.pending.stand_in(&state) && !says(source, &words.done);
-    let over = words.over.stand_in(&state) && !says(source, &words.holds);
+    // `seguro_ativo: true`: something else holds.
+    const HOLDS: &[&str] = &["activ", "ativ", "attiv", "aktiv", "actief", "valid", "running", "enabled"];
+    let holds = || {
+        let on = |leaf: &NamedValue| matches!(leaf.value, Scalar::Flag(true)) && HOLDS.iter().any(|part| leaf.key.contains(part));
+        source.facts().leaves.iter().take(LEAVES_MAX).any(on)
+    };
+    let over = words.over.stand_in(&state) && !says(source, &words.holds) && !holds();
     let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
