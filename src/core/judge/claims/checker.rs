@@ -18,7 +18,7 @@ use crate::{
         claims::{
             checks::{
                 absence, account, actions,
-                acts::{self, halves, unlooked::unlooked},
+                acts::{self, further::further, halves, unlooked::unlooked},
                 bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
                 fields,
@@ -419,7 +419,8 @@ impl PassageChecker {
         let beyond =
             || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
-        let finding = finding.or_else(beyond).or_else(unlooked);
+        let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
+        let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }

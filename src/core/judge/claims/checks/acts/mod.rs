@@ -4,6 +4,7 @@
 //! world needs an execution that succeeded and can do more than read. What is listed is what needs none: acts of language and
 //! thought. The words lie in `lexicon/acts.toml`, one table per language.
 
+pub mod further;
 pub mod halves;
 pub mod unlooked;
 

@@ -1,0 +1,119 @@
+//! A further act or look that the answer tells of beside the one that ran: `It's booked. I also rang the supplier.` Pure.
+//!
+//! One execution accounts for one act. Who says `also` says that there was another; where a single call ran since the request and it is
+//! of another kind, nothing accounts for that one.
+
+use super::{ActForm, ActSentence, Before, ReportedAct, clause, has_form, is_of_language};
+use crate::{
+    judge::claims::{
+        context::ClaimFinding,
+        evidence::{
+            EvidenceIndex, ToolResult,
+            facts::{NamedValue, Scalar},
+            tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+        },
+        language::{
+            fold::fold,
+            word_list::{PhraseList, WordList},
+        },
+        passage::Kind,
+        plain::AnalyzedPassage,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Words by which one thing more is told, in any language.
+static FURTHER: WordList = WordList::new(&[
+    "also", "too", "besides", "additionally", "moreover", "furthermore", "afterwards", "double-checked", "cross-checked", "auch", "ebenfalls",
+    "außerdem", "ausserdem", "zusätzlich", "zudem", "gleich", "aussi", "également", "también", "además", "asimismo", "também", "além", "ainda",
+    "anche", "inoltre", "pure", "ook", "tevens", "daarnaast", "eveneens", "też", "również", "dodatkowo", "ayrıca",
+]);
+static FURTHER_PHRASES: PhraseList =
+    PhraseList::new(&["as well", "in addition", "on top of that", "to be sure", "en plus", "por si acaso", "我还", "还帮", "另外我", "同时也", "また", "あわせて", "भी ", "साथ ही"]);
+
+/// The finding of a sentence that tells of a further act or look, beside a single call that is none.
+pub(in crate::judge::claims) fn further(
+    passage: &AnalyzedPassage,
+    kind: Kind,
+    told: &[ReportedAct],
+    abilities: &ToolCapabilities,
+    grounds: &EvidenceIndex,
+) -> Option<ClaimFinding> {
+    if abilities.unseen || told.is_empty() || abilities.recent.is_empty() {
+        return None;
+    }
+    let says = passage.words.iter().any(|word| FURTHER.has(&word.lower)) || FURTHER_PHRASES.stands_in(passage.lower());
+    let (text, words) = (&passage.text, &passage.words);
+    let case = ActSentence { text, words, kind, abilities, grounds: Some(grounds), before: Before::default() };
+    let deed = told.iter().find(|said| is_further(&case, said) && (says || is_look_elsewhere(&case, said)))?;
+    let looks = deed.is_own_look();
+    // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
+    let own = |reads: bool| grounds.results.iter().filter(move |source| source.recent && source.reads() == reads);
+    let several = if looks { own(true).count() + usize::from(own(false).next().is_some()) > 1 && own(true).next().is_some() } else { own(false).count() > 1 };
+    let unknown = |source: &&ToolResult| {
+        abilities.effect(&source.tool) == Effect::Unknown || abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything)
+    };
+    let any = grounds.results.iter().filter(|source| source.recent).any(|source| unknown(&source));
+    // What an earlier turn did may be told again.
+    if several || any || grounds.results.iter().any(|source| !source.recent) || case.is_repeated(&deed.verb) {
+        return None;
+    }
+    let ran = abilities.recent.keys().map(String::as_str).collect::<Vec<_>>().join("`, `");
+    Some(ClaimFinding {
+        rule: "further",
+        code: Code::UnsupportedAction,
+        span: deed.span.clone(),
+        found: text.trim().to_owned(),
+        expected: format!("only `{ran}` ran since the request"),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Is it an act or a look of the first person that no tool which ran is named by?
+fn is_further(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    let abilities = case.abilities;
+    if said.form != ActForm::First || said.is_harmless() && !said.is_own_look() {
+        return false;
+    }
+    let shared = said.speech.compiled().shared.as_ref().is_some_and(|shared| shared.is_match(&said.verb));
+    let named = |tool: &String| {
+        let about = abilities.tool(tool).map(|ability| ability.about.as_slice()).unwrap_or_default();
+        has_form(&said.verb, &abilities.words_of(tool)) || has_form(&said.verb, about)
+    };
+    let reported = case.is_reported(&said.verb) && !is_denied(case, &said.verb);
+    !shared && !is_of_language(case, said) && !abilities.recent.keys().any(named) && !reported
+}
+
+/// Letters by which a member's name is known for a verb's, and of a word that names a thing.
+const STEM_CHARS: usize = 5;
+const THING_CHARS: usize = 6;
+/// Values of a result that are looked through.
+const LEAVES_MAX: usize = 200;
+
+/// Does a result say of the verb that it isn't so: `transmis: false`?
+fn is_denied(case: &ActSentence<'_>, verb: &str) -> bool {
+    let stem: String = fold(verb).chars().take(STEM_CHARS).collect();
+    let denies = |leaf: &NamedValue| leaf.key.starts_with(&stem) && matches!(leaf.value, Scalar::Flag(false));
+    stem.chars().count() == STEM_CHARS
+        && case.grounds.is_some_and(|grounds| {
+            grounds.results.iter().filter(|source| source.recent).any(|source| source.facts().leaves.iter().take(LEAVES_MAX).any(denies))
+        })
+}
+
+/// `I checked with the council`: a look where nothing that ran reads, at things of which nothing in the conversation has a word.
+fn is_look_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    let Some(grounds) = case.grounds.filter(|grounds| said.is_own_look() && !grounds.results.iter().any(|source| source.reads())) else {
+        return false;
+    };
+    let clause = clause(case.text, said.span.clone());
+    let things = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end && word.lower != said.verb);
+    let mut things = things.map(|word| fold(&word.lower)).filter(|word| word.chars().count() >= THING_CHARS).peekable();
+    let known = |word: &String| {
+        let stem: String = word.chars().take(STEM_CHARS).collect();
+        grounds.asked.folded().contains(&stem)
+            || grounds.results.iter().any(|source| {
+                source.folded().contains(&stem) || source.folded_arguments().contains(&stem) || source.tool_folded().contains(&stem)
+            })
+    };
+    things.peek().is_some() && !things.any(|word| known(&word))
+}
