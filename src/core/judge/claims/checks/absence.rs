@@ -77,6 +77,12 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     if names.iter().any(|word| lexicon.vague.contains(word)) {
         return None;
     }
+    // `ninguna en H-alfa`: none of that kind.
+    let within = names.first().is_some_and(|first| matches!(first.as_str(), "en" | "dans" | "em" | "na" | "no"));
+    let known = |word: &String| lexicon.generic.contains(word) || lexicon.scope.contains(word) || lexicon.common.contains(word);
+    if within && names.len() > 1 && names.iter().skip(1).any(|word| !known(word)) {
+        return None;
+    }
     let end = if before { whole.end() } else { noun.last().map_or(whole.end(), |word| word.end) };
     let tail = rest_of_clause(scene, end);
     // `Carrots: no value` tells of one of them.
@@ -114,8 +120,16 @@ fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> boo
         && scene.sources.iter().any(|source| source.facts().leaves.iter().take(account::LEAVES_OF).any(names))
 }
 
+/// Lines of a result that are looked through.
+const LINES_MAX: usize = 400;
+
 /// Has the result a value that is blank, so that the absence may be told of that?
 fn has_blank(source: &ToolResult) -> bool {
+    // A cell of a table without anything in it.
+    let row = |line: &str| line.contains([',', ';']) && line.split([',', ';']).any(|cell| cell.trim().is_empty());
+    if !source.facts().json && source.text.lines().take(LINES_MAX).any(row) {
+        return true;
+    }
     source.facts().leaves.iter().take(account::LEAVES_OF).any(|leaf| match &leaf.value {
         Scalar::Null => true,
         Scalar::Text(text) => text.trim().is_empty(),

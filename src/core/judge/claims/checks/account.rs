@@ -182,6 +182,11 @@ const FAILED: &[&str] = &[
     "विफल",
 ];
 
+/// Beginnings of participles of refusals, in any language.
+pub(in crate::judge::claims) const FAILED_DEEDS: &[&str] = &[
+    "reject", "declin", "refus", "denied", "abgelehnt", "verweigert", "rechaz", "rifiut", "recus", "rejeit", "geweigerd", "afgewezen", "odrzuc", "redded",
+];
+
 /// Does the passage tell of a failure, in any language?
 pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
     *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()))

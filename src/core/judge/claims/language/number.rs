@@ -103,7 +103,7 @@ pub fn numbers(text: &str) -> Vec<Number> {
 /// Reads what begins with a digit at `start`: the number, and where to go on.
 fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let before = text.get(..start).and_then(|text| text.chars().next_back());
-    let in_word = before.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let in_word = before.is_some_and(joins_digits);
     let (plain, end) = match alone(text, start) {
         Some(end) => (reading(text.get(start..end).unwrap_or_default(), "").map(|only| [Some(only), None]), end),
         None => {
@@ -118,14 +118,16 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     }
     let Some(plain) = plain else { return (None, end) };
     let suffix = unit::suffix(rest);
-    if suffix.is_none() && rest.starts_with(|c: char| c.is_alphabetic() || c == '_') {
+    let decimal = plain[1].is_none() && plain[0].is_some_and(|reading| reading.step < 1.0);
+    if suffix.is_none() && !decimal && rest.starts_with(|c: char| joins_digits(c) && !c.is_numeric()) {
         // `3D`, `8b7f`: a name.
         let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
         return (None, end + word);
     }
     let suffix = suffix.unwrap_or_default();
     let scale = |reading: Interpretation| Interpretation { value: reading.value * suffix.scale, step: reading.step * suffix.scale };
-    let hash = matches!(before, Some('#' | '№')) || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
+    // `第3`, `3号`: a place in an order.
+    let hash = matches!(before, Some('#' | '№' | '第')) || rest.starts_with(['号', '號', '番']) || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
     let number = Number {
         span: start..end,
         end: end + suffix.length,
@@ -137,6 +139,12 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     };
     let next = number.end;
     (Some(number), next)
+}
+
+/// Does this letter or digit, beside digits, make a name of them: `3D`, `utf8`? Scripts without blanks write numbers between their words.
+fn joins_digits(c: char) -> bool {
+    let spaceless = matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
+    (c.is_alphanumeric() || c == '_') && !spaceless
 }
 
 /// `3.` or `3)` where a line begins.

@@ -180,11 +180,13 @@ pub(in crate::judge::claims) fn beyond(
     let deed = said.iter().find(|said| !said.is_harmless());
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
     let ran = RecentCalls::new(&done, grounds);
+    // `still unsent`
+    let told = !passage.words.iter().any(|word| matches!(word.lower.as_str(), "still" | "yet" | "unsent" | "noch" | "encore" | "ancora" | "aún"));
     told_nobody(passage, said, &ran)
         .or_else(|| sent_nothing(passage, &ran, abilities))
         .or_else(|| both_of_one(passage, &ran))
         .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
-        .or_else(|| (deed.is_some() || marked || all).then(|| unnamed(passage, said, &ran, abilities)).flatten())
+        .or_else(|| (told && (deed.is_some() || marked || all)).then(|| unnamed(passage, said, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || is_told_as_so(passage)).then(|| idle_tool(passage, &ran, abilities)).flatten())
         .or_else(|| deed.and_then(|deed| idle_verb(passage, deed, &ran, abilities)))
 }

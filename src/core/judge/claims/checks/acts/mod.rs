@@ -414,7 +414,11 @@ pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> R
         return ReportedActs::default();
     }
     let (lower, speeches) = (text.to_ascii_lowercase(), speeches(text, words));
-    let acts = speeches.iter().flat_map(|speech| spoken(text, &lower, words, speech)).collect();
+    let mut acts: Vec<ReportedAct> = speeches.iter().flat_map(|speech| spoken(text, &lower, words, speech)).collect();
+    // A row of a table tells how things are.
+    if kind == Kind::Line && text.trim_start().starts_with('|') {
+        acts.retain(|said| said.form == ActForm::First);
+    }
     ReportedActs { acts, lower, speeches }
 }
 
@@ -427,13 +431,21 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     let may = |at: usize| matched.as_ref().is_none_or(|matched| matched.matched(at));
     let acts = compiled.acts.iter().enumerate().filter(|(at, _)| may(*at));
     let said = acts.flat_map(|(_, (form, pattern))| said(pattern, *form, speech, lower));
+    // `the caretaker disarmed it and armed it again`: behind `and` it is the first person's where that one spoke before.
+    let own = |said: &ReportedAct| {
+        let speaks = |word: &Word| {
+            matches!(word.lower.as_str(), "i" | "we" | "i've" | "i’ve" | "we've" | "we’ve") || word.end <= said.span.start && is_finished(&word.lower)
+        };
+        let before = words.iter().filter(|word| word.end <= said.span.end);
+        said.form != ActForm::First || speech.code != "en" || before.clone().count() < 5 || before.clone().any(speaks)
+    };
     let plainly = |said: &ReportedAct| {
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
             || is_conditional(words, said)
             || is_indirect(text, words, said))
     };
-    said.take(16).filter(plainly).collect()
+    said.take(16).filter(own).filter(plainly).collect()
 }
 
 /// What the answer has said before a sentence.
@@ -649,7 +661,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
                 && !abilities.recent.is_empty()
                 && !already
                 && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
-            (meant || told) && !(looked && reported()) && !case.is_reason(&said.verb)
+            // What was looked up was refused: `the plan was rejected`.
+            let refused = || looked && super::account::FAILED_DEEDS.iter().any(|deed| said.verb.starts_with(deed));
+            (meant || told) && !(looked && reported()) && !case.is_reason(&said.verb) && !refused()
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
