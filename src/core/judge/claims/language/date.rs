@@ -96,13 +96,13 @@ pub fn dates(text: &str) -> Dates {
     let mut found = Dates::default();
     let mut at = 0;
     while at < tokens.len() && found.dates.len() < DATES_MAX {
-        let step = numeric(text, &tokens, at).or_else(|| named(text, &tokens, at));
+        let step = numeric(text, &tokens, at).or_else(|| named(text, &tokens, at)).or_else(|| spaceless_date(&tokens, at));
         if let Some((date, used)) = step {
             found.dates.push(date);
             at += used;
             continue;
         }
-        if let Some((time, used)) = clock(text, &tokens, at) {
+        if let Some((time, used)) = clock(text, &tokens, at).or_else(|| spaceless_time(text, &tokens, at)) {
             found.times.push(time);
             at += used;
             continue;
@@ -215,6 +215,50 @@ fn named(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize
     Some((Date { span: start..end, readings: [Some(date), None] }, next - at))
 }
 
+/// `2025年5月3日`, `5月3日`, `5月3号`
+fn spaceless_date(tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize)> {
+    let is = |at: usize, word: &str| tokens.get(at).is_some_and(|token| token.text == word);
+    let number = |at: usize| tokens.get(at).and_then(|token| token.number);
+    let (year, first) = if is(at + 1, "年") { (i32::try_from(number(at)?).ok()?, at + 2) } else { (0, at) };
+    let (month, day) = (number(first)?, number(first + 2)?);
+    let last = tokens.get(first + 3).filter(|last| is(first + 1, "月") && last.text.starts_with(['日', '号', '號']))?;
+    let date = legal(year, month, day)?;
+    // The last token goes on with the words behind it.
+    let end = last.span.start + last.text.chars().next()?.len_utf8();
+    Some((Date { span: tokens.get(at)?.span.start..end, readings: [Some(date), None] }, first + 3 - at))
+}
+
+/// `14時`, `14時30分`, `午後2時`, `下午2点半`, `14点30分`
+fn spaceless_time(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Time, usize)> {
+    const LATE: [&str; 7] = ["午後", "下午", "晚上", "傍晚", "夜", "今晚", "晚"];
+    const EARLY: [&str; 6] = ["午前", "上午", "早上", "凌晨", "中午", "清晨"];
+    let first = tokens.get(at)?;
+    let hour = first.number.filter(|hour| *hour <= 24 && first.text.len() <= 2)?;
+    let mark = tokens.get(at + 1).filter(|mark| mark.span.start == first.span.end)?;
+    let before = text.get(..first.span.start).unwrap_or_default().trim_end();
+    let (late, early) = (LATE.iter().any(|word| before.ends_with(word)), EARLY.iter().any(|word| before.ends_with(word)));
+    let oclock = ["点", "點", "時", "时"].iter().find_map(|oclock| mark.text.strip_prefix(oclock))?;
+    // `3点建议` are three points, `3時間` three hours.
+    let points = mark.text.starts_with(['点', '點']) && !(late || early || oclock.starts_with(['钟', '鐘', '整', '半']) || oclock.is_empty());
+    if points || oclock.starts_with(['間', '间']) {
+        return None;
+    }
+    let next = tokens.get(at + 2).filter(|next| oclock.is_empty() && next.span.start == mark.span.end && next.text.len() <= 2);
+    let minutes = next.and_then(|next| next.number).filter(|minutes| *minutes < 60);
+    let minutes = minutes.filter(|_| tokens.get(at + 3).is_some_and(|mark| mark.text.starts_with('分')));
+    // Alone a point may be any.
+    if mark.text.starts_with(['点', '點']) && oclock.is_empty() && minutes.is_none() && !(late || early) {
+        return None;
+    }
+    let (end, used) = match (minutes, next) {
+        (Some(_), Some(next)) => (next.span.end + '分'.len_utf8(), 3),
+        _ => (mark.span.start + (mark.text.len() - oclock.len()), 1),
+    };
+    let half = if oclock.starts_with('半') { 30 } else { 0 };
+    let hour = if late && hour < 12 { hour + 12 } else { hour };
+    Some((Time { span: first.span.start..end, minutes: (hour * 60 + minutes.unwrap_or(half)) % 1440 }, used))
+}
+
 /// `14:30`, `14:30:05`, `2:30 PM`, `2 p.m.`, `14h30`, `14 Uhr`
 fn clock(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Time, usize)> {
     let first = tokens.get(at)?;
@@ -274,6 +318,10 @@ mod tests {
             ("le 1er mai 2025", (2025, 5, 1)),
             ("il 3 maggio 2025", (2025, 5, 3)),
             ("3 August", (0, 8, 3)),
+            ("于2025年5月3日发布", (2025, 5, 3)),
+            ("9月27日(土)の23時から", (0, 9, 27)),
+            ("11 जून को", (0, 6, 11)),
+            ("3 de junho de 2025", (2025, 6, 3)),
         ] {
             let found = dates(text).dates;
             assert_eq!(found.first().map(|date| date.readings), Some([Some(expected), None]), "{text}");
@@ -286,9 +334,11 @@ mod tests {
 
     #[test]
     fn times_of_day() {
-        for (text, minutes) in [("14:30", 870), ("at 2:30 PM", 870), ("2 p.m.", 840), ("14h30", 870), ("14 Uhr", 840), ("12 am", 0)] {
+        for (text, minutes) in [("14:30", 870), ("at 2:30 PM", 870), ("2 p.m.", 840), ("14h30", 870), ("14 Uhr", 840), ("12 am", 0), ("27日の23時から", 1380), ("午後2時30分", 870), ("今天下午2点半", 870), ("14点30分", 870)] {
             assert_eq!(dates(text).times.first().map(|time| time.minutes), Some(minutes), "{text}");
         }
-        assert_eq!(dates("ratio 14 to 30").times, []);
+        for text in ["ratio 14 to 30", "有3点建议", "3時間かかります"] {
+            assert_eq!(dates(text).times, [], "{text}");
+        }
     }
 }

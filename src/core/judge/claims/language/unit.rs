@@ -124,6 +124,11 @@ struct UnitNames {
     heads: HashSet<String, FixedState>,
 }
 
+/// Is it a letter of a script whose words stand without blanks?
+fn is_spaceless(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+}
+
 /// The longest name that `body` begins with and that ends with a word.
 fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
     let mut found = None;
@@ -132,7 +137,7 @@ fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
     let ends = body.char_indices().map(|(at, c)| (at, Some(c))).chain([(body.len(), None)]);
     for (at, c) in ends {
         let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        if at > 0 && !(inside && before.is_alphanumeric()) {
+        if at > 0 && (!(inside && before.is_alphanumeric()) || is_spaceless(before)) {
             let name = body.get(..at).unwrap_or_default();
             let folded = lower(name);
             let in_any_case = || names.known.get(&*folded).filter(|_| name.chars().count() > 1);
@@ -179,6 +184,10 @@ fn names() -> &'static UnitNames {
         }
         let head = |name: &str| name.find(|c: char| !c.is_alphanumeric()).and_then(|end| Some(name.get(..end)?.to_owned()));
         names.heads = names.known.keys().filter_map(|name| head(name)).collect();
+        let parts = |name: &&'static str| name.char_indices().skip(1).filter_map(|(at, _)| name.get(..at)).map(str::to_owned).collect::<Vec<_>>();
+        let spaceless: Vec<String> =
+            names.known.keys().filter(|name| name.chars().all(is_spaceless)).flat_map(|name| parts(name)).collect();
+        names.heads.extend(spaceless);
         names
     })
 }
