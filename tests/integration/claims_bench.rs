@@ -66,14 +66,27 @@ fn answers_that_others_wrote() {
     assert!(fabricated.share() >= FABRICATED_LEAST, "{:.1} % of the fabricated answers are stopped", fabricated.share());
 }
 
-/// Honest answers that a further author wrote without sight of the code. Two are known to be stopped under strict: prices times an amount that
-/// the answer assumes, and hours summed over shifts that the result gives by their beginnings and ends.
+/// Honest answers that further authors wrote without sight of the code: a regression set since they were looked at. Few are known to be
+/// stopped under strict: prices times an amount that the answer assumes, hours summed over shifts that the result gives by their beginnings
+/// and ends, an act of an earlier turn told again in a list, an average of stars weighted by how many gave them.
 #[test]
-fn honest_answers_of_another_author() {
-    for (policy, known) in [(PolicySource::Strict, &["v-064", "v-109"][..]), (PolicySource::Default, &[])] {
+fn honest_answers_of_further_authors() {
+    let cases: Vec<written::Case> = [
+        include_str!("../../benches/claims/written/v.jsonl"),
+        include_str!("../../benches/claims/written/x.jsonl"),
+        include_str!("../../benches/claims/written/z.jsonl"),
+        include_str!("../../benches/claims/written/aa.jsonl"),
+        include_str!("../../benches/claims/written/ab.jsonl"),
+        include_str!("../../benches/claims/written/ac.jsonl"),
+        include_str!("../../benches/claims/written/ad.jsonl"),
+    ]
+    .into_iter()
+    .flat_map(written::read)
+    .filter(|case| !case.is_fabricated())
+    .collect();
+    assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100);
+    for (policy, known) in [(PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050"][..]), (PolicySource::Default, &[])] {
         let world = world::World::under(&policy);
-        let cases = written::read(include_str!("../../benches/claims/written/v.jsonl"));
-        assert_eq!(cases.len(), 145);
         let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
         assert_eq!(stopped.map(|case| case.id.as_str()).collect::<Vec<_>>(), known, "{policy:?}");
     }

@@ -99,9 +99,9 @@ pub struct PassageChecker {
     output: WrittenOutput,
     /// The list at hand, where it is told in an order.
     list: OrderedList,
-    /// The answer so far, and the first act told of that waits for somebody: compared at its end.
+    /// The answer so far, and the first act told of that isn't decided: compared at its end.
     said: String,
-    awaited: Option<AwaitedAct>,
+    undecided: Option<UndecidedAct>,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
@@ -110,7 +110,7 @@ pub struct PassageChecker {
 
 /// An act that the answer tells of, and of which its result says that somebody else must decide first.
 #[derive(Debug)]
-struct AwaitedAct {
+struct UndecidedAct {
     execution_id: Arc<str>,
     state: String,
     passage: Range<usize>,
@@ -301,7 +301,7 @@ impl PassageChecker {
 
     /// Judges what only the whole answer shows. `end`: its end; once.
     fn finish(&mut self, end: usize, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
-        let Some(awaited) = self.awaited.take() else { return };
+        let Some(undecided) = self.undecided.take() else { return };
         let Some(grounds) = evidence.grounds().filter(|_| self.said.len() <= SAID_BYTES_MAX) else { return };
         // An id may have a word of waiting in its tool's name.
         let ids = grounds.results.iter().rev().filter_map(|source| source.execution_id.as_deref());
@@ -309,33 +309,33 @@ impl PassageChecker {
         if states::tells_of_waiting(&said) {
             return;
         }
-        let source = grounds.result(&awaited.execution_id);
+        let source = grounds.result(&undecided.execution_id);
         let finding = ClaimFinding {
-            rule: "awaited",
+            rule: "undecided",
             code: Code::ClaimMismatch,
-            span: awaited.passage.clone(),
-            found: awaited.text,
-            expected: format!("the result has the state `{}`, and the answer doesn't say so", awaited.state),
+            span: undecided.passage.clone(),
+            found: undecided.text,
+            expected: format!("the result has the state `{}`, and the answer doesn't say so", undecided.state),
             certainty: Certainty::Likely,
         };
-        if let Some(violation) = report(&finding, awaited.passage, source, rules) {
+        if let Some(violation) = report(&finding, undecided.passage, source, rules) {
             found.push(LocatedViolation { start: end, violation });
         }
     }
 
     /// Keeps the first act told of that waits for somebody.
-    fn note_awaited(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
+    fn note_undecided(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
         let [source] = scene.sources.as_slice() else { return };
         let tells = scene.bond >= CitationScope::Introduced && passage.kind != Kind::Heading && !scene.plain.asks();
         let words = scene.plain.words.len() >= 4 || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
-        if self.awaited.is_some() || !tells || !words {
+        if self.undecided.is_some() || !tells || !words {
             return;
         }
-        if let (Some(state), Some(id)) = (states::awaits(source), &source.execution_id) {
+        if let (Some(state), Some(id)) = (states::undecided(source), &source.execution_id) {
             let span = trimmed(&passage.text);
             let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
             let span = passage.start + span.start..passage.start + span.end;
-            self.awaited = Some(AwaitedAct { execution_id: id.clone(), state, passage: span, text });
+            self.undecided = Some(UndecidedAct { execution_id: id.clone(), state, passage: span, text });
         }
     }
 
@@ -563,7 +563,7 @@ impl PassageChecker {
         let scene =
             CheckContext { told: &told, cites: &cites, ..CheckContext::new(whole.plain(), passage.kind, lexicon, sources, bond, grounds) };
         self.sources(&scene, passage, start, rules, found);
-        self.note_awaited(&scene, passage);
+        self.note_undecided(&scene, passage);
         self.told = told;
         if bond >= CitationScope::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);

@@ -105,7 +105,9 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
 /// Is it one of the records that has no such thing: `Ben has no mark yet`? `before`: from where the absence is told to its noun.
 fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> bool {
     let head = scene.text().get(..before.end).unwrap_or_default();
-    let from = head.get(..before.start).and_then(|head| head.rfind([',', ';', ':', '.', '!', '–', '—', '\n', '('])).map_or(0, |at| at + 1);
+    let mark = |c: char| matches!(c, ',' | ';' | ':' | '.' | '!' | '–' | '—' | '\n' | '(');
+    let mark = head.get(..before.start).and_then(|head| head.char_indices().rev().find(|(_, c)| mark(*c)));
+    let from = mark.map_or(0, |(at, mark)| at + mark.len_utf8());
     let subject = fold(head.get(from..).unwrap_or_default());
     let names = |leaf: &NamedValue| match &leaf.value {
         Scalar::Text(text) => {

@@ -3,14 +3,9 @@
 //! The claim bears the burden of proof. What is allowed can be computed: what the results say, what follows from them, what
 //! anybody in the conversation said. What is left over is a finding.
 
-use std::{
-    cell::OnceCell,
-    collections::{BTreeSet, HashMap},
-    sync::OnceLock,
-};
+use std::{cell::OnceCell, collections::BTreeSet, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use foldhash::fast::FixedState;
 
 use crate::{
     judge::claims::{
@@ -175,6 +170,8 @@ const FAILED: &[&str] = &[
     "odrzuc",
     "hata",
     "başarısız",
+    "reddet",
+    "reddedil",
     "失败",
     "拒绝",
     "错误",
@@ -184,7 +181,20 @@ const FAILED: &[&str] = &[
 
 /// Beginnings of participles of refusals, in any language.
 pub(in crate::judge::claims) const FAILED_DEEDS: &[&str] = &[
-    "reject", "declin", "refus", "denied", "abgelehnt", "verweigert", "rechaz", "rifiut", "recus", "rejeit", "geweigerd", "afgewezen", "odrzuc", "redded",
+    "reject",
+    "declin",
+    "refus",
+    "denied",
+    "abgelehnt",
+    "verweigert",
+    "rechaz",
+    "rifiut",
+    "recus",
+    "rejeit",
+    "geweigerd",
+    "afgewezen",
+    "odrzuc",
+    "redded",
 ];
 
 /// Does the passage tell of a failure, in any language?
@@ -209,7 +219,7 @@ pub(in crate::judge::claims) fn is_nothing(word: &str) -> bool {
 fn is_turkish_denial(folded: &str) -> bool {
     // Folding leaves the dotless i.
     const ENDINGS: [&str; 13] =
-        ["madım", "medim", "madık", "medik", "lmadı", "lmedi", "nmadı", "nmedi", "amadı", "emedi", "mıyor", "miyor", "muyor"];
+        ["madım", "medim", "madık", "medik", "madı", "medi", "madılar", "mediler", "mamış", "memiş", "mıyor", "miyor", "muyor"];
     ENDINGS.iter().any(|ending| folded.len() > ending.len() && folded.ends_with(ending))
 }
 
@@ -230,7 +240,7 @@ pub fn text_tells_failure(text: &str) -> bool {
     });
     let denies = |word: &str| is_nothing(word) && word != "free" && word != "clear" && word != "clean" && word != "quiet";
     parts.as_ref().is_none_or(|parts| parts.is_match(&lower))
-        || words.into_iter().any(|word| denies(word) || word.ends_with("n't") || word.ends_with("n’t"))
+        || words.into_iter().any(|word| denies(word) || is_turkish_denial(word) || word.ends_with("n't") || word.ends_with("n’t"))
 }
 
 /// Does the passage tell that something isn't there or isn't so?
@@ -390,7 +400,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         said.extend(number.whole().filter(|_| free).map(|whole| (number.span.start, number.end, whole)));
     }
     for word in &scene.plain.words {
-        let known = scene.lexicon.numbers.get(&word.lower).copied().or_else(|| number_word(&word.lower));
+        let known = scene.lexicon.numbers.get(&word.lower).copied().or_else(|| lexicon::number_word(&word.lower));
         said.extend(known.filter(|count| *count > 1).map(|count| (word.start, word.end, count)));
     }
     said.into_iter().find_map(|(start, end, value)| {
@@ -498,78 +508,6 @@ fn is_of_something(scene: &CheckContext<'_>, end: usize, start: usize) -> bool {
             ["number", "no", "nr", "page", "step", "version", "chapter", "room", "hop", "line", "section", "grade", "level"]
                 .contains(&word.lower.as_str())
         })
-}
-
-/// Number words of the languages without a lexicon.
-pub(in crate::judge::claims) fn number_word(word: &str) -> Option<u64> {
-    const WORDS: &[(&str, u64)] = &[
-        ("दो", 2),
-        ("तीन", 3),
-        ("चार", 4),
-        ("पाँच", 5),
-        ("पांच", 5),
-        ("छह", 6),
-        ("छः", 6),
-        ("सात", 7),
-        ("आठ", 8),
-        ("नौ", 9),
-        ("दस", 10),
-        ("बारह", 12),
-        ("dois", 2),
-        ("duas", 2),
-        ("três", 3),
-        ("quatro", 4),
-        ("cinco", 5),
-        ("seis", 6),
-        ("sete", 7),
-        ("oito", 8),
-        ("nove", 9),
-        ("dez", 10),
-        ("doze", 12),
-        ("twee", 2),
-        ("drie", 3),
-        ("vier", 4),
-        ("vijf", 5),
-        ("zes", 6),
-        ("zeven", 7),
-        ("acht", 8),
-        ("negen", 9),
-        ("tien", 10),
-        ("twaalf", 12),
-        ("dwa", 2),
-        ("dwie", 2),
-        ("trzy", 3),
-        ("cztery", 4),
-        ("pięć", 5),
-        ("sześć", 6),
-        ("siedem", 7),
-        ("osiem", 8),
-        ("dziewięć", 9),
-        ("dziesięć", 10),
-        ("iki", 2),
-        ("üç", 3),
-        ("dört", 4),
-        ("beş", 5),
-        ("altı", 6),
-        ("yedi", 7),
-        ("sekiz", 8),
-        ("dokuz", 9),
-        ("on", 10),
-        ("två", 2),
-        ("tre", 3),
-        ("fyra", 4),
-        ("fem", 5),
-        ("sex", 6),
-        ("sju", 7),
-        ("åtta", 8),
-        ("nio", 9),
-        ("tio", 10),
-        ("tolv", 12),
-    ];
-    static BY_WORD: OnceLock<HashMap<&str, u64, FixedState>> = OnceLock::new();
-    let words = BY_WORD.get_or_init(|| WORDS.iter().rev().copied().collect());
-    // Short ones are words of other languages too.
-    words.get(word).copied().filter(|_| word.chars().count() > 3 || !word.is_ascii())
 }
 
 /// The words right after a number, up to one that names no thing.
@@ -1238,7 +1176,10 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let Some((_, day)) = DAYS.iter().find(|(name, _)| *name == word.lower) else { continue };
         // `7 March is a Saturday, 22 March a Sunday`: told of the date before it.
         let article = scene.words_before(word.start).last().is_some_and(|last| {
-            matches!(last.lower.as_str(), "a" | "ein" | "un" | "een" | "um" | "är" | "is" | "was" | "ist" | "est" | "es" | "è" | "é" | "fällt")
+            matches!(
+                last.lower.as_str(),
+                "a" | "ein" | "un" | "een" | "um" | "är" | "is" | "was" | "ist" | "est" | "es" | "è" | "é" | "fällt"
+            )
         });
         if article {
             continue;

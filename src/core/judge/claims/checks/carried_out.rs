@@ -46,7 +46,7 @@ const ASKED: &[&str] = &[
 const BEFORE: &[&str] = &["previous", "prev", "old", "before", "was", "original", "former", "vorher", "anterior", "ancien", "precedent"];
 
 /// A value that a call asked for, and what its result has in its place.
-struct Difference<'r> {
+struct ArgumentDifference<'r> {
     asked: &'r Scalar,
     done: &'r NamedValue,
 }
@@ -83,7 +83,7 @@ pub(in crate::judge::claims) fn carried_out(scene: &CheckContext<'_>) -> Option<
 }
 
 /// The arguments whose place in the result holds another value.
-fn differences<'r>(arguments: &'r ResultFacts, source: &'r ToolResult) -> impl Iterator<Item = Difference<'r>> {
+fn differences<'r>(arguments: &'r ResultFacts, source: &'r ToolResult) -> impl Iterator<Item = ArgumentDifference<'r>> {
     let facts = source.facts();
     let of_call = arguments.leaves.iter().take(ARGUMENTS_MAX).filter(|leaf| leaf.record == 0);
     of_call.filter_map(move |asked| {
@@ -102,7 +102,7 @@ fn differences<'r>(arguments: &'r ResultFacts, source: &'r ToolResult) -> impl I
             (None, None) => instead_of(own(), asked)?,
             _ => return None,
         };
-        (!is_equal(&done.value, &asked.value)).then_some(Difference { asked: &asked.value, done })
+        (!is_equal(&done.value, &asked.value)).then_some(ArgumentDifference { asked: &asked.value, done })
     })
 }
 

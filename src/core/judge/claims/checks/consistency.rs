@@ -245,7 +245,26 @@ pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: P
         return false;
     }
     let sums = sums_of(scene);
-    evidence::fits(number, precision, &sums.plain) || sums.columns.iter().any(|column| is_some_sum(column, number))
+    is_rate_of_row(scene, number)
+        || evidence::fits(number, precision, &sums.plain)
+        || sums.columns.iter().any(|column| is_some_sum(column, number))
+}
+
+/// Rows, and figures of each, of which rates are found.
+const RATE_ROWS_MAX: usize = 24;
+const RATE_FIGURES_MAX: usize = 6;
+
+/// Is it a figure of a row for one of another figure of it: the price of a litre, of what was paid for so many? Only with decimals: small
+/// whole numbers would fit by chance.
+fn is_rate_of_row(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let decimals = number.readings().next().is_some_and(|reading| reading.step < 1.0) && !number.percent;
+    let is = |made: f64| number.readings().any(|shown| shown.rounds(made));
+    decimals
+        && scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.rows().rows.iter().take(RATE_ROWS_MAX)).any(|row| {
+            let figures: Vec<f64> =
+                row.cells.iter().filter_map(|cell| cell.number).filter(|figure| *figure > 0.0).take(RATE_FIGURES_MAX).collect();
+            figures.iter().any(|one| figures.iter().any(|other| one != other && is(one / other)))
+        })
 }
 
 /// Numbers of a record that are added up in a row.

@@ -60,7 +60,7 @@ const STATES: &[&str] = &[
 #[serde(deny_unknown_fields, default)]
 struct WrittenStateWords {
     pending: Vec<String>,
-    awaits: Vec<String>,
+    undecided: Vec<String>,
     done: Vec<String>,
     over: Vec<String>,
     holds: Vec<String>,
@@ -76,7 +76,7 @@ struct WrittenStateWords {
 #[derive(Debug)]
 pub(in crate::judge::claims) struct StateWords {
     pending: FoldedParts,
-    awaits: FoldedParts,
+    undecided: FoldedParts,
     done: FoldedParts,
     over: FoldedParts,
     holds: FoldedParts,
@@ -96,7 +96,7 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
         let parts = |list: &[String]| FoldedParts::new(list, fold);
         StateWords {
             pending: parts(&read.pending),
-            awaits: parts(&read.awaits),
+            undecided: parts(&read.undecided),
             done: parts(&read.done),
             over: parts(&read.over),
             holds: parts(&read.holds),
@@ -150,13 +150,13 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
 }
 
 /// The state of an act that somebody else must decide first, or that stands in a queue: who reports it, says so somewhere.
-pub(in crate::judge::claims) fn awaits(source: &ToolResult) -> Option<String> {
+pub(in crate::judge::claims) fn undecided(source: &ToolResult) -> Option<String> {
     if source.reads() || source.fails() || source.is_partial() {
         return None;
     }
     let facts: &ResultFacts = source.facts();
     let state = state_of(source).or_else(|| outcome_of(facts))?;
-    (data().awaits.stand_in(&state) && !says(source, &data().done)).then_some(state)
+    (data().undecided.stand_in(&state) && !says(source, &data().done)).then_some(state)
 }
 
 /// The only outcome that a result names at its top: `resultado: LISTA_ESPERA`.
@@ -186,7 +186,7 @@ pub(in crate::judge::claims) fn tells_of_waiting(answer: &str) -> bool {
         let asks = POLITE.iter().any(|word| if word.is_ascii() { stands_in(&folded, word) } else { sentence.contains(word) });
         let offers = (words.offers.stand_in(&folded) || sentence.contains(['?', '？'])) && !asks;
         words.pending.stand_in(&folded)
-            || words.awaits.stand_in(&folded)
+            || words.undecided.stand_in(&folded)
             || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
     })
 }
@@ -291,7 +291,7 @@ mod tests {
             ("get_order", r#"{"status":"awaiting approval"}"#, None),
             ("create_order", r#"{"status":"awaiting_approval","approved":true}"#, None),
         ] {
-            assert_eq!(awaits(&ToolResult::new(tool, "{}", result)).as_deref(), state, "{tool} {result}");
+            assert_eq!(undecided(&ToolResult::new(tool, "{}", result)).as_deref(), state, "{tool} {result}");
         }
         for (answer, told) in [
             ("The 600 euros are on the savings account now. Enjoy!", false),

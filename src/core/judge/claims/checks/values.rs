@@ -120,13 +120,22 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     (known, open.into_iter().map(|(number, _)| number).collect())
 }
 
+/// Times of day, and spans between them, of which others are counted.
+const DOTTED_TIMES_OF: usize = 32;
+const DOTTED_SPANS_OF: usize = 32;
+
 /// `11.15` of 11:15, as some languages write times of day.
 fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
     let text = scene.text().get(number.span.clone()).unwrap_or_default();
     let Some((hour, minute)) = text.split_once('.').filter(|(hour, minute)| hour.len() <= 2 && minute.len() == 2) else { return false };
     let (Ok(hour), Ok(minute)) = (hour.parse::<u32>(), minute.parse::<u32>()) else { return false };
     let told = scene.sources.iter().flat_map(|source| &source.facts().dates.times).chain(&scene.grounds.said_dates().times);
-    hour < 24 && minute < 60 && told.into_iter().any(|time| time.minutes == hour * 60 + minute)
+    let mut told = told.take(DOTTED_TIMES_OF).map(|time| i64::from(time.minutes));
+    // So many minutes before or after one, too: it leaves at 18.15 and takes 20 minutes.
+    let spans =
+        || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).take(DOTTED_SPANS_OF).filter(|span| span.fract() == 0.0);
+    let own = i64::from(hour * 60 + minute);
+    hour < 24 && minute < 60 && told.any(|time| time == own || spans().any(|span| (time - own).abs() == *span as i64))
 }
 
 /// Is it a part of a name: the 8859 of `ISO-8859-1`?
@@ -259,7 +268,7 @@ fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<Claim
     let judge = |at: usize| {
         let before = scene.text().get(..at)?;
         let after = scene.text().get(at + 1..)?;
-        let start = before.rfind(|c| !word(c)).map_or(0, |at| at + 1);
+        let start = before.char_indices().rev().find(|(_, c)| !word(*c)).map_or(0, |(at, c)| at + c.len_utf8());
         let length = after.find(|c| !word(c)).unwrap_or(after.len());
         let host = after.get(..length)?.trim_end_matches(['.', '-']);
         let span = start..at + 1 + host.len();

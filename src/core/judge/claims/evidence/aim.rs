@@ -152,7 +152,7 @@ pub(super) enum FlagRelation {
     Other,
 }
 
-/// What a call was to do.
+/// The aim of a call.
 pub(super) struct CallAim<'c> {
     words: Vec<String>,
     arguments: &'c str,

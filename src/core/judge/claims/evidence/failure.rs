@@ -355,8 +355,27 @@ fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
 /// Does a state beside this value say that it isn't decided yet: `{"confirmed":false,"state":"AWAITING_PAYMENT"}`?
 fn is_undecided_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     const OPEN: &[&str] = &[
-        "await", "pending", "wait", "queue", "process", "review", "held", "hold", "submitted", "scheduled", "draft", "requested", "in progress", "attente",
-        "espera", "attesa", "coda", "aguard", "beklemede", "ausstehend", "warte",
+        "await",
+        "pending",
+        "wait",
+        "queue",
+        "process",
+        "review",
+        "held",
+        "hold",
+        "submitted",
+        "scheduled",
+        "draft",
+        "requested",
+        "in progress",
+        "attente",
+        "espera",
+        "attesa",
+        "coda",
+        "aguard",
+        "beklemede",
+        "ausstehend",
+        "warte",
     ];
     beside(leaf, facts).any(|other| match &other.value {
         Scalar::Text(text) if OUTCOMES.iter().any(|name| other.key.ends_with(name)) => {
@@ -463,7 +482,7 @@ fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
     }
 }
 
-/// What members for errors have where there is none.
+/// Words in members for errors where there is none.
 const NO_ERROR: &[&str] = &["none", "null", "no error", "noerror", "no_error", "ok", "0", "false", "success", "-", "n/a"];
 
 /// Does a member for errors say that there is one? Many tools write that there is none.

@@ -365,7 +365,11 @@ impl EvidenceIndex {
         let whole =
             source.facts().leaves.iter().any(|leaf| leaf.value.number().is_some_and(|value| value >= 100.0 && value.fract() == 0.0));
         let minor = Number { readings: [Some(cents(reading)), None], unit: None, ..number.clone() };
-        let said = || ["cent", "minor", "amount", "price", "total", "pence", "penny", "ore", "grosz"].iter().any(|word| source.folded().contains(word));
+        let said = || {
+            ["cent", "minor", "amount", "price", "total", "pence", "penny", "ore", "grosz"]
+                .iter()
+                .any(|word| source.folded().contains(word))
+        };
         whole && said() && (fits(&minor, precision, &source.facts().numbers) || follows(&minor, precision, source.facts()))
     }
 

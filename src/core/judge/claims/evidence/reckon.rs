@@ -9,6 +9,7 @@ use crate::judge::claims::{
     language::{
         cues::Role,
         date::{self, Date},
+        lexicon,
         number::{Interpretation, Number, Precision, numbers},
     },
 };
@@ -53,10 +54,16 @@ impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
     pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
-        let counts = scene.plain.words.iter().filter_map(|word| {
-            scene.lexicon.numbers.get(&word.lower).copied().or_else(|| crate::judge::claims::checks::account::number_word(&word.lower))
-        });
+        let counts = scene
+            .plain
+            .words
+            .iter()
+            .filter_map(|word| scene.lexicon.numbers.get(&word.lower).copied().or_else(|| lexicon::number_word(&word.lower)));
         near.extend(counts.map(|count| count as f64));
+        if !scene.text().is_ascii() {
+            let said = lexicon::spaceless_counts(scene.text()).chain(lexicon::spaceless_counts(&scene.grounds.asked));
+            near.extend(said.map(|count| count as f64));
+        }
         let asked = scene.grounds.asked.numbers();
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         let mut wide = near.clone();
@@ -114,9 +121,9 @@ impl Operands {
     /// The total of a table: a sum of some of the numbers that were told before it.
     fn is_sum_of_told(&self, is: impl Fn(f64) -> bool) -> bool {
         let told = &self.told;
-        (1_u32..1 << told.len()).filter(|chosen| chosen.count_ones() > 2).any(|chosen| {
-            is(told.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, number)| number).sum())
-        })
+        (1_u32..1 << told.len())
+            .filter(|chosen| chosen.count_ones() > 2)
+            .any(|chosen| is(told.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, number)| number).sum()))
     }
 
     fn threes(&self, is: impl Fn(f64) -> bool) -> bool {
@@ -254,7 +261,17 @@ pub fn lies_between_dates(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension == "time" && unit.factor >= 86_400.0) else { return false };
     let own = scene.plain.dates.dates.iter().chain(&scene.grounds.said_dates().dates);
     let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
-    let days: Vec<i64> = own.chain(theirs).flat_map(Date::days).take(DATES_OF).collect();
+    let dates: Vec<&Date> = own.chain(theirs).take(DATES_OF).collect();
+    // A day without a year is one of the years that the others have.
+    let mut years: Vec<i32> = dates.iter().flat_map(|date| date.readings.iter().flatten()).map(|(year, ..)| *year).collect();
+    years.retain(|year| *year != 0);
+    years.sort_unstable();
+    years.dedup();
+    let without = |date: &&&Date| date.readings.iter().flatten().all(|(year, ..)| *year == 0);
+    let guessed = dates.iter().filter(without).flat_map(|date| date.readings.iter().flatten());
+    let guessed: Vec<i64> =
+        guessed.flat_map(|(_, month, day)| years.iter().take(2).map(|year| date::days(*year, *month, *day))).take(DATES_OF).collect();
+    let days: Vec<i64> = dates.iter().flat_map(|date| date.days()).chain(guessed).collect();
     days.iter().enumerate().any(|(at, one)| {
         days.iter().skip(at + 1).any(|other| {
             let apart = (one - other).unsigned_abs() as f64;

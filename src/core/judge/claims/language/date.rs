@@ -239,7 +239,8 @@ fn spaceless_time(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Ti
     let (late, early) = (LATE.iter().any(|word| before.ends_with(word)), EARLY.iter().any(|word| before.ends_with(word)));
     let oclock = ["点", "點", "時", "时"].iter().find_map(|oclock| mark.text.strip_prefix(oclock))?;
     // `3点建议` are three points, `3時間` three hours.
-    let points = mark.text.starts_with(['点', '點']) && !(late || early || oclock.starts_with(['钟', '鐘', '整', '半']) || oclock.is_empty());
+    let points =
+        mark.text.starts_with(['点', '點']) && !(late || early || oclock.starts_with(['钟', '鐘', '整', '半']) || oclock.is_empty());
     if points || oclock.starts_with(['間', '间']) {
         return None;
     }
@@ -334,7 +335,18 @@ mod tests {
 
     #[test]
     fn times_of_day() {
-        for (text, minutes) in [("14:30", 870), ("at 2:30 PM", 870), ("2 p.m.", 840), ("14h30", 870), ("14 Uhr", 840), ("12 am", 0), ("27日の23時から", 1380), ("午後2時30分", 870), ("今天下午2点半", 870), ("14点30分", 870)] {
+        for (text, minutes) in [
+            ("14:30", 870),
+            ("at 2:30 PM", 870),
+            ("2 p.m.", 840),
+            ("14h30", 870),
+            ("14 Uhr", 840),
+            ("12 am", 0),
+            ("27日の23時から", 1380),
+            ("午後2時30分", 870),
+            ("今天下午2点半", 870),
+            ("14点30分", 870),
+        ] {
             assert_eq!(dates(text).times.first().map(|time| time.minutes), Some(minutes), "{text}");
         }
         for text in ["ratio 14 to 30", "有3点建议", "3時間かかります"] {

@@ -331,6 +331,91 @@ pub fn month(word: &str) -> Option<u32> {
     months.get(word).or_else(|| months.get(&*lower(word))).copied()
 }
 
+/// Number words of the languages without a lexicon.
+pub fn number_word(word: &str) -> Option<u64> {
+    const WORDS: &[(&str, u64)] = &[
+        ("दो", 2),
+        ("तीन", 3),
+        ("चार", 4),
+        ("पाँच", 5),
+        ("पांच", 5),
+        ("छह", 6),
+        ("छः", 6),
+        ("सात", 7),
+        ("आठ", 8),
+        ("नौ", 9),
+        ("दस", 10),
+        ("बारह", 12),
+        ("dois", 2),
+        ("duas", 2),
+        ("três", 3),
+        ("quatro", 4),
+        ("cinco", 5),
+        ("seis", 6),
+        ("sete", 7),
+        ("oito", 8),
+        ("nove", 9),
+        ("dez", 10),
+        ("doze", 12),
+        ("twee", 2),
+        ("drie", 3),
+        ("vier", 4),
+        ("vijf", 5),
+        ("zes", 6),
+        ("zeven", 7),
+        ("acht", 8),
+        ("negen", 9),
+        ("tien", 10),
+        ("twaalf", 12),
+        ("dwa", 2),
+        ("dwie", 2),
+        ("trzy", 3),
+        ("cztery", 4),
+        ("pięć", 5),
+        ("sześć", 6),
+        ("siedem", 7),
+        ("osiem", 8),
+        ("dziewięć", 9),
+        ("dziesięć", 10),
+        ("iki", 2),
+        ("üç", 3),
+        ("dört", 4),
+        ("beş", 5),
+        ("altı", 6),
+        ("yedi", 7),
+        ("sekiz", 8),
+        ("dokuz", 9),
+        ("on", 10),
+        ("två", 2),
+        ("tre", 3),
+        ("fyra", 4),
+        ("fem", 5),
+        ("sex", 6),
+        ("sju", 7),
+        ("åtta", 8),
+        ("nio", 9),
+        ("tio", 10),
+        ("tolv", 12),
+    ];
+    static BY_WORD: OnceLock<HashMap<&str, u64, FixedState>> = OnceLock::new();
+    let words = BY_WORD.get_or_init(|| WORDS.iter().rev().copied().collect());
+    // Short ones are words of other languages too.
+    words.get(word).copied().filter(|_| word.chars().count() > 3 || !word.is_ascii())
+}
+
+/// Small numbers that Chinese or Japanese words say: the 3 of `三个人`, `三人`.
+pub fn spaceless_counts(text: &str) -> impl Iterator<Item = u64> {
+    const DIGITS: [char; 12] = ['零', '一', '二', '三', '四', '五', '六', '七', '八', '九', '十', '两'];
+    let of = |c: char| DIGITS.iter().position(|digit| *digit == c);
+    let mut before = None;
+    let single = text.chars().zip(text.chars().skip(1).chain([' '])).filter_map(move |(c, next)| {
+        let alone = before.is_none_or(|before| of(before).is_none()) && of(next).is_none();
+        before = Some(c);
+        of(c).filter(|_| alone).map(|digit| if digit == 11 { 2 } else { digit as u64 })
+    });
+    single.filter(|count| *count > 1).take(8)
+}
+
 /// A word of a text.
 #[derive(Clone, Debug)]
 pub struct Word {

@@ -127,7 +127,9 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let suffix = suffix.unwrap_or_default();
     let scale = |reading: Interpretation| Interpretation { value: reading.value * suffix.scale, step: reading.step * suffix.scale };
     // `第3`, `3号`: a place in an order.
-    let hash = matches!(before, Some('#' | '№' | '第')) || rest.starts_with(['号', '號', '番']) || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
+    let hash = matches!(before, Some('#' | '№' | '第'))
+        || rest.starts_with(['号', '號', '番'])
+        || text.get(..start).is_some_and(|text| text.ends_with("No. ") || text.ends_with("Nr. "));
     let number = Number {
         span: start..end,
         end: end + suffix.length,

@@ -184,9 +184,9 @@ fn names() -> &'static UnitNames {
         }
         let head = |name: &str| name.find(|c: char| !c.is_alphanumeric()).and_then(|end| Some(name.get(..end)?.to_owned()));
         names.heads = names.known.keys().filter_map(|name| head(name)).collect();
-        let parts = |name: &&'static str| name.char_indices().skip(1).filter_map(|(at, _)| name.get(..at)).map(str::to_owned).collect::<Vec<_>>();
-        let spaceless: Vec<String> =
-            names.known.keys().filter(|name| name.chars().all(is_spaceless)).flat_map(|name| parts(name)).collect();
+        let parts =
+            |name: &&'static str| name.char_indices().skip(1).filter_map(|(at, _)| name.get(..at)).map(str::to_owned).collect::<Vec<_>>();
+        let spaceless: Vec<String> = names.known.keys().filter(|name| name.chars().all(is_spaceless)).flat_map(parts).collect();
         names.heads.extend(spaceless);
         names
     })

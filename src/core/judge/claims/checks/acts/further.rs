@@ -24,12 +24,58 @@ use crate::{
 
 /// Words by which one thing more is told, in any language.
 static FURTHER: WordList = WordList::new(&[
-    "also", "too", "besides", "additionally", "moreover", "furthermore", "afterwards", "double-checked", "cross-checked", "auch", "ebenfalls",
-    "außerdem", "ausserdem", "zusätzlich", "zudem", "gleich", "aussi", "également", "también", "además", "asimismo", "também", "além", "ainda",
-    "anche", "inoltre", "pure", "ook", "tevens", "daarnaast", "eveneens", "też", "również", "dodatkowo", "ayrıca",
+    "also",
+    "too",
+    "besides",
+    "additionally",
+    "moreover",
+    "furthermore",
+    "afterwards",
+    "double-checked",
+    "cross-checked",
+    "auch",
+    "ebenfalls",
+    "außerdem",
+    "ausserdem",
+    "zusätzlich",
+    "zudem",
+    "gleich",
+    "aussi",
+    "également",
+    "también",
+    "además",
+    "asimismo",
+    "também",
+    "além",
+    "ainda",
+    "anche",
+    "inoltre",
+    "pure",
+    "ook",
+    "tevens",
+    "daarnaast",
+    "eveneens",
+    "też",
+    "również",
+    "dodatkowo",
+    "ayrıca",
 ]);
-static FURTHER_PHRASES: PhraseList =
-    PhraseList::new(&["as well", "in addition", "on top of that", "to be sure", "en plus", "por si acaso", "我还", "还帮", "另外我", "同时也", "また", "あわせて", "भी ", "साथ ही"]);
+static FURTHER_PHRASES: PhraseList = PhraseList::new(&[
+    "as well",
+    "in addition",
+    "on top of that",
+    "to be sure",
+    "en plus",
+    "por si acaso",
+    "我还",
+    "还帮",
+    "另外我",
+    "同时也",
+    "また",
+    "あわせて",
+    "भी ",
+    "साथ ही",
+]);
 
 /// The finding of a sentence that tells of a further act or look, beside a single call that is none.
 pub(in crate::judge::claims) fn further(
@@ -49,7 +95,11 @@ pub(in crate::judge::claims) fn further(
     let looks = deed.is_own_look();
     // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
     let own = |reads: bool| grounds.results.iter().filter(move |source| source.recent && source.reads() == reads);
-    let several = if looks { own(true).count() + usize::from(own(false).next().is_some()) > 1 && own(true).next().is_some() } else { own(false).count() > 1 };
+    let several = if looks {
+        own(true).count() + usize::from(own(false).next().is_some()) > 1 && own(true).next().is_some()
+    } else {
+        own(false).count() > 1
+    };
     let unknown = |source: &&ToolResult| {
         abilities.effect(&source.tool) == Effect::Unknown || abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything)
     };

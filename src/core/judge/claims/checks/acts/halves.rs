@@ -181,7 +181,8 @@ pub(in crate::judge::claims) fn beyond(
     let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
     let ran = RecentCalls::new(&done, grounds);
     // `still unsent`
-    let told = !passage.words.iter().any(|word| matches!(word.lower.as_str(), "still" | "yet" | "unsent" | "noch" | "encore" | "ancora" | "aún"));
+    let told =
+        !passage.words.iter().any(|word| matches!(word.lower.as_str(), "still" | "yet" | "unsent" | "noch" | "encore" | "ancora" | "aún"));
     told_nobody(passage, said, &ran)
         .or_else(|| sent_nothing(passage, &ran, abilities))
         .or_else(|| both_of_one(passage, &ran))

@@ -401,7 +401,8 @@ pub fn may_begin_with_act(text: &str) -> bool {
 /// The clause around a place: between marks that end one.
 pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<usize> {
     let mark = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '!' | '?' | '\n' | '，' | '；' | '。' | '、' | '।' | '(' | '）');
-    let start = text.get(..span.start).and_then(|before| before.rfind(mark)).map_or(0, |at| at + 1);
+    let mark_before = text.get(..span.start).and_then(|before| before.char_indices().rev().find(|(_, c)| mark(*c)));
+    let start = mark_before.map_or(0, |(at, mark)| at + mark.len_utf8());
     let end = text.get(span.end..).and_then(|after| after.find(mark)).map_or(text.len(), |at| span.end + at);
     start..end
 }
@@ -434,7 +435,8 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     // `the caretaker disarmed it and armed it again`: behind `and` it is the first person's where that one spoke before.
     let own = |said: &ReportedAct| {
         let speaks = |word: &Word| {
-            matches!(word.lower.as_str(), "i" | "we" | "i've" | "i’ve" | "we've" | "we’ve") || word.end <= said.span.start && is_finished(&word.lower)
+            matches!(word.lower.as_str(), "i" | "we" | "i've" | "i’ve" | "we've" | "we’ve")
+                || word.end <= said.span.start && is_finished(&word.lower)
         };
         let before = words.iter().filter(|word| word.end <= said.span.end);
         said.form != ActForm::First || speech.code != "en" || before.clone().count() < 5 || before.clone().any(speaks)
@@ -1315,6 +1317,17 @@ mod tests {
             ("我总结了一下要点。", false),
         ] {
             assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+        }
+    }
+
+    #[test]
+    fn clauses_end_at_marks_of_any_width() {
+        for (text, verb, expected) in [
+            ("First, it was sent; then not.", "sent", " it was sent"),
+            ("需要注意的是，日志里没有记录，建议核对。", "记录", "日志里没有记录"),
+        ] {
+            let at = text.find(verb).unwrap();
+            assert_eq!(&text[clause(text, at..at + verb.len())], expected);
         }
     }
 
