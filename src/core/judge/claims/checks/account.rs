@@ -258,8 +258,11 @@ fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
 fn is_empty(source: &ToolResult) -> bool {
     let facts = source.facts();
     // Lists of what went wrong or was noted are empty where all is well.
-    const NOTES: &[&str] = &["errors", "error", "messages", "warnings", "warning", "notes", "failures", "failed", "rejected", "alerts"];
-    let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(|word| NOTES.contains(&word.as_str())));
+    const FAULTS: &[&str] = &["errors", "error", "warnings", "warning", "failures", "failed", "rejected"];
+    // Of an act messages are notes, too; of what reads they may be what was looked for.
+    const NOTES: &[&str] = &["messages", "notes", "alerts", "comments", "tags", "labels", "attachments"];
+    let notes = |word: &String| FAULTS.contains(&word.as_str()) || !source.reads() && NOTES.contains(&word.as_str());
+    let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(notes));
     let lists = of_things().next().is_some() && of_things().all(|list| list.length == 0);
     let values = || {
         facts.leaves.iter().all(|leaf| match &leaf.value {

@@ -179,7 +179,11 @@ fn has_moment(text: &str) -> bool {
 
 fn is_equal(one: &Scalar, other: &Scalar) -> bool {
     match (one, other) {
-        (Scalar::Number(one), Scalar::Number(other)) => (one - other).abs() < 1e-9,
+        (Scalar::Number(one), Scalar::Number(other)) => {
+            // `12.5` dollars are `1250` cents, an hour 60 minutes: the same in another unit.
+            const UNITS: [f64; 8] = [1.0, 10.0, 100.0, 1000.0, 1e6, 60.0, 3600.0, 24.0];
+            UNITS.iter().any(|unit| (one * unit - other).abs() < 1e-9 || (one - other * unit).abs() < 1e-9)
+        }
         (Scalar::Text(one), Scalar::Text(other)) => {
             let (one, other) = (fold(one), fold(other));
             // The one may be written out: `okoro` and `J. Okoro`; `555-0177` and `+1555 0177`.
@@ -326,6 +330,7 @@ mod tests {
             (driver, "Moss drives T-6.", true),
             (driver, "Okoro drives T-6.", false),
             ((r#"{"id":"7","qty":2}"#, r#"{"id":"7","qty":2,"total":40}"#), "Two of 7 are ordered, 40 in all.", false),
+            ((r#"{"amount":12.5}"#, r#"{"amount":1250,"currency":"usd"}"#), "The refund of $12.50 went through.", false),
             ((r#"{"to":"Uppsala"}"#, r#"{"to":"UPS","due":"2027-05-31"}"#), "The loan to Uppsala is due on 31 May 2027.", false),
             ((r#"{"id":"t","status":"done"}"#, r#"{"id":"t","status":"completed"}"#), "The task t is done.", false),
             ((r#"{"to":"ann@example.org"}"#, r#"{"to":"Ann <ann@example.org>"}"#), "It went to ann@example.org.", false),

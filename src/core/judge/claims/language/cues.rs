@@ -54,9 +54,7 @@ fn read_reckons(plain: &AnalyzedPassage) -> bool {
 pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
     asked.iter().any(|word| {
         let lower = word.lower.as_str();
-        cues().averages.contains(lower)
-            || cues().totals.contains(lower)
-            || matches!(lower, "per" | "pro" | "each" | "ratio" | "difference" | "cheapest")
+        cues().averages.contains(lower) || cues().totals.contains(lower) || matches!(lower, "per" | "pro" | "each" | "ratio" | "difference")
     })
 }
 

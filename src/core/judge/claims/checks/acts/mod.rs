@@ -674,7 +674,12 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
     // `The transfer is set up but hasn't gone through`
-    if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(super::account::denies) {
+    let denied = |clause: &str| {
+        // An address may have any word in it.
+        let plain: Vec<&str> = clause.split(' ').filter(|word| !word.contains(['@', '/'])).collect();
+        super::account::denies(&plain.join(" "))
+    };
+    if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(denied) {
         return None;
     }
     let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
