@@ -8,7 +8,7 @@ use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
-            ToolResult,
+            ArgumentDifference, ToolResult,
             facts::{NamedValue, ResultFacts, Scalar},
         },
         language::{
@@ -45,27 +45,15 @@ const ASKED: &[&str] = &[
 ];
 const BEFORE: &[&str] = &["previous", "prev", "old", "before", "was", "original", "former", "vorher", "anterior", "ancien", "precedent"];
 
-/// A value that a call asked for, and what its result has in its place.
-struct ArgumentDifference<'r> {
-    asked: &'r Scalar,
-    done: &'r NamedValue,
-}
-
 /// The finding of a passage that tells what was asked for, where the result of the act that it cites has something else in its place.
 pub(in crate::judge::claims) fn carried_out(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let idle = scene.bond < CitationScope::Introduced || scene.kind == Kind::Heading || scene.plain.asks() || source.reads();
-    if idle || source.is_partial() || source.arguments.len() > ARGUMENTS_BYTES_MAX {
+    if idle || source.is_partial() {
         return None;
     }
-    let arguments = ResultFacts::read(&source.arguments);
-    if !arguments.json || arguments.partial {
-        return None;
-    }
-    let told = differences(&arguments, source).find(|difference| {
-        let says = |value: &Scalar| tells(scene, value);
-        says(difference.asked) && !says(&difference.done.value)
-    })?;
+    let differences = source.differences(|| differences(source));
+    let told = differences.iter().find(|difference| tells(scene, &difference.asked) && !tells(scene, &difference.done))?;
     // Who tells both that it was asked for and that it wasn't done so tells the truth.
     if super::account::tells_of_failure(scene) || says_otherwise(scene) {
         return None;
@@ -77,16 +65,22 @@ pub(in crate::judge::claims) fn carried_out(scene: &CheckContext<'_>) -> Option<
         code: Code::ClaimMismatch,
         span: start..end,
         found: scene.text().get(start..end).unwrap_or_default().to_owned(),
-        expected: format!("{}: {}", told.done.key, written(&told.done.value)),
+        expected: format!("{}: {}", told.key, written(&told.done)),
         certainty: Certainty::Likely,
     })
 }
 
 /// The arguments whose place in the result holds another value.
-fn differences<'r>(arguments: &'r ResultFacts, source: &'r ToolResult) -> impl Iterator<Item = ArgumentDifference<'r>> {
-    let facts = source.facts();
+fn differences(source: &ToolResult) -> Vec<ArgumentDifference> {
+    if source.arguments.len() > ARGUMENTS_BYTES_MAX {
+        return Vec::new();
+    }
+    let (arguments, facts) = (ResultFacts::read(&source.arguments), source.facts());
+    if !arguments.json || arguments.partial {
+        return Vec::new();
+    }
     let of_call = arguments.leaves.iter().take(ARGUMENTS_MAX).filter(|leaf| leaf.record == 0);
-    of_call.filter_map(move |asked| {
+    let found = of_call.filter_map(|asked| {
         let own = || facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0);
         if matches!(asked.value, Scalar::Text(_)) && ENUMERATED.iter().any(|name| asked.key.ends_with(name)) {
             return None;
@@ -102,8 +96,13 @@ fn differences<'r>(arguments: &'r ResultFacts, source: &'r ToolResult) -> impl I
             (None, None) => instead_of(own(), asked)?,
             _ => return None,
         };
-        (!is_equal(&done.value, &asked.value)).then_some(ArgumentDifference { asked: &asked.value, done })
-    })
+        (!is_equal(&done.value, &asked.value)).then(|| ArgumentDifference {
+            key: done.key.clone(),
+            asked: asked.value.clone(),
+            done: done.value.clone(),
+        })
+    });
+    found.collect()
 }
 
 /// The value that stands beside a repeated request: `daily_kg` beside `requested_kg`.

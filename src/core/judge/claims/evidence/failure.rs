@@ -9,6 +9,8 @@ use crate::{
     wire::json::{Document, Kind, Value},
 };
 
+/// Values at the top of a result that are looked at: each may be compared with all the others.
+const TOP_MAX: usize = 400;
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
 const TEXT_BYTES_MAX: usize = 600;
 
@@ -299,7 +301,7 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
     if !facts.json {
         return words_tell_failure(text, aim);
     }
-    let top = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
+    let top = || facts.leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).take(TOP_MAX);
     let refused = || top().any(|leaf| refuses(leaf, facts, aim));
     let told = |leaf: &NamedValue| {
         fails(&leaf.key, &leaf.value, aim) && (!matches!(leaf.value, Scalar::Flag(false)) || aim.is_none_or(|aim| denies(leaf, facts, aim)))

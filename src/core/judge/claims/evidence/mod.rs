@@ -41,7 +41,7 @@ use crate::judge::{
 };
 use aim::CallAim;
 use beginning::KnownTexts;
-use facts::ResultFacts;
+use facts::{ResultFacts, Scalar};
 use rows::{Row, Rows};
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
@@ -83,6 +83,18 @@ pub struct ToolResult {
 struct FurtherReading {
     reckoned: OnceLock<Vec<f64>>,
     standing: LazyWordIndex,
+    differences: OnceLock<Vec<ArgumentDifference>>,
+}
+
+/// A value that a call asked for, and what its result has in its place.
+#[derive(Debug)]
+pub struct ArgumentDifference {
+    /// Name of the result's member.
+    pub key: String,
+    /// The argument.
+    pub asked: Scalar,
+    /// The value that the result has.
+    pub done: Scalar,
 }
 
 /// A result and the call that it answers, with what was read from them; the same in every exchange.
@@ -138,6 +150,11 @@ impl ToolResult {
     /// Do these folded words stand in it?
     pub fn has_words(&self, folded: &str) -> bool {
         self.further().standing.has(&|at: usize| (at == 0).then(|| self.folded()), folded, WordForm::Folded)
+    }
+
+    /// The values that its call asked for and that it has otherwise, which `find` finds the first time.
+    pub fn differences(&self, find: impl FnOnce() -> Vec<ArgumentDifference>) -> &[ArgumentDifference] {
+        self.further().differences.get_or_init(find)
     }
 
     /// It reports a failure, by the policy's rules or in its own words.

@@ -137,8 +137,9 @@ fn is_further(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
 /// Letters by which a member's name is known for a verb's, and of a word that names a thing.
 const STEM_CHARS: usize = 5;
 const THING_CHARS: usize = 6;
-/// Values of a result that are looked through.
+/// Values of a result, and bytes of all results, that are looked through.
 const LEAVES_MAX: usize = 200;
+const LOOKED_BYTES_MAX: usize = 64 << 10;
 
 /// Does a result say of the verb that it isn't so: `transmis: false`?
 fn is_denied(case: &ActSentence<'_>, verb: &str) -> bool {
@@ -155,6 +156,10 @@ fn is_look_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let Some(grounds) = case.grounds.filter(|grounds| said.is_own_look() && !grounds.results.iter().any(|source| source.reads())) else {
         return false;
     };
+    // What isn't looked through may have the word.
+    if grounds.results.iter().map(|source| source.text.len()).sum::<usize>() > LOOKED_BYTES_MAX {
+        return false;
+    }
     let clause = clause(case.text, said.span.clone());
     let things = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end && word.lower != said.verb);
     let mut things = things.map(|word| fold(&word.lower)).filter(|word| word.chars().count() >= THING_CHARS).peekable();
