@@ -245,9 +245,9 @@ pub fn follows_from_rows(scene: &CheckContext<'_>, number: &Number, precision: P
         return false;
     }
     let sums = sums_of(scene);
-    is_rate_of_row(scene, number)
-        || evidence::fits(number, precision, &sums.plain)
+    evidence::fits(number, precision, &sums.plain)
         || sums.columns.iter().any(|column| is_some_sum(column, number))
+        || is_rate_of_row(scene, number)
 }
 
 /// Rows, and figures of each, of which rates are found.

@@ -148,7 +148,7 @@ fn is_of_name(text: &str, place: usize) -> bool {
 fn may_reckon(scene: &CheckContext<'_>) -> bool {
     scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && scene.grounds.asked.numbers().len() > 1)
         || cues::reckons(scene.plain)
-        || scene.bond == CitationScope::Cited && cues::asks_to_reckon(scene.grounds.asked.words())
+        || scene.bond == CitationScope::Cited && scene.grounds.asks_to_reckon()
 }
 
 /// Precision with which a passage states a number.

@@ -28,6 +28,7 @@ use crate::judge::{
     claims::{
         evidence::tool_capabilities::{Effect, ToolCapability},
         language::{
+            cues,
             date::{self, Dates},
             fold::{fold, name_text, stands_in},
             lexicon,
@@ -309,6 +310,7 @@ pub struct EvidenceIndex {
     /// The first of the results and of what was said, if an earlier exchange had them too.
     pub beginning: Option<Arc<KnownTexts>>,
     asked_numbers: OnceLock<Vec<f64>>,
+    asks_to_reckon: OnceLock<bool>,
     answers_folded: OnceLock<Vec<String>>,
     said_numbers: OnceLock<Vec<f64>>,
     new_said_numbers: OnceLock<Vec<f64>>,
@@ -331,6 +333,11 @@ pub struct EvidenceIndex {
 }
 
 impl EvidenceIndex {
+    /// Does the question ask for something reckoned: per kilo, altogether, on average?
+    pub fn asks_to_reckon(&self) -> bool {
+        *self.asks_to_reckon.get_or_init(|| cues::asks_to_reckon(self.asked.words()))
+    }
+
     /// Those of these results and words.
     pub fn new(results: Vec<ToolResult>, said: Vec<Arc<str>>, asked: Arc<str>) -> Self {
         Self { results, said, asked: asked.into(), ..Self::default() }

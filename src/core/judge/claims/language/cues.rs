@@ -50,7 +50,7 @@ fn read_reckons(plain: &AnalyzedPassage) -> bool {
     sign || spaceless || plain.words.iter().any(|word| cues().reckons.contains(&word.lower))
 }
 
-/// Does a question ask for something reckoned: per kilo, altogether, on average?
+/// Do these words ask for something reckoned?
 pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
     asked.iter().any(|word| {
         let lower = word.lower.as_str();
