@@ -409,7 +409,7 @@ fn fails_with_reason(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) 
     fails && says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts)
 }
 
-/// Like [`tells_failure`] for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
+/// As `tells_failure` tells it, for a tool that only reads, of a result that isn't read otherwise: only its top is looked at, which costs a tenth.
 /// `None` if it must be read as a whole.
 pub fn tells_failure_at_top(text: &str) -> Option<bool> {
     if text.len() >= LEAVES_MAX {
