@@ -1023,7 +1023,7 @@ fn tells_trial(scene: &CheckContext<'_>) -> bool {
 fn was_retried(source: &ToolResult, grounds: &EvidenceIndex) -> bool {
     let own = grounds.results.iter().rposition(|other| std::ptr::eq(other, source));
     let later = grounds.results.iter().skip(own.map_or(usize::MAX, |own| own + 1));
-    source.fails() && later.filter(|other| other.tool == source.tool && other.arguments == source.arguments).any(|other| !other.fails())
+    source.fails() && later.filter(|other| !other.fails()).any(|other| other.tool == source.tool && other.arguments == source.arguments)
 }
 
 /// Words and endings with which a failure is regretted or told, beside those of the checks of single results.

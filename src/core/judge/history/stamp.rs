@@ -105,8 +105,9 @@ fn is_error(value: Value<'_>) -> bool {
         Kind::False | Kind::Null => false,
         Kind::Array => value.items().next().is_some(),
         Kind::Object => {
-            let none = |name: &str| value.get(name).is_some_and(|code| matches!(code.raw(), b"0" | b"\"0\"" | b"null"));
-            value.members().next().is_some() && !none("code")
+            let zero = value.get("code").is_some_and(|code| matches!(code.raw(), b"0" | b"\"0\""));
+            let told = || value.members().any(|member| member.value.text().is_some_and(|text| is_told(&text)));
+            value.members().next().is_some() && (!zero || told())
         }
     }
 }

@@ -8,8 +8,10 @@ use std::cell::OnceCell;
 use super::facts::{NamedValue, ResultFacts, Scalar};
 use crate::judge::claims::language::fold::{fold, name_words};
 
-/// Letters that a verb and its participle share at least: `deny`, `denied`.
+/// Letters that the roots of a verb and of its participle share at least; one less where they are the same: `deny`, `denied`.
 const STEM: usize = 4;
+/// Values of arguments that are looked at.
+const ARGUMENTS_MAX: usize = 200;
 /// Bytes of arguments that are read.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 
@@ -107,6 +109,40 @@ const MAKES: &[&str] = &[
     "create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate",
     "complete",
 ];
+/// Those of them that refuse or keep off: they bring about every state below.
+const REFUSES: &[&str] = &[
+    "block",
+    "ban",
+    "reject",
+    "decline",
+    "deny",
+    "refuse",
+    "expire",
+    "revoke",
+    "invalidate",
+    "void",
+    "disable",
+    "deactivate",
+    "suspend",
+    "freeze",
+    "lock",
+    "quarantine",
+    "mute",
+    "blacklist",
+    "blocklist",
+    "denylist",
+    "restrict",
+    "isolate",
+    "dismiss",
+    "moderate",
+    "fence",
+    "cordon",
+];
+/// Those that stop something.
+const STOPS: &[&str] = &["abort", "cancel", "stop", "kill", "terminate", "end", "shut", "shutdown", "drain", "retire"];
+/// Arguments that give or refuse consent.
+const CONSENTS: &[&str] =
+    &["approve", "approved", "accept", "accepted", "allow", "allowed", "confirm", "confirmed", "grant", "granted", "enable", "enabled"];
 /// States that such a verb brings about.
 const ENDED: &[&str] =
     &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
@@ -182,17 +218,20 @@ impl<'c> CallAim<'c> {
         let given = |leaf: &NamedValue| match &leaf.value {
             Scalar::Text(text) => text.len() <= state.len() + 8 && fold(text).split(' ').any(|word| is_form(state, word)),
             // `approve: false`
-            Scalar::Flag(flag) => !flag && ENDED.contains(&state),
+            Scalar::Flag(flag) => !flag && CONSENTS.contains(&leaf.key.as_str()) && ENDED.contains(&state),
             _ => false,
         };
+        let brings = |verb: &str| {
+            REFUSES.contains(&verb) && ENDED.contains(&state) || STOPS.contains(&verb) && matches!(state, "aborted" | "unavailable")
+        };
         self.words.iter().any(|word| is_form(state, word))
-            || ENDED.contains(&state) && self.verb().is_some_and(|verb| ENDS.contains(&verb))
-            || self.arguments().leaves.iter().any(given)
+            || self.verb().is_some_and(brings)
+            || self.arguments().leaves.iter().take(ARGUMENTS_MAX).any(given)
     }
 
     /// Does the call itself set this flag to false?
     pub fn unsets(&self, flag: &str) -> bool {
-        self.arguments().leaves.iter().any(|leaf| leaf.key == flag && matches!(leaf.value, Scalar::Flag(false)))
+        self.arguments().leaves.iter().take(ARGUMENTS_MAX).any(|leaf| leaf.key == flag && matches!(leaf.value, Scalar::Flag(false)))
     }
 
     /// Does its tool make an end of something, in a language other than English?
@@ -202,7 +241,7 @@ impl<'c> CallAim<'c> {
 
     /// Is this text one of its arguments?
     pub fn gives(&self, said: &str) -> bool {
-        self.arguments().leaves.iter().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if text == said))
+        self.arguments().leaves.iter().take(ARGUMENTS_MAX).any(|leaf| matches!(&leaf.value, Scalar::Text(text) if text == said))
     }
 
     /// Relation of a flag to what the call was to do.
@@ -244,7 +283,9 @@ fn is_form(said: &str, verb: &str) -> bool {
     let shared = said.chars().zip(verb.chars()).take_while(|(one, other)| one == other).count();
     let least = said.chars().count().min(verb.chars().count());
     // `den` of `deny`; `abort` of `aborted`; `cancell` of `cancel`.
-    least >= STEM - 1 && shared == least && said.chars().count().abs_diff(verb.chars().count()) <= 3
+    let apart = said.chars().count().abs_diff(verb.chars().count());
+    // Three letters alone tell little: `Denver` is no form of `deny`.
+    shared == least && (least >= STEM && apart <= 3 || least + 1 == STEM && apart == 0)
 }
 
 #[cfg(test)]
@@ -265,6 +306,10 @@ mod tests {
             ("pay_invoice", r#"{"invoice":"I-5"}"#, "declined", false),
             ("cancel_order", "{}", "error", false),
             ("submit_block", "{}", "rejected", false),
+            ("delete_file", "{}", "denied", false),
+            ("stop_job", "{}", "aborted", true),
+            ("pay_invoice", r#"{"urgent":false}"#, "declined", false),
+            ("book_flight", r#"{"city":"Denver"}"#, "denied", false),
             ("block_card", "{}", "failed", false),
             ("block_card", "no JSON", "notfound", false),
         ] {

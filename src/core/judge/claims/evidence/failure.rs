@@ -9,7 +9,9 @@ use crate::{
     wire::json::{Document, Kind, Value},
 };
 
-/// Values at the top of a result that are looked at: each may be compared with all the others.
+/// Values of the same object with which each of those is compared.
+const BESIDE_MAX: usize = 64;
+/// Values at the top of a result that are looked at.
 const TOP_MAX: usize = 400;
 /// Bytes of a text that is looked through for words of failure: a longer one is content.
 const TEXT_BYTES_MAX: usize = 600;
@@ -270,14 +272,13 @@ const REFUSALS: &[&str] = &[
 fn refuses(leaf: &NamedValue, facts: &ResultFacts, aim: Option<&CallAim<'_>>) -> bool {
     let name = leaf.key.as_str();
     let reason = || {
-        facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.contains(&other.key.as_str())).any(|other| {
-            match &other.value {
-                Scalar::Text(text) => {
-                    let folded = fold(text);
-                    REFUSALS.iter().any(|part| folded.contains(part))
-                }
-                _ => false,
+        let reasons = facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.contains(&other.key.as_str()));
+        reasons.take(BESIDE_MAX).any(|other| match &other.value {
+            Scalar::Text(text) => {
+                let folded = fold(text);
+                REFUSALS.iter().any(|part| folded.contains(part))
             }
+            _ => false,
         })
     };
     match &leaf.value {
@@ -343,14 +344,46 @@ fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
 
 /// The other values of an object.
 fn beside<'f>(leaf: &'f NamedValue, facts: &'f ResultFacts) -> impl Iterator<Item = &'f NamedValue> {
-    facts.leaves.iter().filter(|other| other.object == leaf.object && other.record == leaf.record)
+    facts.leaves.iter().filter(|other| other.object == leaf.object && other.record == leaf.record).take(BESIDE_MAX)
 }
 
-/// Does a flag beside this value tell a success?
+/// States that tell a success.
+const SUCCEEDED: &[&str] = &[
+    "succeeded",
+    "success",
+    "ok",
+    "sent",
+    "completed",
+    "complete",
+    "done",
+    "created",
+    "accepted",
+    "active",
+    "confirmed",
+    "updated",
+    "deleted",
+    "cancelled",
+    "canceled",
+    "closed",
+    "published",
+    "booked",
+    "delivered",
+    "paid",
+    "refunded",
+    "processed",
+    "applied",
+    "saved",
+];
+
+/// Does a flag or a state beside this value tell a success?
 fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     beside(leaf, facts).any(|other| {
         let known = SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str());
-        matches!(other.value, Scalar::Flag(true)) && known
+        match &other.value {
+            Scalar::Flag(flag) => *flag && known,
+            Scalar::Text(text) => OUTCOMES.contains(&other.key.as_str()) && SUCCEEDED.contains(&fold(text).as_str()),
+            _ => false,
+        }
     })
 }
 
@@ -493,6 +526,10 @@ pub fn is_told(error: &str) -> bool {
     !error.is_empty() && !NO_ERROR.iter().any(|none| error.eq_ignore_ascii_case(none))
 }
 
+/// Words with which a state of several words tells no failure: `failed_over`, `0 failed`, `error resolved`.
+const NEGATIONS: &[&str] =
+    &["not", "no", "non", "un", "without", "never", "0", "zero", "over", "resolved", "cleared", "recovered", "fixed"];
+
 /// Does this state tell a failure, and not what was asked for? `payment_declined` does, too.
 fn is_failing_state(text: &str, aim: &CallAim<'_>) -> bool {
     let folded = fold(text);
@@ -501,7 +538,7 @@ fn is_failing_state(text: &str, aim: &CallAim<'_>) -> bool {
         return true;
     }
     let words: Vec<&str> = folded.split(' ').collect();
-    let negated = words.iter().any(|word| matches!(*word, "not" | "no" | "non" | "un" | "without" | "never"));
+    let negated = words.iter().any(|word| NEGATIONS.contains(word));
     (2..=3).contains(&words.len()) && !negated && words.iter().any(|word| failing(word))
 }
 
@@ -545,7 +582,7 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         ]
         .iter()
         // What is tried again told nothing yet.
-        .any(|word| line.starts_with(word) && !wanted(word.trim()) && !line.contains("retry"))
+        .any(|word| line.starts_with(word) && !wanted(word.trim()) && !line.contains("will retry") && !line.contains("retrying"))
     };
     let anywhere = [
         "[rejected]",
@@ -749,6 +786,12 @@ mod tests {
             ("set_post", r#"{"published":false}"#, r#"{"published":false}"#, false),
             ("deny_access", "{}", "Denied: sam", false),
             ("abort_job", "{}", "job 77 aborted", false),
+            ("create_refund", "{}", r#"{"status":"succeeded","livemode":false,"reason":"requested_by_customer"}"#, false),
+            ("send_sms", "{}", r#"{"status":"sent","delivered":false}"#, false),
+            ("run_import", "{}", r#"{"result":"0 failed","imported":12}"#, false),
+            ("trigger_failover", "{}", r#"{"status":"failed_over"}"#, false),
+            ("delete_file", "{}", r#"{"status":"denied"}"#, true),
+            ("run_query", "{}", "Error: rate limit exceeded, please retry in 30 s", true),
             ("start_job", "{}", "job 77 aborted", true),
         ] {
             let aim = CallAim::new(tool, arguments);

@@ -180,11 +180,10 @@ const READ_NOUNS: &[&str] = &[
     "transcript",
     "state",
     "position",
-    "snapshot",
 ];
 
 /// Words of a tool's name, in other languages than English, by which it only reads, and by which it does more. Folded.
-const FOREIGN_READS: &str = " leggi cerca trova mostra elenca ottieni controlla verifica consulta visualizza stato leer ler buscar busca consultar obtener obter listar ver mostrar comprobar verificar revisar pesquisar procurar encontrar estado lire chercher rechercher recherche obtenir lister consulter afficher voir verifier trouver etat lese lies lesen suche suchen finde finden zeige zeigen hole holen prufe prufen abfragen abrufen bestand lagerbestand fahrplan haal lees zoek toon vind controleer bekijk opvragen pobierz odczytaj szukaj wyszukaj znajdz sprawdz pokaz stan getir listele oku sorgula goster bul durum dekho khojo lista liste lijst ";
+const FOREIGN_READS: &str = " leggi cerca trova mostra elenca ottieni controlla verifica consulta visualizza stato leer ler buscar busca consultar obtener obter listar mostrar comprobar verificar revisar pesquisar procurar encontrar estado lire chercher rechercher recherche obtenir lister consulter afficher voir verifier trouver etat lese lies lesen suche suchen finde finden zeige zeigen hole holen prufe prufen abfragen abrufen bestand lagerbestand fahrplan haal lees zoek toon vind controleer bekijk opvragen pobierz odczytaj szukaj wyszukaj znajdz sprawdz pokaz getir listele oku sorgula goster bul durum dekho khojo lista liste lijst ";
 const FOREIGN_ACTS: &str = " crea aggiungi elimina annulla invia prenota imposta aggiorna sposta spegni accendi apri chiudi salva pubblica ordina paga crear criar anadir agregar adicionar eliminar borrar excluir enviar reservar marcar agendar programar actualizar atualizar cambiar alterar mudar mover cancelar anular pagar comprar guardar salvar publicar encender ligar desligar abrir cerrar fechar creer ajouter supprimer effacer envoyer reserver mettre modifier changer deplacer annuler payer acheter enregistrer publier allumer eteindre ouvrir fermer demander faire programmer erstelle erstellen anlegen hinzufugen losche loschen sende senden buche buchen reserviere reservieren andern aktualisieren verschieben storniere stornieren bezahlen kaufen speichern veroffentlichen einschalten ausschalten schalten setze setzen offnen schliessen bestellen uberweisen maak voeg verwijder stuur verstuur boek reserveer wijzig zet plaats annuleer betaal koop bewaar toewijzen utworz dodaj usun wyslij zarezerwuj zmien ustaw anuluj zaplac zapisz opublikuj wlacz wylacz olustur ekle sil gonder degistir guncelle iptal kaydet yayinla kapat ayarla ";
 
 /// The outcomes of a tool's calls.
@@ -268,7 +267,9 @@ impl ToolCapability {
         }
         // `get_run`, `list_commands`: whatever the noun.
         const LOOKS: &[&str] = &["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"];
-        if name.first().is_some_and(|first| LOOKS.contains(&first.as_str())) {
+        // `get_or_create_customer` does more.
+        let joins = name.iter().any(|word| matches!(word.as_str(), "or" | "and"));
+        if !joins && name.first().is_some_and(|first| LOOKS.contains(&first.as_str())) {
             return Effect::Reads;
         }
         if name.iter().any(|word| {

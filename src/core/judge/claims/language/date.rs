@@ -230,8 +230,8 @@ fn spaceless_date(tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize)> 
 
 /// `14時`, `14時30分`, `午後2時`, `下午2点半`, `14点30分`
 fn spaceless_time(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Time, usize)> {
-    const LATE: [&str; 7] = ["午後", "下午", "晚上", "傍晚", "夜", "今晚", "晚"];
-    const EARLY: [&str; 6] = ["午前", "上午", "早上", "凌晨", "中午", "清晨"];
+    const LATE: [&str; 6] = ["午後", "下午", "晚上", "傍晚", "今晚", "晚"];
+    const EARLY: [&str; 5] = ["午前", "上午", "早上", "凌晨", "清晨"];
     let first = tokens.get(at)?;
     let hour = first.number.filter(|hour| *hour <= 24 && first.text.len() <= 2)?;
     let mark = tokens.get(at + 1).filter(|mark| mark.span.start == first.span.end)?;
@@ -246,7 +246,8 @@ fn spaceless_time(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Ti
     }
     let next = tokens.get(at + 2).filter(|next| oclock.is_empty() && next.span.start == mark.span.end && next.text.len() <= 2);
     let minutes = next.and_then(|next| next.number).filter(|minutes| *minutes < 60);
-    let minutes = minutes.filter(|_| tokens.get(at + 3).is_some_and(|mark| mark.text.starts_with('分')));
+    let end_of = next.map_or(0, |next| next.span.end);
+    let minutes = minutes.filter(|_| tokens.get(at + 3).is_some_and(|mark| mark.text.starts_with('分') && mark.span.start == end_of));
     // Alone a point may be any.
     if mark.text.starts_with(['点', '點']) && oclock.is_empty() && minutes.is_none() && !(late || early) {
         return None;
