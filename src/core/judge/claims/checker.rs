@@ -30,6 +30,7 @@ use crate::{
             evidence::{
                 EvidenceIndex, ToolResult,
                 facts::{NamedValue, Scalar},
+                failure,
             },
             language::{
                 fold::fold,
@@ -166,14 +167,11 @@ impl ProseClaims {
         }
         let before = self.found.len();
         self.claims.advance(hold, input, &self.cited, rules, evidence, &mut self.found);
-        for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
-            self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
-        }
         if input.is_complete() && self.claims.is_done() {
             self.claims.finish(hold, rules, evidence, &mut self.found);
-            for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
-                self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
-            }
+        }
+        for found in self.found.iter().skip(before).filter(|found| found.violation.blocks()) {
+            self.blocked = Some(self.blocked.map_or(found.start, |blocked| blocked.min(found.start)));
         }
         let judged = self.claims.hold();
         self.cited.retain(|(place, _)| *place >= judged);
@@ -325,10 +323,10 @@ impl PassageChecker {
 
     /// Keeps the first act told of that waits for somebody.
     fn note_undecided(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
-        let [source] = scene.sources.as_slice() else { return };
+        let ([source], None) = (scene.sources.as_slice(), &self.undecided) else { return };
         let tells = scene.bond >= CitationScope::Introduced && passage.kind != Kind::Heading && !scene.plain.asks();
         let words = scene.plain.words.len() >= 4 || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
-        if self.undecided.is_some() || !tells || !words {
+        if !tells || !words {
             return;
         }
         if let (Some(state), Some(id)) = (states::undecided(source), &source.execution_id) {
@@ -1139,7 +1137,8 @@ fn echoes(scene: &CheckContext<'_>) -> bool {
 
 /// What a result says of why it failed, folded.
 fn errors_of(source: &ToolResult) -> Vec<String> {
-    let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()));
+    let reasons =
+        source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()) || failure::names_error_in_other_words(&leaf.key));
     let told = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some(fold(text)) } else { None };
     let mut errors: Vec<String> = reasons.filter_map(told).collect();
     if !source.facts().json && source.text.len() <= ERROR_BYTES_MAX {
@@ -1154,40 +1153,8 @@ fn bare(line: &str) -> String {
     line.split('<').map(|part| part.rsplit('>').next().unwrap_or_default()).collect::<Vec<_>>().join(" ")
 }
 
-/// Members of a result that say why it failed.
-const REASONS: &[&str] = &[
-    "error",
-    "message",
-    "reason",
-    "detail",
-    "details",
-    "description",
-    "note",
-    "hint",
-    "errormessage",
-    "cause",
-    "fehler",
-    "grund",
-    "erreur",
-    "motif",
-    "motivo",
-    "errore",
-    "erro",
-    "fout",
-    "reden",
-    "blad",
-    "powod",
-    "hata",
-    "neden",
-    "错误",
-    "原因",
-    "エラー",
-    "理由",
-    "त्रुटि",
-    "कारण",
-    "오류",
-    "이유",
-];
+/// Members of a result that say why it failed, in English.
+const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"];
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;
 

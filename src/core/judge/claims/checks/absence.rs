@@ -12,7 +12,7 @@ use crate::{
             lists::{self, MatchConfidence, MatchedLists, is_something, things},
         },
         language::{
-            fold::{akin, fold, stands_in},
+            fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
         },
         passage::Kind,
@@ -106,8 +106,7 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
 fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> bool {
     let head = scene.text().get(..before.end).unwrap_or_default();
     let mark = |c: char| matches!(c, ',' | ';' | ':' | '.' | '!' | '–' | '—' | '\n' | '(');
-    let mark = head.get(..before.start).and_then(|head| head.char_indices().rev().find(|(_, c)| mark(*c)));
-    let from = mark.map_or(0, |(at, mark)| at + mark.len_utf8());
+    let from = head.get(..before.start).map_or(0, |head| behind_last(head, mark));
     let subject = fold(head.get(from..).unwrap_or_default());
     let names = |leaf: &NamedValue| match &leaf.value {
         Scalar::Text(text) => {

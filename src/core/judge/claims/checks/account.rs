@@ -404,7 +404,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         said.extend(number.whole().filter(|_| free).map(|whole| (number.span.start, number.end, whole)));
     }
     for word in &scene.plain.words {
-        let known = scene.lexicon.numbers.get(&word.lower).copied().or_else(|| lexicon::number_word(&word.lower));
+        let known = scene.lexicon.count(&word.lower);
         said.extend(known.filter(|count| *count > 1).map(|count| (word.start, word.end, count)));
     }
     said.into_iter().find_map(|(start, end, value)| {

@@ -6,6 +6,7 @@
 
 use crate::{
     judge::claims::{
+        checks::account,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ArgumentDifference, ToolResult,
@@ -55,19 +56,11 @@ pub(in crate::judge::claims) fn carried_out(scene: &CheckContext<'_>) -> Option<
     let differences = source.differences(|| differences(source));
     let told = differences.iter().find(|difference| tells(scene, &difference.asked) && !tells(scene, &difference.done))?;
     // Who tells both that it was asked for and that it wasn't done so tells the truth.
-    if super::account::tells_of_failure(scene) || says_otherwise(scene) {
+    if account::tells_of_failure(scene) || says_otherwise(scene) {
         return None;
     }
-    let start = scene.text().len() - scene.text().trim_start().len();
-    let end = scene.text().trim_end().len().max(start);
-    Some(ClaimFinding {
-        rule: "carried_out",
-        code: Code::ClaimMismatch,
-        span: start..end,
-        found: scene.text().get(start..end).unwrap_or_default().to_owned(),
-        expected: format!("{}: {}", told.key, written(&told.done)),
-        certainty: Certainty::Likely,
-    })
+    let expected = format!("{}: {}", told.key, written(&told.done));
+    Some(account::whole(scene, "carried_out", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// The arguments whose place in the result holds another value.

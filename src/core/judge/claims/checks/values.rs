@@ -9,7 +9,7 @@ use crate::{
         evidence::{ToolResult, reckon},
         language::{
             cues, date,
-            fold::fold,
+            fold::{behind_last, fold},
             lexicon::Word,
             number::{Number, Precision},
             url,
@@ -268,7 +268,7 @@ fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<Claim
     let judge = |at: usize| {
         let before = scene.text().get(..at)?;
         let after = scene.text().get(at + 1..)?;
-        let start = before.char_indices().rev().find(|(_, c)| !word(*c)).map_or(0, |(at, c)| at + c.len_utf8());
+        let start = behind_last(before, |c| !word(c));
         let length = after.find(|c| !word(c)).unwrap_or(after.len());
         let host = after.get(..length)?.trim_end_matches(['.', '-']);
         let span = start..at + 1 + host.len();

@@ -15,29 +15,21 @@ const ARGUMENTS_MAX: usize = 200;
 /// Bytes of arguments that are read.
 const ARGUMENTS_BYTES_MAX: usize = 16 << 10;
 
-/// Verbs with which tools make an end of something, or keep somebody from it: what they bring about has names that elsewhere tell a failure.
-const ENDS: &[&str] = &[
+/// Verbs with which tools refuse something or keep somebody off: every state below is what they bring about.
+const REFUSES: &[&str] = &[
     "block",
     "ban",
     "reject",
     "decline",
     "deny",
     "refuse",
-    "abort",
     "expire",
     "revoke",
     "invalidate",
     "void",
-    "cancel",
-    "stop",
-    "kill",
-    "terminate",
-    "end",
-    "close",
     "disable",
     "deactivate",
     "suspend",
-    "pause",
     "freeze",
     "lock",
     "quarantine",
@@ -45,25 +37,17 @@ const ENDS: &[&str] = &[
     "blacklist",
     "blocklist",
     "denylist",
-    "remove",
-    "delete",
-    "drop",
-    "archive",
-    "unpublish",
-    "shut",
-    "shutdown",
-    "retire",
-    "dismiss",
-    "withdraw",
-    "fail",
-    "report",
-    "moderate",
     "restrict",
     "isolate",
+    "dismiss",
+    "moderate",
     "fence",
-    "drain",
     "cordon",
 ];
+/// Verbs with which they stop something.
+const STOPS: &[&str] = &["abort", "cancel", "stop", "kill", "terminate", "end", "shut", "shutdown", "drain", "retire"];
+/// Other verbs with which they make an end of something.
+const OTHER_ENDS: &[&str] = &["close", "pause", "remove", "delete", "drop", "archive", "unpublish", "withdraw", "fail", "report"];
 /// Beginnings of such verbs in other languages. Folded.
 const FOREIGN_ENDS: &[&str] = &[
     "ablehn",
@@ -79,7 +63,6 @@ const FOREIGN_ENDS: &[&str] = &[
     "rejet",
     "refus",
     "bloqu",
-    "bann",
     "annul",
     "resili",
     "rechaz",
@@ -109,41 +92,10 @@ const MAKES: &[&str] = &[
     "create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate",
     "complete",
 ];
-/// Those of them that refuse or keep off: they bring about every state below.
-const REFUSES: &[&str] = &[
-    "block",
-    "ban",
-    "reject",
-    "decline",
-    "deny",
-    "refuse",
-    "expire",
-    "revoke",
-    "invalidate",
-    "void",
-    "disable",
-    "deactivate",
-    "suspend",
-    "freeze",
-    "lock",
-    "quarantine",
-    "mute",
-    "blacklist",
-    "blocklist",
-    "denylist",
-    "restrict",
-    "isolate",
-    "dismiss",
-    "moderate",
-    "fence",
-    "cordon",
-];
-/// Those that stop something.
-const STOPS: &[&str] = &["abort", "cancel", "stop", "kill", "terminate", "end", "shut", "shutdown", "drain", "retire"];
 /// Arguments that give or refuse consent.
 const CONSENTS: &[&str] =
     &["approve", "approved", "accept", "accepted", "allow", "allowed", "confirm", "confirmed", "grant", "granted", "enable", "enabled"];
-/// States that such a verb brings about.
+/// States that a refusing verb brings about.
 const ENDED: &[&str] =
     &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
 
@@ -209,7 +161,8 @@ impl<'c> CallAim<'c> {
 
     /// The verb of the tool's name.
     fn verb(&self) -> Option<&str> {
-        let known = |word: &str| DEEDS.iter().any(|(verbs, _)| verbs.contains(&word)) || ENDS.contains(&word);
+        let known =
+            |word: &str| DEEDS.iter().map(|(verbs, _)| *verbs).chain([REFUSES, STOPS, OTHER_ENDS]).any(|verbs| verbs.contains(&word));
         self.words.iter().map(String::as_str).find(|word| known(word))
     }
 
@@ -259,7 +212,7 @@ impl<'c> CallAim<'c> {
     }
 }
 
-/// Is `said` a participle of this verb: `denied` of `deny`, `sent` of `send`, `bookings` of `booked`?
+/// Is `said` a participle of this verb: `denied` of `deny`, `sent` of `send`?
 fn is_form(said: &str, verb: &str) -> bool {
     const IRREGULAR: [(&str, &str); 8] = [
         ("sent", "send"),

@@ -313,9 +313,15 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
 
 /// Names of members that hold an error, in other languages. Folded.
 const ERRORS: &[&str] = &["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"];
-/// Names of members that say why something wasn't done.
-const WHY: &[&str] =
-    &["reason", "cause", "why", "error", "motivo", "motif", "grund", "reden", "powod", "neden", "causa", "原因", "理由", "कारण", "이유"];
+/// Names of members that say why something wasn't done, in other languages, and in English. Folded.
+const FOREIGN_WHY: &[&str] = &["motivo", "motif", "grund", "reden", "powod", "neden", "原因", "理由", "कारण", "이유"];
+const WHY: &[&str] = &["reason", "cause", "why", "error", "causa"];
+
+/// Does a member of this name hold an error or its reason, in a language other than English?
+pub fn names_error_in_other_words(name: &str) -> bool {
+    ERRORS.contains(&name) || FOREIGN_WHY.contains(&name)
+}
+
 /// Names of members that tell how something was before.
 const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "from", "vorher", "avant", "antes", "prima"];
 
@@ -424,7 +430,8 @@ fn is_undecided_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
 /// Does a member beside this value say why something wasn't done? A reason that the call gave is none.
 fn says_why(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let told = |other: &NamedValue| matches!(&other.value, Scalar::Text(text) if is_told(text) && !aim.gives(text));
-    beside(leaf, facts).any(|other| WHY.contains(&other.key.as_str()) && told(other))
+    let why = |name: &str| WHY.contains(&name) || FOREIGN_WHY.contains(&name);
+    beside(leaf, facts).any(|other| why(&other.key) && told(other))
 }
 
 /// A value of any name that says so, with a reason beside it: `{"gespeichert":false,"grund":"…"}`, `{"change":"rejected","reason":"…"}`.

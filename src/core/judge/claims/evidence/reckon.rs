@@ -54,11 +54,7 @@ impl Operands {
     /// Those of a passage. `own`: its numbers that stand by themselves.
     pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
-        let counts = scene
-            .plain
-            .words
-            .iter()
-            .filter_map(|word| scene.lexicon.numbers.get(&word.lower).copied().or_else(|| lexicon::number_word(&word.lower)));
+        let counts = scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower));
         near.extend(counts.map(|count| count as f64));
         if !scene.text().is_ascii() {
             let said = lexicon::spaceless_counts(scene.text()).chain(lexicon::spaceless_counts(&scene.grounds.asked));

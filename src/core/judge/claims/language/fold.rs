@@ -102,6 +102,11 @@ pub fn name_words(name: &str) -> Vec<String> {
     name_text(name).split(' ').filter(|word| !word.is_empty()).map(str::to_owned).collect()
 }
 
+/// Place behind the last character of a text that is such; 0 if none is.
+pub fn behind_last(text: &str, is: impl Fn(char) -> bool) -> usize {
+    text.char_indices().rev().find(|(_, c)| is(*c)).map_or(0, |(at, c)| at + c.len_utf8())
+}
+
 /// The words of a member's or tool's name, folded, with blanks between: `getAllPlayers` is `get all players`.
 pub fn name_text(name: &str) -> String {
     if name.is_ascii() {

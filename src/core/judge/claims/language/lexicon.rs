@@ -123,6 +123,11 @@ struct VerbForms {
 }
 
 impl Lexicon {
+    /// The number that this word says, in this language or in one without a lexicon. `word`: in lower case.
+    pub fn count(&self, word: &str) -> Option<u64> {
+        self.numbers.get(word).copied().or_else(|| number_word(word))
+    }
+
     /// Patterns of "there is nothing"; most have a group `noun`.
     pub fn absences(&self) -> &[Regex] {
         self.compiled.absences.get_or_init(|| self.patterns(&self.absences))
@@ -299,8 +304,8 @@ fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick>
 
 /// Months of the languages without a lexicon of their own: Portuguese, Dutch, Polish, Turkish, Swedish, Hindi.
 const MONTHS: [&str; 12] = [
-    "janeiro januari stycznia styczeń styczniu ocak januari जनवरी",
-    "fevereiro fev februari lutego luty lutym şubat februari फरवरी फ़रवरी",
+    "janeiro januari stycznia styczeń styczniu ocak जनवरी",
+    "fevereiro fev februari lutego luty lutym şubat फरवरी फ़रवरी",
     "março maart marca marzec marcu mart मार्च",
     "abril april kwietnia kwiecień kwietniu nisan अप्रैल",
     "maio mei maja maju mayıs maj मई",
@@ -332,7 +337,7 @@ pub fn month(word: &str) -> Option<u32> {
 }
 
 /// Number words of the languages without a lexicon.
-pub fn number_word(word: &str) -> Option<u64> {
+fn number_word(word: &str) -> Option<u64> {
     const WORDS: &[(&str, u64)] = &[
         ("दो", 2),
         ("तीन", 3),

@@ -145,8 +145,7 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
 
 /// Does this letter or digit, beside digits, make a name of them: `3D`, `utf8`? Scripts without blanks write numbers between their words.
 fn joins_digits(c: char) -> bool {
-    let spaceless = matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}');
-    (c.is_alphanumeric() || c == '_') && !spaceless
+    (c.is_alphanumeric() || c == '_') && !unit::is_spaceless(c)
 }
 
 /// `3.` or `3)` where a line begins.

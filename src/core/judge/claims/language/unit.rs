@@ -125,8 +125,8 @@ struct UnitNames {
 }
 
 /// Is it a letter of a script whose words stand without blanks?
-fn is_spaceless(c: char) -> bool {
-    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+pub fn is_spaceless(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
 }
 
 /// The longest name that `body` begins with and that ends with a word.

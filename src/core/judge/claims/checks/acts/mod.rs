@@ -31,7 +31,7 @@ use crate::{
             tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
         },
         language::{
-            fold::{akin, fold, name_words, stands_in},
+            fold::{akin, behind_last, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
             request::UserRequest,
             word_list::{PhraseList, WordList},
@@ -401,8 +401,7 @@ pub fn may_begin_with_act(text: &str) -> bool {
 /// The clause around a place: between marks that end one.
 pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<usize> {
     let mark = |c: char| matches!(c, ',' | ';' | ':' | '–' | '—' | '!' | '?' | '\n' | '，' | '；' | '。' | '、' | '।' | '(' | '）');
-    let mark_before = text.get(..span.start).and_then(|before| before.char_indices().rev().find(|(_, c)| mark(*c)));
-    let start = mark_before.map_or(0, |(at, mark)| at + mark.len_utf8());
+    let start = text.get(..span.start).map_or(0, |before| behind_last(before, mark));
     let end = text.get(span.end..).and_then(|after| after.find(mark)).map_or(text.len(), |at| span.end + at);
     start..end
 }
