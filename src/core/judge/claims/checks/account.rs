@@ -14,7 +14,7 @@ use crate::{
         evidence::{
             self, ToolResult, derive,
             facts::{NamedValue, ResultFacts, Scalar},
-            failure,
+            failure, reckon,
         },
         language::{
             cues, date,
@@ -685,7 +685,8 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
         facts.leaves.iter().filter(|leaf| derive::is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64),
     );
     if !facts.json {
-        let lines = facts.lines as u64;
+        // A table without a header has one row more than it seems.
+        let lines = source.text.lines().take(LEAVES_OF).filter(|line| !line.trim().is_empty()).count() as u64;
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
         found.extend(of_text(source));
     }
@@ -1738,8 +1739,10 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let gap = scene.text().get(one.end..two.span.start)?.trim().to_lowercase();
         let of = ["of", "/", "out of", "of the", "von", "von den", "sur", "de", "su", "van de", "of its", "of your", "out of the"]
             .contains(&gap.as_str());
+        // `92 % of the 317`: the share itself.
+        let plain = !one.percent && !two.percent;
         let (one, two) = (one.readings().next()?.value, two.readings().next()?.value);
-        (of && one <= two && two > 0.0).then_some(one / two * 100.0)
+        (of && plain && one <= two && two > 0.0).then_some(one / two * 100.0)
     });
     let (first, None) = (pairs.next()?, pairs.next()) else { return None };
     let fits =
@@ -1873,7 +1876,8 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
         // In cents, in percent.
         let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
-        (!own && !anywhere && !said && !scaled).then(|| ClaimFinding {
+        let wrong = !own && !anywhere && !said && !scaled && !reckon::is_rescaled(scene, number, value.abs());
+        wrong.then(|| ClaimFinding {
             rule: "named_field",
             code: Code::ClaimMismatch,
             span: last.start..number.end,

@@ -9,7 +9,7 @@ use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
-            self, ToolResult,
+            self, ToolResult, reckon,
             rows::{ROWS_MAX, Row},
         },
         language::{
@@ -23,6 +23,8 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+/// Numbers of a record that may be told for another amount.
+const RESCALED_OF: usize = 12;
 /// Words that begin another clause, in any language.
 const JOINS: &[&str] = &[
     "and",
@@ -332,6 +334,9 @@ impl<'s> Table<'s> {
             }
             let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
             if mask == 0 || mask & own != 0 || self.is_free(scene, number) || rows(own).any(|row| makes(row, number)) {
+                continue;
+            }
+            if rows(own).any(|row| row.numbers.iter().take(RESCALED_OF).any(|base| reckon::is_rescaled(scene, number, *base))) {
                 continue;
             }
             return Some(self.finding(scene, span, own, Certainty::Likely, "record_number"));

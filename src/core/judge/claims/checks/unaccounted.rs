@@ -15,6 +15,8 @@ use crate::judge::claims::{
 /// Times of day and spans of time that are put together.
 const TIMES_MAX: usize = 64;
 const SPANS_MAX: usize = 48;
+/// Times of cited results between which the time may be told.
+const APART_OF: usize = 12;
 /// Results, cited results, bytes and numbers of each that are looked through for them.
 const RESULTS_MAX: usize = 20;
 const SOURCES_MAX: usize = 4;
@@ -27,6 +29,8 @@ const SQUASHED_BYTES_MAX: usize = 8192;
 const ABOUT_MINUTES: u32 = 20;
 /// Letters of an id.
 const ID_CHARS: std::ops::RangeInclusive<usize> = 5..=64;
+/// Letters and figures of a short id.
+const SHORT_ID_CHARS: usize = 5;
 /// Beginnings of names with figures that everybody knows: standards, formats, quarters.
 const KNOWN: &[&str] = &[
     "iso", "rfc", "utf", "sha", "md5", "ipv", "din", "en1", "en6", "covid", "http", "base", "gpt", "mp3", "mp4", "h26", "x86", "x64",
@@ -112,6 +116,12 @@ impl KnownTimes {
         if self.times.iter().any(away) {
             return true;
         }
+        // `3:44` between 4:40 and 8:24.
+        let cited: Vec<u32> =
+            scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().dates.times.iter()).map(|time| time.minutes).collect();
+        if cited.len() <= APART_OF && cited.iter().any(|one| cited.iter().any(|other| one.abs_diff(*other) == own && own != 0)) {
+            return true;
+        }
         self.times
             .iter()
             .take(TIMES_MAX)
@@ -169,12 +179,24 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         let id = text.get(span.clone()).unwrap_or_default();
         // `Q1-Q3` of what has both.
         let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
-        if !known {
+        // `FAT32`: a short one is a name that everybody knows rather than an id, unless what is cited has ids of that form.
+        let name = || id.len() <= SHORT_ID_CHARS && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id));
+        if !known && !name() {
             found.push(ungrounded(scene, "ids", span));
             break;
         }
     }
     found
+}
+
+/// Does a result have an id of the same form: as many letters, then as many figures?
+fn has_of_form(source: &ToolResult, id: &str) -> bool {
+    let form = |word: &str| -> Vec<u8> {
+        word.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else if byte.is_ascii_alphabetic() { b'a' } else { byte }).collect()
+    };
+    let own = form(id);
+    let text = source.text.get(..source.text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
+    text.split(|c: char| !(c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))).any(|word| form(word) == own)
 }
 
 /// Does anything in the conversation have these letters and digits; in what is cited and was said, the blanks left out, too?

@@ -97,7 +97,8 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             || in_code(scene.text(), number.span.start)
             || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
-        if !(taken || is_common(number) || stands_alone(scene, number, precision)) {
+        let named = || is_http_status(scene, number) || is_figure_of_name(scene, number);
+        if !(taken || is_common(number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
         } else if !taken {
             known.extend(number.readings().map(|reading| reading.value));
@@ -206,6 +207,33 @@ fn is_common(number: &Number) -> bool {
     let small = whole <= SMALL && number.unit.is_none_or(|unit| unit.dimension == "time") || whole <= 2;
     small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year
 }
+
+/// `a 413`, `HTTP 504`: a status code as the protocol has it (RFC 9110, section 15).
+fn is_http_status(scene: &CheckContext<'_>, number: &Number) -> bool {
+    const SAYS: &[&str] = &["a", "an", "http", "status", "code", "error", "with", "fehler", "code", "erreur", "errore", "erro", "código", "kod"];
+    let known = matches!(number.whole(), Some(400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511));
+    known && scene.words_before(number.span.start).last().is_some_and(|word| SAYS.contains(&word.lower.as_str()))
+}
+
+/// Figures of a name that are so long that they hardly stand elsewhere by chance.
+const NAME_FIGURES: usize = 3;
+
+/// `0041` of `0041_add_index`: figures of a name that a result has.
+fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let figures = scene.text().get(number.span.clone()).unwrap_or_default();
+    let plain = figures.len() >= NAME_FIGURES && figures.bytes().all(|byte| byte.is_ascii_digit()) && number.unit.is_none();
+    plain
+        && scene.sources.iter().any(|source| {
+            let text = source.text.as_bytes();
+            memchr::memmem::find_iter(text, figures.as_bytes()).take(FINDS_MAX).any(|at| {
+                let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+                !digit(at.checked_sub(1).and_then(|before| text.get(before))) && !digit(text.get(at + figures.len()))
+            })
+        })
+}
+
+/// Places of a result at which figures are looked at.
+const FINDS_MAX: usize = 64;
 
 /// Inside backticks it is a name.
 fn in_code(text: &str, place: usize) -> bool {

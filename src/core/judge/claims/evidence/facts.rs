@@ -336,6 +336,7 @@ impl ResultFacts {
             return;
         }
         self.numbers.extend(read_numbers(text));
+        self.numbers.extend(sizes(text));
         if text.contains(',') {
             let listings = text.lines().take(LINES_MAX).filter(|line| csv::is_listing(line));
             // Each value apart: what joins `120,19.90` to one number joins nothing across lines.
@@ -489,6 +490,29 @@ pub fn number(value: Value<'_>) -> f64 {
 }
 
 /// Every value that the numbers of a text may have.
+/// Amounts of data as `du`, `df` and `top` write them: `840G`, `2.9T`, `512K`; each as it is written, and in bytes.
+fn sizes(text: &str) -> Vec<f64> {
+    let mut found = Vec::new();
+    let bytes = text.as_bytes();
+    for at in memchr::memchr3_iter(b'G', b'T', b'M', bytes).chain(memchr::memchr_iter(b'K', bytes)).take(number::NUMBERS_MAX) {
+        let figure = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+        let length = bytes.get(..at).unwrap_or_default().iter().rev().take_while(figure).count();
+        let ends = bytes.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let begins = at.checked_sub(length + 1).and_then(|before| bytes.get(before)).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+        let Some(value) = text.get(at - length..at).filter(|_| ends && begins).and_then(|figures| figures.parse::<f64>().ok()) else {
+            continue;
+        };
+        let power = match bytes.get(at) {
+            Some(b'K') => 1,
+            Some(b'M') => 2,
+            Some(b'G') => 3,
+            _ => 4,
+        };
+        found.extend([value, value * 1000_f64.powi(power), value * 1024_f64.powi(power)]);
+    }
+    found
+}
+
 fn read_numbers(text: &str) -> Vec<f64> {
     numbers(text).iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect()
 }

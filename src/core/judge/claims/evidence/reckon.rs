@@ -7,7 +7,7 @@ use crate::judge::claims::{
     context::CheckContext,
     evidence::{self, EvidenceIndex, fits},
     language::{
-        cues::Role,
+        cues::{self, Role},
         date::{self, Date},
         lexicon,
         number::{Interpretation, Number, Precision, numbers},
@@ -210,9 +210,55 @@ pub fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision
     })
 }
 
+/// Ratios of so many numbers of the question are looked at.
+const FACTORS_OF: usize = 6;
+
+/// Is it this value of a result for another amount, or with a share more or less, as the question or the answer names it: 375 g of 250 g
+/// "for 12 instead of 8", 23,000 of 18,400 "if the rent rises by 25 %", 0.84 TB of 840?
+pub fn is_rescaled(scene: &CheckContext<'_>, number: &Number, base: f64) -> bool {
+    let of = |numbers: &[Number]| -> Vec<(f64, bool)> {
+        let plain = numbers.iter().filter(|other| !other.ordinal);
+        plain.filter_map(|other| Some((other.readings().next()?.value, other.percent))).filter(|(value, _)| *value > 0.0).take(FACTORS_OF).collect()
+    };
+    let asked = of(scene.grounds.asked.numbers());
+    let others: Vec<Number> = scene.plain.numbers.iter().filter(|other| other.span != number.span).cloned().collect();
+    let own = of(&others);
+    // Of a unit a thousand times as large.
+    let mut factors: Vec<f64> = vec![0.001, 1000.0];
+    for (value, percent) in asked.iter().chain(&own) {
+        if *percent {
+            factors.extend([value / 100.0, 1.0 + value / 100.0, 1.0 - value / 100.0]);
+        }
+    }
+    factors.extend(asked.iter().map(|(value, _)| *value).filter(|value| *value <= 100.0));
+    // `times 1.5`
+    let told = scene.told.iter().rev().take(OF_ANSWER).copied().chain(own.iter().map(|(value, _)| *value));
+    factors.extend(told.filter(|value| value.fract() != 0.0 && *value < 10.0));
+    let counts: Vec<f64> = asked.iter().map(|(value, _)| *value).chain(scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower)).map(|count| count as f64)).collect();
+    factors.extend(counts.iter().flat_map(|one| counts.iter().filter(move |other| *other != one).map(move |other| one / other)));
+    factors.into_iter().any(|factor| factor.is_finite() && factor > 0.0 && number.readings().any(|shown| shown.rounds(base * factor)))
+}
+
+/// A price of the user's from which multiples are hardly chance, and how often it is taken at most.
+const PRICE_FROM: f64 = 20.0;
+const COUNT_MAX: f64 = 366.0;
+
 /// Is it an amount of money that a price of the results makes with a number that somebody named: three seats at 28?
 pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    if number.unit.is_none_or(|unit| unit.dimension != "money") {
+    let money = number.unit.is_some_and(|unit| unit.dimension == "money");
+    if !money && !(scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
+        return false;
+    }
+    // What the user names as a price, so many times: how many it is, the answer may tell further on.
+    let mut prices = scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value);
+    let times = |price: f64| {
+        let count = number.readings().next().map_or(0.0, |reading| reading.value / price);
+        price >= PRICE_FROM && count.fract() == 0.0 && (2.0..=COUNT_MAX).contains(&count)
+    };
+    if prices.any(times) {
+        return true;
+    }
+    if !money {
         return false;
     }
     let counts: Vec<f64> = scene

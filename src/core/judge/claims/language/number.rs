@@ -113,7 +113,7 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     };
     let rest = text.get(end..).unwrap_or_default();
     if in_word {
-        let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let word = rest.find(|c: char| !joins_digits(c)).unwrap_or(rest.len());
         return (None, end + word);
     }
     let Some(plain) = plain else { return (None, end) };
@@ -121,7 +121,7 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let decimal = plain[1].is_none() && plain[0].is_some_and(|reading| reading.step < 1.0);
     if suffix.is_none() && !decimal && rest.starts_with(|c: char| joins_digits(c) && !c.is_numeric()) {
         // `3D`, `8b7f`: a name.
-        let word = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
+        let word = rest.find(|c: char| !joins_digits(c)).unwrap_or(rest.len());
         return (None, end + word);
     }
     let suffix = suffix.unwrap_or_default();
@@ -255,6 +255,7 @@ mod tests {
             ("1.2 million, 3k, 4 Mio. and 2.5 Milliarden", vec![vec![1.2e6], vec![3e3], vec![4e6], vec![2.5e9]]),
             ("v1.2.3 at 10.0.0.1 utf8 a1 3D", vec![]),
             ("-5.5°C", vec![vec![5.5]]),
+            ("420kWhで13,860円", vec![vec![420.0], vec![13_860.0, 13.860]]),
         ] {
             assert_eq!(read(text), expected, "{text}");
         }

@@ -342,7 +342,10 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
     let two_done = ["quantity", "qty", "seats", "tickets", "people", "guests", "copies", "both"]
         .iter()
         .any(|word| source.folded_arguments().contains(word));
-    if !deed || several || two_done || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
+    // `Both migrations, 0041 and 0042`: the result has the one and the other.
+    let figures = passage.numbers.iter().filter_map(|number| passage.text.get(number.span.clone()));
+    let named = figures.filter(|figures| figures.len() > 1 && source.text.contains(figures)).count() > 1;
+    if !deed || several || named || two_done || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
         return None;
     }
     let expected = format!("one call of `{}` ran since the request", source.tool);

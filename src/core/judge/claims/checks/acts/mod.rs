@@ -50,6 +50,8 @@ const ANSWERS_MAX: usize = 8;
 const ASKED_BYTES_MAX: usize = 400;
 /// Bytes of the compiled patterns of one language.
 const SET_BYTES_MAX: usize = 16 << 20;
+/// Words of a request between who did it and what was done.
+const OWN_WORDS: usize = 14;
 /// Bytes of a sentence that is looked at.
 const SENTENCE_BYTES_MAX: usize = 1200;
 
@@ -446,7 +448,12 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
             || is_conditional(words, said)
             || is_indirect(text, words, said))
     };
-    said.take(16).filter(own).filter(plainly).collect()
+    // `**Already packed:** …` is a case that the line is about.
+    let label = |said: &ReportedAct| {
+        let behind = text.get(said.span.end..).unwrap_or_default().trim_start_matches(['*', '_', ' ']);
+        behind.starts_with(':') && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
+    };
+    said.take(16).filter(own).filter(plainly).filter(|said| !label(said)).collect()
 }
 
 /// What the answer has said before a sentence.
@@ -522,8 +529,12 @@ impl ActSentence<'_> {
             "est", "ai", "fue", "ha", "he", "está", "foi", "è", "stato", "ho", "werd", "heb", "został",
         ];
         let asked = self.abilities.asked.words();
+        // `I've turned off the valve and called the plumber`
+        const OWN: &[&str] = &["i", "i've", "i’ve", "we", "we've", "we’ve", "ich", "wir", "habe", "j'ai", "j’ai", "he", "ho", "ik", "heb"];
         let said = |at: usize| {
-            asked.get(at.saturating_sub(3)..at).is_some_and(|before| before.iter().any(|word| FINITE.contains(&word.lower.as_str())))
+            let before = |words: usize| asked.get(at.saturating_sub(words)..at).unwrap_or_default();
+            before(3).iter().any(|word| FINITE.contains(&word.lower.as_str()))
+                || before(OWN_WORDS).iter().any(|word| OWN.contains(&word.lower.as_str()))
         };
         asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at))
     }
@@ -550,6 +561,12 @@ static CONDITIONS: WordList = WordList::new(&[
     "quando",
     "als",
     "zodra",
+    "cuanto",
+    "apenas",
+    "appena",
+    "assim",
+    "dès",
+    "skoro",
     "zou",
     "jeśli",
     "gdy",
@@ -618,7 +635,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     {
         return None;
     }
-    if case.is_repeated(&said.verb) || said.form != ActForm::First && case.is_users(&said.verb) {
+    // `That I've already set up for you`, of what an earlier answer told.
+    let earlier = || words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(tells_of_acts);
+    if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb) {
         return None;
     }
     let idle = abilities.recent.is_empty();
@@ -765,6 +784,37 @@ fn plays(asked: &UserRequest) -> bool {
 /// Words by which something is told as so before the request.
 const ALREADY: &[&str] =
     &["already", "bereits", "schon", "déjà", "già", "reeds", "al", "już", "zaten", "redan", "still", "previously", "before"];
+
+/// Words by which something was done before the request.
+static EARLIER: WordList = WordList::new(&[
+    "already",
+    "earlier",
+    "before",
+    "previously",
+    "bereits",
+    "schon",
+    "vorhin",
+    "eben",
+    "déjà",
+    "tantôt",
+    "ya",
+    "antes",
+    "già",
+    "prima",
+    "já",
+    "antes",
+    "al",
+    "reeds",
+    "daarnet",
+    "eerder",
+    "zojuist",
+    "już",
+    "wcześniej",
+    "zaten",
+    "önce",
+    "demin",
+    "redan",
+]);
 
 /// Verbs whose participles tell how a thing is.
 const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"];
@@ -921,12 +971,22 @@ fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     case.abilities.asked.name_words().iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
 }
 
+/// Words of a quotation that is a text to work on.
+const QUOTED_WORDS: usize = 6;
+
+/// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?
+fn brings_text(asked: &str) -> bool {
+    let quotation = |mark: char| asked.split(mark).skip(1).step_by(2).any(|part| part.split_whitespace().count() >= QUOTED_WORDS);
+    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || quotation('"') || quotation('\'') && asked.matches(" '").count() > 0
+        || quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(|part| part.split_whitespace().count() >= QUOTED_WORDS))
+}
+
 /// Is it done to words: to the user's text, to a value as the answer takes it?
 fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let (speech, abilities) = (said.speech, case.abilities);
     let clause = clause(case.text, said.span.clone());
     let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
-    let brought = || abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
+    let brought = || brings_text(&abilities.asked);
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower);
     let as_if = !said.is_strong();
@@ -1029,7 +1089,7 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
     let store = || near().any(|word| STORES.has(&word.lower) || abilities.names(&word.lower));
     let of_user = || object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
-    let brought = abilities.asked.len() > ASKED_BYTES_MAX || abilities.asked.trim().contains('\n');
+    let brought = brings_text(&abilities.asked);
     let vague = || !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store();
     let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
     if abilities.any_ran() && !brought && !of_user() {
