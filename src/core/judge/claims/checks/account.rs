@@ -520,7 +520,10 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     let mut place = from;
     for word in after {
         let gap = scene.text().get(place..word.start).unwrap_or_default();
-        let stops = scene.lexicon.common.contains(&word.lower)
+        // Hindi says its prepositions behind the word.
+        const BEHIND: &[&str] = &["को", "का", "की", "के", "में", "से", "पर", "तक", "है", "हैं"];
+        let stops = BEHIND.contains(&word.lower.as_str())
+            || scene.lexicon.common.contains(&word.lower)
             || scene.lexicon.found.contains(&word.lower)
             || scene.lexicon.narrows.contains(&word.lower);
         if !gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '-')) || stops {

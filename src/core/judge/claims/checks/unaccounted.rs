@@ -62,7 +62,10 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if own.iter().all(stands) {
         return Vec::new();
     }
-    let known = KnownTimes::of(scene);
+    let mut known = KnownTimes::of(scene);
+    // `10:30 in New York, over by 11:15`: times of the passage that follow from those of the conversation are told from there on.
+    let told: Vec<u32> = own.iter().filter(|time| stands(time) || known.accounts_for(scene, time)).map(|time| time.minutes).collect();
+    known.times.extend(told);
     let wrong = |time: &&Time| !stands(time) && !known.accounts_for(scene, time);
     own.iter().filter(wrong).map(|time| ungrounded(scene, "times", time.span.clone())).take(1).collect()
 }

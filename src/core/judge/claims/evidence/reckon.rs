@@ -34,6 +34,9 @@ const STEPS_OF: usize = 16;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
+/// Days of a month, of two, of a quarter, of a year.
+const DAYS: [f64; 12] = [28.0, 29.0, 31.0, 59.0, 61.0, 62.0, 89.0, 90.0, 91.0, 92.0, 365.0, 366.0];
+
 /// Numbers that a passage may have reckoned with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Reach {
@@ -111,7 +114,10 @@ impl Operands {
                 })
             })
         };
-        of_constant() || pairs() || role != Role::Average && self.threes(is) || role == Role::Total && self.is_sum_of_told(is)
+        // So much a day, of a month or two.
+        let daily = || role == Role::Average && self.wide.iter().any(|one| DAYS.iter().any(|days| is(one / days)));
+        let rate = || role == Role::Average && self.rates(is);
+        of_constant() || pairs() || daily() || rate() || role != Role::Average && self.threes(is) || role == Role::Total && self.is_sum_of_told(is)
     }
 
     /// The total of a table: a sum of some of the numbers that were told before it.
@@ -120,6 +126,13 @@ impl Operands {
         (1_u32..1 << told.len())
             .filter(|chosen| chosen.count_ones() > 2)
             .any(|chosen| is(told.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, number)| number).sum()))
+    }
+
+    /// So much of one number for so much of another: litres for 100 km, of all litres and all kilometres.
+    fn rates(&self, is: impl Fn(f64) -> bool) -> bool {
+        let all = &self.near;
+        let other = |at: usize| all.iter().enumerate().filter(move |(own, _)| *own != at).map(|(_, number)| *number);
+        all.iter().enumerate().any(|(at, of)| other(at).any(|one| other(at).any(|two| one != two && is(one * two / of))))
     }
 
     fn threes(&self, is: impl Fn(f64) -> bool) -> bool {
@@ -187,6 +200,16 @@ pub fn may_be(number: &Number) -> bool {
     number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
 
+/// Is it by how much two temperatures of its passage differ, one of which may lie below zero?
+pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
+    let Some(unit) = of(number) else { return false };
+    let others = scene.plain.numbers.iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
+    let values: Vec<f64> = others.flat_map(Number::readings).map(|reading| reading.value).take(THREES_OF).collect();
+    let is = |value: f64| number.readings().any(|shown| shown.rounds(value.abs()));
+    values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| is(one - other) || is(one + other)))
+}
+
 /// Members of a result that say for how many it is.
 const PORTIONS: &[&str] =
     &["serv", "portion", "person", "people", "yield", "guest", "batch", "kisi", "porsiyon", "osob", "porc", "人", "份", "人数", "लोग"];
@@ -245,7 +268,8 @@ const COUNT_MAX: f64 = 366.0;
 
 /// Is it an amount of money that a price of the results makes with a number that somebody named: three seats at 28?
 pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let money = number.unit.is_some_and(|unit| unit.dimension == "money");
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let money = number.unit.is_some_and(|unit| unit.dimension == "money") || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
     if !money && !(scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
         return false;
     }

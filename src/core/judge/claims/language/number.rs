@@ -134,13 +134,19 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
         span: start..end,
         end: end + suffix.length,
         readings: plain.map(|reading| reading.map(scale)),
-        percent: suffix.percent,
+        // `%25`, as Turkish writes it.
+        percent: suffix.percent || suffix.unit.is_none() && before == Some('%') && !text.get(..start).is_some_and(ends_with_share),
         scaled: suffix.scale != 1.0,
         unit: suffix.unit,
         ordinal: suffix.ordinal || hash || heads_a_line(text, start, rest),
     };
     let next = number.end;
     (Some(number), next)
+}
+
+/// Does it end with a number and its percent sign: `5%`?
+fn ends_with_share(before: &str) -> bool {
+    before.strip_suffix('%').is_some_and(|before| before.trim_end().ends_with(|c: char| c.is_ascii_digit()))
 }
 
 /// Does this letter or digit, beside digits, make a name of them: `3D`, `utf8`? Scripts without blanks write numbers between their words.
@@ -260,6 +266,7 @@ mod tests {
             assert_eq!(read(text), expected, "{text}");
         }
         assert!(numbers("up 45% now").first().is_some_and(|number| number.percent));
+        assert!(numbers("TL'nin %25'i").first().is_some_and(|number| number.percent));
         assert!(numbers("the 3rd").first().is_some_and(|number| number.ordinal));
         assert!(numbers("a\n2. b").first().is_some_and(|number| number.ordinal));
     }

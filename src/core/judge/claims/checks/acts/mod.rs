@@ -417,9 +417,9 @@ pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> R
     }
     let (lower, speeches) = (text.to_ascii_lowercase(), speeches(text, words));
     let mut acts: Vec<ReportedAct> = speeches.iter().flat_map(|speech| spoken(text, &lower, words, speech)).collect();
-    // A row of a table tells how things are.
+    // A row of a table tells how things are. Turkish verbs are known by their endings alone, as Latin names have them: `strictum`.
     if kind == Kind::Line && text.trim_start().starts_with('|') {
-        acts.retain(|said| said.form == ActForm::First);
+        acts.retain(|said| said.form == ActForm::First && said.speech.code != "tr");
     }
     ReportedActs { acts, lower, speeches }
 }
