@@ -703,7 +703,12 @@ impl PassageChecker {
 
     /// Does it tell a success of what failed, or was only a trial?
     fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
-        if scene.sources.iter().all(|source| was_retried(source, scene.grounds)) {
+        // A sentence that doesn't cite itself may tell of another result.
+        let is_own = |other: &ToolResult| scene.sources.iter().any(|source| std::ptr::eq(*source, other));
+        let other = |other: &&ToolResult| other.recent && !other.fails() && !is_own(other);
+        if scene.sources.iter().all(|source| was_retried(source, scene.grounds))
+            || scene.bond != CitationScope::Cited && scene.grounds.results.iter().any(|result| other(&result))
+        {
             return;
         }
         let trial = scene.sources.iter().all(|source| source.is_trial());

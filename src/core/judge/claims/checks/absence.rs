@@ -110,14 +110,14 @@ fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> boo
     let subject = fold(head.get(from..).unwrap_or_default());
     let names = |leaf: &NamedValue| match &leaf.value {
         Scalar::Text(text) => {
-            leaf.record > 0 && (2..=48).contains(&text.chars().count()) && text.chars().any(char::is_alphabetic) && {
+            leaf.record > 0 && (2..=48).contains(&text.chars().count()) && (text.chars().any(char::is_alphabetic) || text.len() > 2) && {
                 let folded = fold(text);
                 !folded.is_empty() && stands_in(&subject, &folded)
             }
         }
         _ => false,
     };
-    subject.chars().any(char::is_alphabetic)
+    subject.chars().any(char::is_alphanumeric)
         && scene.sources.iter().any(|source| source.facts().leaves.iter().take(account::LEAVES_OF).any(names))
 }
 

@@ -390,6 +390,10 @@ fn is_cited(scene: &CheckContext<'_>, other: &ToolResult) -> bool {
     scene.sources.iter().any(|source| std::ptr::eq(*source, other))
 }
 
+/// `twelve hundred`: words that go on with a number.
+const MAGNITUDES: &[&str] =
+    &["hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd"];
+
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
@@ -420,6 +424,11 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 || scene.lexicon.parts.contains(lower) && lower != "of"
         });
         if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) {
+            return None;
+        }
+        // `twelve hundred`
+        let magnitude = |word: &Word| MAGNITUDES.contains(&word.lower.as_str());
+        if after.first().copied().is_some_and(magnitude) || scene.words_after(start).first().is_some_and(magnitude) {
             return None;
         }
         let noun = noun(scene, end, &after);
@@ -520,8 +529,8 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     let mut place = from;
     for word in after {
         let gap = scene.text().get(place..word.start).unwrap_or_default();
-        // Hindi says its prepositions behind the word.
-        const BEHIND: &[&str] = &["को", "का", "की", "के", "में", "से", "पर", "तक", "है", "हैं"];
+        // `four behind the leader`. Hindi says its prepositions behind the word.
+        const BEHIND: &[&str] = &["behind", "ahead", "above", "below", "over", "under", "off", "away", "short", "clear", "apart", "को", "का", "की", "के", "में", "से", "पर", "तक", "है", "हैं"];
         let stops = BEHIND.contains(&word.lower.as_str())
             || scene.lexicon.common.contains(&word.lower)
             || scene.lexicon.found.contains(&word.lower)
@@ -895,8 +904,11 @@ fn bound_in(scene: &CheckContext<'_>, source: &ToolResult, all: &[NamedRecord]) 
     tops.iter().filter(|own| !coordinated(own)).find_map(|own| {
         // Among several each value belongs to the one whose clause it stands in, where no other stands in that.
         let of_others = |span: &std::ops::Range<usize>| {
+            // What stands behind another's name is told of that one.
+            let before = |other: &&NamedRecord| other.record != own.record && other.end <= span.start && span.start < own.at;
             tops.len() > 1
                 && (!shares_clause(scene.text(), own.at..own.end, span.clone())
+                    || tops.iter().any(|other| before(other))
                     || tops
                         .iter()
                         .any(|other| other.record != own.record && shares_clause(scene.text(), other.at..other.end, span.clone())))

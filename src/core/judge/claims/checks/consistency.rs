@@ -27,6 +27,8 @@ use crate::{
 
 /// Rows and columns that are added up.
 const COLUMNS_MAX: usize = 12;
+/// Rows of which each is added up.
+const ROW_TOTALS_OF: usize = 60;
 /// Words of the question and the passage by which rows may have been chosen.
 const CHOICES_MAX: usize = 40;
 /// Results of which one total may be said.
@@ -392,7 +394,13 @@ impl RowSums {
             let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
             [sum, sum / column.len() as f64, most - least]
         });
-        let mut plain: Vec<f64> = of_columns.chain(products.iter().copied()).map(f64::abs).collect();
+        // `4500, 4700 and 4600` of one row: its quarter.
+        let of_rows = rows.iter().take(ROW_TOTALS_OF).filter_map(|row| {
+            let figures: Vec<f64> = row.cells.iter().filter_map(|cell| cell.number).take(RECORD_MAX).collect();
+            (figures.len() > 1).then(|| figures.iter().sum::<f64>())
+        });
+        let of_rows: Vec<f64> = of_rows.collect();
+        let mut plain: Vec<f64> = of_columns.chain(products.iter().copied()).chain(of_rows).map(f64::abs).collect();
         plain.sort_by(f64::total_cmp);
         Self { columns, products, plain }
     }

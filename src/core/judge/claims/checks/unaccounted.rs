@@ -182,6 +182,9 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         let id = text.get(span.clone()).unwrap_or_default();
         // `Q1-Q3` of what has both.
         let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
+        if is_placeholder(id) {
+            continue;
+        }
         // `FAT32`: a short one is a name that everybody knows rather than an id, unless what is cited has ids of that form.
         let name = || id.len() <= SHORT_ID_CHARS && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id));
         if !known && !name() {
@@ -190,6 +193,15 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
     }
     found
+}
+
+/// `ABC-123`: letters and figures that stand for any.
+fn is_placeholder(id: &str) -> bool {
+    let (letters, figures): (String, String) = (
+        id.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase(),
+        id.chars().filter(char::is_ascii_digit).collect(),
+    );
+    ["abc", "xyz", "foo", "xxx", "proj", "issue"].contains(&letters.as_str()) && ["12", "123", "1234", "12345", "000"].contains(&figures.as_str())
 }
 
 /// Does a result have an id of the same form: as many letters, then as many figures?

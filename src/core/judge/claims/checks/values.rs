@@ -23,6 +23,8 @@ use crate::{
 const SMALL: u64 = 10;
 /// Numbers of hours, minutes, percent and such that need no source.
 const COMMON: [u64; 9] = [12, 15, 20, 24, 30, 60, 90, 100, 365];
+/// Characters of a quotation in a script without blanks that says too little to be told from a translation.
+const SPACELESS_CHARS: usize = 8;
 /// Bytes of a quotation that is judged.
 const QUOTED_BYTES: Range<usize> = 8..400;
 
@@ -256,7 +258,9 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
         let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
         let same_language = source.language() == scene.lexicon.language;
-        let few = words.len() < 2 && !said.contains(['_', '-', '@', '/']);
+        let spaceless = said.chars().any(crate::judge::claims::language::unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let short = spaceless && said.chars().count() <= SPACELESS_CHARS;
+        let few = short || words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {
             found.push(ungrounded(scene, "quotations", span));
         }

@@ -337,6 +337,7 @@ impl ResultFacts {
         }
         self.numbers.extend(read_numbers(text));
         self.numbers.extend(sizes(text));
+        self.numbers.extend(durations(text));
         if text.contains(',') {
             let listings = text.lines().take(LINES_MAX).filter(|line| csv::is_listing(line));
             // Each value apart: what joins `120,19.90` to one number joins nothing across lines.
@@ -509,6 +510,35 @@ fn sizes(text: &str) -> Vec<f64> {
             _ => 4,
         };
         found.extend([value, value * 1000_f64.powi(power), value * 1024_f64.powi(power)]);
+    }
+    found
+}
+
+/// Spans of time as programs write them, in seconds and in minutes: `1m12s`, `2h05m`.
+fn durations(text: &str) -> Vec<f64> {
+    let mut found = Vec::new();
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() >= 4 && word.ends_with(['s', 'm']));
+    for word in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(number::NUMBERS_MAX) {
+        let (mut seconds, mut parts, mut digits) = (0.0, 0, 0.0);
+        for c in word.chars() {
+            let factor = match c {
+                '0'..='9' => {
+                    digits = digits * 10.0 + f64::from(c.to_digit(10).unwrap_or(0));
+                    continue;
+                }
+                'h' => 3600.0,
+                'm' => 60.0,
+                's' => 1.0,
+                _ => {
+                    parts = 0;
+                    break;
+                }
+            };
+            (seconds, digits, parts) = (seconds + digits * factor, 0.0, parts + 1);
+        }
+        if parts > 1 {
+            found.extend([seconds, seconds / 60.0]);
+        }
     }
     found
 }

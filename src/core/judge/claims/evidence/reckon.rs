@@ -24,6 +24,8 @@ const OF_ANSWER: usize = 14;
 const THREES_OF: usize = 9;
 /// Numbers of the answer so far of which some may be added up.
 const SUMMED_OF: usize = 8;
+/// Bytes of a question in which amounts are looked for.
+const ASKED_BYTES_MAX: usize = 2000;
 /// Numbers of one passage for which that is done.
 pub const RECKONED_MAX: usize = 24;
 /// Times of day that are compared with one another.
@@ -65,6 +67,7 @@ impl Operands {
         }
         let asked = scene.grounds.asked.numbers();
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
+        near.extend(pence(&scene.grounds.asked));
         let mut wide = near.clone();
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
         for source in scene.sources.iter().take(if reach == Reach::Results { 3 } else { 0 }) {
@@ -149,6 +152,12 @@ impl Operands {
             })
         })
     }
+}
+
+/// Amounts in pence or cents as they are written for short: `45p`, `30c`.
+fn pence(text: &str) -> impl Iterator<Item = f64> {
+    let words = text.get(..text.floor_char_boundary(ASKED_BYTES_MAX)).unwrap_or(text).split(|c: char| !c.is_ascii_alphanumeric());
+    words.filter_map(|word| word.strip_suffix(['p', 'c'])?.parse::<u32>().ok()).map(f64::from)
 }
 
 fn once(mut values: Vec<f64>, most: usize) -> Vec<f64> {

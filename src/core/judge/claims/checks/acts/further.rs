@@ -47,7 +47,6 @@ static FURTHER: WordList = WordList::new(&[
     "asimismo",
     "também",
     "além",
-    "ainda",
     "anche",
     "inoltre",
     "pure",

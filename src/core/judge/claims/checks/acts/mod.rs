@@ -697,6 +697,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let plain: Vec<&str> = clause.split(' ').filter(|word| !word.contains(['@', '/'])).collect();
         super::account::denies(&plain.join(" "))
     };
+    // `The lock wouldn't let me: remote unlocking is switched off`
+    let told = || case.before.failure || super::account::denies(text);
+    if failed.is_some() && said.form != ActForm::First && told() {
+        return None;
+    }
     if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(denied) {
         return None;
     }
