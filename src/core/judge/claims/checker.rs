@@ -761,6 +761,7 @@ impl PassageChecker {
             }
             return;
         }
+        let told_before = scene.sources.iter().all(|source| account::is_empty(source)) && self.told_failure.is_told();
         if let Some(finding) = self.partial(scene) {
             self.told_failure.note();
             self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
@@ -790,6 +791,8 @@ impl PassageChecker {
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
         all.extend(account::account(scene).into_iter().filter(free));
+        // What follows on "nothing came up" isn't told of the result.
+        all.retain(|finding| !told_before || !is_vaguely_told_of_nothing(finding));
         if all.is_empty() && !scene.grounds.is_endless() {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
@@ -1020,6 +1023,11 @@ static TRIAL: PhraseList = PhraseList::new(&[
 /// Does the passage tell of a trial?
 fn tells_trial(scene: &CheckContext<'_>) -> bool {
     TRIAL.stands_in(scene.plain.lower())
+}
+
+/// Is it a sentence without figures and names, beside an empty result?
+fn is_vaguely_told_of_nothing(finding: &ClaimFinding) -> bool {
+    finding.rule == "told_of_nothing" && finding.certainty == Certainty::Likely
 }
 
 /// Did the same call succeed later on? Then what is told of it is told of that.

@@ -256,7 +256,7 @@ fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
 }
 
 /// Does this result hold nothing but empty lists?
-fn is_empty(source: &ToolResult) -> bool {
+pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
     let facts = source.facts();
     // Lists of what went wrong or was noted are empty where all is well.
     const FAULTS: &[&str] = &["errors", "error", "warnings", "warning", "failures", "failed", "rejected"];

@@ -11,6 +11,7 @@ use crate::judge::claims::{
         date::{self, Date},
         lexicon,
         number::{Interpretation, Number, Precision, numbers},
+        word_list::PhraseList,
     },
 };
 
@@ -379,6 +380,10 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     let of_results = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
     let known: Vec<i64> = of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
     let steps = steps(scene, grounds);
+    // Of eighteen payments the last is due seventeen months after the first.
+    let by_months = |months: i64| steps.contains(&months) || steps.contains(&(months + 1));
+    let working = says_working_days(scene);
+    let on_working_days = |apart: i64| working && steps.iter().any(|step| *step <= WORKING_DAYS_MAX && (step + 2 * (step / 5)..=step + 2 * (step / 5 + 1)).contains(&apart));
     date.readings.iter().flatten().any(|(year, month, day)| {
         known.iter().any(|from| {
             let (known_year, known_month, known_day) = date::civil(*from);
@@ -386,10 +391,24 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
                 let apart = (date::days(year, *month, *day) - from).abs();
                 let months = (year - known_year).abs() * 12 + i32::try_from(month.abs_diff(known_month)).unwrap_or(0);
                 apart != 0 && steps.iter().any(|step| apart == *step || apart == step * 7)
-                    || *day == known_day && (year != known_year && *month == known_month || steps.contains(&i64::from(months)))
+                    || on_working_days(apart)
+                    || *day == known_day && (year != known_year && *month == known_month || by_months(i64::from(months)))
             })
         })
     }) || written_short(scene, date)
+}
+
+/// Working days from which others are counted.
+const WORKING_DAYS_MAX: i64 = 60;
+
+/// Does the passage, the question or a result speak of working days, which leave out weekends?
+fn says_working_days(scene: &CheckContext<'_>) -> bool {
+    static DAYS_AT_WORK: PhraseList = PhraseList::new(&[
+        "business day", "working day", "werktag", "arbeitstag", "jours ouvr", "jour ouvr", "dias habil", "dia habil", "dias laborable", "giorni lavorativ",
+        "giorni feriali", "dias uteis", "dia util", "werkdag", "dni robocz", "is gunu", "営業日", "工作日", "कार्य दिवस", "कार्यदिवस",
+    ]);
+    let texts = scene.sources.iter().map(|source| source.folded()).chain([scene.plain.folded(), scene.grounds.asked.folded()]);
+    texts.into_iter().any(|text| DAYS_AT_WORK.stands_in(text))
 }
 
 fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {

@@ -14,6 +14,7 @@ use crate::{
         },
         language::{
             fold::fold,
+            lexicon::Word,
             word_list::{PhraseList, WordList},
         },
         passage::Kind,
@@ -76,6 +77,12 @@ static FURTHER_PHRASES: PhraseList = PhraseList::new(&[
     "साथ ही",
 ]);
 
+/// Words by which no more than that is told, in any language.
+static ONLY: WordList = WordList::new(&[
+    "only", "just", "merely", "nur", "bloß", "lediglich", "seulement", "uniquement", "sólo", "solo", "solamente", "soltanto", "apenas", "só",
+    "alleen", "enkel", "slechts", "tylko", "jedynie", "sadece", "yalnızca", "bara", "endast",
+]);
+
 /// The finding of a sentence that tells of a further act or look, beside a single call that is none.
 pub(in crate::judge::claims) fn further(
     passage: &AnalyzedPassage,
@@ -87,24 +94,24 @@ pub(in crate::judge::claims) fn further(
     if abilities.unseen || told.is_empty() || abilities.recent.is_empty() {
         return None;
     }
+    // What an earlier turn did may be told again.
+    if grounds.results.iter().any(|source| !source.recent) {
+        return None;
+    }
+    // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
+    let count = |reads: bool| grounds.results.iter().filter(|source| source.reads() == reads).take(2).count();
+    let (reads, acts) = (count(true), count(false));
+    let looked = reads > 0 && reads + acts.min(1) > 1;
+    let accounted = |said: &ReportedAct| if said.is_own_look() { looked } else { acts > 1 };
     let says = passage.words.iter().any(|word| FURTHER.has(&word.lower)) || FURTHER_PHRASES.stands_in(passage.lower());
     let (text, words) = (&passage.text, &passage.words);
     let case = ActSentence { text, words, kind, abilities, grounds: Some(grounds), before: Before::default() };
-    let deed = told.iter().find(|said| is_further(&case, said) && (says || is_look_elsewhere(&case, said)))?;
-    let looks = deed.is_own_look();
-    // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
-    let own = |reads: bool| grounds.results.iter().filter(move |source| source.recent && source.reads() == reads);
-    let several = if looks {
-        own(true).count() + usize::from(own(false).next().is_some()) > 1 && own(true).next().is_some()
-    } else {
-        own(false).count() > 1
-    };
+    let is = |said: &&ReportedAct| !accounted(said) && is_further(&case, said) && (says || is_look_elsewhere(&case, said));
+    let deed = told.iter().find(is)?;
     let unknown = |source: &&ToolResult| {
         abilities.effect(&source.tool) == Effect::Unknown || abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything)
     };
-    let any = grounds.results.iter().filter(|source| source.recent).any(|source| unknown(&source));
-    // What an earlier turn did may be told again.
-    if several || any || grounds.results.iter().any(|source| !source.recent) || case.is_repeated(&deed.verb) {
+    if grounds.results.iter().any(|source| unknown(&source)) || case.is_repeated(&deed.verb) {
         return None;
     }
     let ran = abilities.recent.keys().map(String::as_str).collect::<Vec<_>>().join("`, `");
@@ -160,6 +167,11 @@ fn is_look_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
         return false;
     }
     let clause = clause(case.text, said.span.clone());
+    // `I've only looked at the total`: it says what it didn't look at.
+    let inside = |word: &&Word| word.start >= clause.start && word.end <= clause.end;
+    if case.words.iter().filter(inside).any(|word| ONLY.has(&word.lower)) {
+        return false;
+    }
     let things = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end && word.lower != said.verb);
     let mut things = things.map(|word| fold(&word.lower)).filter(|word| word.chars().count() >= THING_CHARS).peekable();
     let known = |word: &String| {
