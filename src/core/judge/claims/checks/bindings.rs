@@ -519,6 +519,24 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     found
 }
 
+/// Words by which a part of what was counted is counted.
+const OF_THEM: &[&[&str]] = &[
+    &["of", "them"],
+    &["of", "these"],
+    &["of", "those"],
+    &["of", "which"],
+    &["davon"],
+    &["dont"],
+    &["de", "ellos"],
+    &["de", "ellas"],
+    &["di", "cui"],
+    &["deles"],
+    &["delas"],
+    &["daarvan"],
+    &["ervan"],
+    &["z", "nich"],
+];
+
 /// A number of records with one value that the rows have another number of: `6 delivered` where five are.
 pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
@@ -542,10 +560,16 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|count| *count > 1 || word.lower == "one");
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
     };
-    for pair in scene.plain.words.windows(2) {
-        let [number, kind] = pair else { continue };
+    for (at, number) in scene.plain.words.iter().enumerate() {
+        let behind = scene.plain.words.get(at + 1..).unwrap_or_default();
+        // `three of them high priority`
+        let of_them = OF_THEM.iter().find(|phrase| {
+            behind.len() >= phrase.len() && phrase.iter().zip(behind).all(|(own, word)| *own == word.lower)
+        });
+        let from = of_them.map_or(number.end, |phrase| behind.get(phrase.len() - 1).map_or(number.end, |last| last.end));
+        let Some(kind) = behind.get(of_them.map_or(0, |phrase| phrase.len())) else { continue };
         let Some(count) = count_of(number) else { continue };
-        let gap = scene.text().get(number.end..kind.start).unwrap_or_default();
+        let gap = scene.text().get(from..kind.start).unwrap_or_default();
         let ordinal = scene
             .plain
             .numbers

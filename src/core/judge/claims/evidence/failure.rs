@@ -707,6 +707,14 @@ fn refuses_all(facts: &ResultFacts) -> bool {
     top(DID, true) && top(DIDNT, false)
 }
 
+/// Members that say how many were left out.
+const LEFT_OUT: &[&str] = &[
+    "skipped", "failed", "rejected", "errors", "failures", "refused", "notfound", "notsent", "undelivered", "bounced", "dropped", "ignored",
+    "failedcount", "skippedcount", "errorcount", "rejectedcount", "invalid", "omitted", "fehlgeschlagen", "ubersprungen", "abgelehnt",
+    "omitidos", "fallidos", "rechazados", "echecs", "ignores", "rejetes", "falliti", "saltati", "scartati", "ignorados", "falhas", "mislukt",
+    "overgeslagen", "pominiete", "odrzucone", "atlanan", "basarisiz",
+];
+
 /// Does a record of the result say that it wasn't done, or does a list name what wasn't?
 pub fn refuses_some(facts: &ResultFacts) -> bool {
     let record = |leaf: &NamedValue| match &leaf.value {
@@ -716,11 +724,12 @@ pub fn refuses_some(facts: &ResultFacts) -> bool {
         Scalar::Text(text) => {
             matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") && STATES.contains(&fold(text).replace(' ', "").as_str())
         }
+        Scalar::Number(number) => *number >= 1.0 && LEFT_OUT.contains(&leaf.key.as_str()),
         _ => false,
     };
     let list = |names: &[String]| names.iter().any(|name| DIDNT.contains(&name.as_str()) || matches!(name.as_str(), "held" | "conflicts"));
     facts.json
-        && (facts.leaves.iter().any(|leaf| leaf.record > 0 && record(leaf))
+        && (facts.leaves.iter().any(|leaf| (leaf.record > 0 || matches!(leaf.value, Scalar::Number(_))) && record(leaf))
             || facts.lists.iter().any(|found| found.length > 0 && list(&found.words)))
 }
 

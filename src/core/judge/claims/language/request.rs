@@ -190,10 +190,16 @@ fn is_act(sentence: &str) -> bool {
         let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
         // `Write to the parents that …`: a message is to be sent.
         let writes = known.writes.contains(&word.lower) && known.writes_to.contains(next);
-        before && known.infos.contains(&word.lower) && !others && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
+        // `Let Paula know that …`, `Laat de bakker weten dat …`: the same.
+        let lets = at > 1 && left.first().is_some_and(|first| LETS.contains(&first.lower.as_str()))
+            && left.get(1).is_some_and(|who| !known.me.contains(&who.lower));
+        before && known.infos.contains(&word.lower) && !others && !lets && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
     });
     !tells || acts_too()
 }
+
+/// Verbs by which somebody is let know something.
+const LETS: &[&str] = &["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"];
 
 /// `Get me a cab`, `find us two seats`: a thing is wanted, not a piece of information.
 fn is_errand(left: &[Word], known: &Requests) -> bool {
@@ -273,6 +279,9 @@ mod tests {
             ("安排周五中午和Kai吃饭", true),
             ("カメラをオフにして", true),
             ("Tell Paula I am late", true),
+            ("Let Paula know I am late", true),
+            ("Let me know the balance", false),
+            ("Laat de bakker weten dat het later wordt", true),
             ("Write show notes for episode 58 and put them up.", true),
             ("Show me invoices and payments", false),
             ("Tell me the balance", false),

@@ -976,6 +976,16 @@ fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     case.abilities.asked.name_words().iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
 }
 
+/// What files consist of, too.
+static OF_FILES: WordList =
+    WordList::new(&["line", "lines", "function", "query", "regex", "script", "section", "version", "row", "rows", "column", "columns", "zeile", "ligne", "línea", "riga", "linha", "regel"]);
+
+/// Does the tool change files, as its name says?
+fn edits_files(ability: &ToolCapability) -> bool {
+    let has = |list: &[&str]| ability.words.iter().any(|word| list.contains(&word.as_str()));
+    has(&["file", "files", "code", "patch", "source"]) && has(&["edit", "write", "apply", "replace", "update", "modify", "patch", "save", "create", "str"])
+}
+
 /// Words of a quotation that is a text to work on.
 const QUOTED_WORDS: usize = 6;
 
@@ -993,9 +1003,14 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
     let brought = || brings_text(&abilities.asked);
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
-    let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower);
+    // `I've changed the first line` of a file that a tool could have changed.
+    let files = abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
+    let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(files && OF_FILES.has(&word.lower));
     let as_if = !said.is_strong();
-    near.any(|word| text(word) || as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower)) || asked() || brought()
+    // `I pulled July as well`
+    let well = |word: &Word| case.text.get(word.end..).is_some_and(|rest| rest.trim_start().to_ascii_lowercase().starts_with("well"));
+    let takes = |word: &Word| as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower) && !well(word);
+    near.any(|word| text(word) || takes(word)) || asked() || brought()
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
