@@ -669,7 +669,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
             let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
             let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
             let alone = !accompanied && said.verb != "confirmed";
-            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named)
+            // `¡Apuntado!`, where nothing ran that was ordered, and the sentence says no more.
+            let only = || ordered() && idle && words.len() <= 2;
+            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named || only())
         }
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
