@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
-        evidence::{self, ToolResult, rows::Row},
+        evidence::{self, ToolResult, reckon, rows::Row},
         language::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
@@ -439,6 +439,8 @@ impl RowSums {
             });
         }
         for one in &sums {
+            // So much a day, in the unit of the column or in a thousandth of it.
+            found.extend(reckon::DAYS.iter().flat_map(|days| [one / days, one * 1000.0 / days]));
             found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
         }
         let bases = found.clone();

@@ -38,7 +38,7 @@ const STEPS_OF: usize = 16;
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
 /// Days of a month, of two, of a quarter, of a year.
-const DAYS: [f64; 12] = [28.0, 29.0, 31.0, 59.0, 61.0, 62.0, 89.0, 90.0, 91.0, 92.0, 365.0, 366.0];
+pub const DAYS: [f64; 12] = [28.0, 29.0, 31.0, 59.0, 61.0, 62.0, 89.0, 90.0, 91.0, 92.0, 365.0, 366.0];
 
 /// Numbers that a passage may have reckoned with.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
