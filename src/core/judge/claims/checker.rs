@@ -703,12 +703,7 @@ impl PassageChecker {
 
     /// Does it tell a success of what failed, or was only a trial?
     fn failed(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
-        // A sentence that doesn't cite itself may tell of another result.
-        let is_own = |other: &ToolResult| scene.sources.iter().any(|source| std::ptr::eq(*source, other));
-        let other = |other: &&ToolResult| other.recent && !other.fails() && !is_own(other);
-        if scene.sources.iter().all(|source| was_retried(source, scene.grounds))
-            || scene.bond != CitationScope::Cited && scene.grounds.results.iter().any(|result| other(&result))
-        {
+        if scene.sources.iter().all(|source| was_retried(source, scene.grounds)) {
             return;
         }
         let trial = scene.sources.iter().all(|source| source.is_trial());
@@ -717,6 +712,13 @@ impl PassageChecker {
             self.told_failure.note();
         }
         if told || self.told_failure.is_told() || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
+            return;
+        }
+        // A sentence that doesn't cite itself may tell of another act, or of the same one tried again.
+        let is_own = |other: &ToolResult| scene.sources.iter().any(|source| std::ptr::eq(*source, other));
+        let of_tool = |other: &ToolResult| scene.sources.iter().any(|source| source.tool == other.tool);
+        let other = |other: &ToolResult| other.recent && !other.fails() && !is_own(other) && (!other.reads() || of_tool(other));
+        if scene.bond != CitationScope::Cited && scene.grounds.results.iter().any(other) {
             return;
         }
         let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());

@@ -698,7 +698,8 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     );
     if !facts.json {
         // A table without a header has one row more than it seems.
-        let lines = source.text.lines().take(LEAVES_OF).filter(|line| !line.trim().is_empty()).count() as u64;
+        let counted = source.text.lines().take(LEAVES_OF).filter(|line| !line.trim().is_empty()).count();
+        let lines = facts.lines.max(counted) as u64;
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
         found.extend(of_text(source));
     }

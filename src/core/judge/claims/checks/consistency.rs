@@ -226,7 +226,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             return None;
         }
         let others = others(scene, number);
-        let made = if total { sums.totals(&others) } else { sums.averages(&others) };
+        let made = if total { sums.totals(&others) } else { sums.averages(&others, reckon::says_daily(scene)) };
         let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
         let is = |value: &f64| {
             let value = [value.abs()];
@@ -425,7 +425,7 @@ impl RowSums {
         found
     }
 
-    fn averages(&self, others: &[f64]) -> Vec<f64> {
+    fn averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
         let sums: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         let mut found: Vec<f64> = self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.len() as f64).collect();
         for column in &self.columns {
@@ -440,7 +440,8 @@ impl RowSums {
         }
         for one in &sums {
             // So much a day, in the unit of the column or in a thousandth of it.
-            found.extend(reckon::DAYS.iter().flat_map(|days| [one / days, one * 1000.0 / days]));
+            let days = if daily { &reckon::DAYS[..] } else { &[] };
+            found.extend(days.iter().flat_map(|days| [one / days, one * 1000.0 / days]));
             found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
         }
         let bases = found.clone();

@@ -16,7 +16,7 @@ use crate::judge::claims::{
 const TIMES_MAX: usize = 64;
 const SPANS_MAX: usize = 48;
 /// Times of cited results between which the time may be told.
-const APART_OF: usize = 12;
+const APART_OF: usize = 6;
 /// Results, cited results, bytes and numbers of each that are looked through for them.
 const RESULTS_MAX: usize = 20;
 const SOURCES_MAX: usize = 4;
@@ -31,6 +31,8 @@ const ABOUT_MINUTES: u32 = 20;
 const ID_CHARS: std::ops::RangeInclusive<usize> = 5..=64;
 /// Letters and figures of a short id.
 const SHORT_ID_CHARS: usize = 5;
+/// Letters of a name that everybody knows.
+const SHORT_ID_LETTERS: usize = 3;
 /// Beginnings of names with figures that everybody knows: standards, formats, quarters.
 const KNOWN: &[&str] = &[
     "iso", "rfc", "utf", "sha", "md5", "ipv", "din", "en1", "en6", "covid", "http", "base", "gpt", "mp3", "mp4", "h26", "x86", "x64",
@@ -121,7 +123,7 @@ impl KnownTimes {
         }
         // `3:44` between 4:40 and 8:24.
         let cited: Vec<u32> =
-            scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().dates.times.iter()).map(|time| time.minutes).collect();
+            scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().dates.times.iter()).map(|time| time.minutes).take(APART_OF + 1).collect();
         if cited.len() <= APART_OF && cited.iter().any(|one| cited.iter().any(|other| one.abs_diff(*other) == own && own != 0)) {
             return true;
         }
@@ -186,7 +188,8 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
             continue;
         }
         // `FAT32`: a short one is a name that everybody knows rather than an id, unless what is cited has ids of that form.
-        let name = || id.len() <= SHORT_ID_CHARS && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id));
+        let letters = id.bytes().filter(u8::is_ascii_alphabetic).count();
+        let name = || letters >= SHORT_ID_LETTERS && id.len() <= SHORT_ID_CHARS && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id));
         if !known && !name() {
             found.push(ungrounded(scene, "ids", span));
             break;
@@ -201,7 +204,7 @@ fn is_placeholder(id: &str) -> bool {
         id.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase(),
         id.chars().filter(char::is_ascii_digit).collect(),
     );
-    ["abc", "xyz", "foo", "xxx", "proj", "issue"].contains(&letters.as_str()) && ["12", "123", "1234", "12345", "000"].contains(&figures.as_str())
+    ["abc", "xyz", "foo", "xxx"].contains(&letters.as_str()) && ["12", "123", "1234", "12345", "000"].contains(&figures.as_str())
 }
 
 /// Does a result have an id of the same form: as many letters, then as many figures?

@@ -213,9 +213,15 @@ fn is_common(number: &Number) -> bool {
 
 /// `a 413`, `HTTP 504`: a status code as the protocol has it (RFC 9110, section 15).
 fn is_http_status(scene: &CheckContext<'_>, number: &Number) -> bool {
-    const SAYS: &[&str] = &["a", "an", "http", "status", "code", "error", "with", "fehler", "code", "erreur", "errore", "erro", "código", "kod"];
+    const SAYS: &[&str] = &["http", "status", "code", "error", "fehler", "erreur", "errore", "erro", "código", "kod"];
+    const BEHIND: &[&str] = &["error", "errors", "response", "responses", "status", "fehler"];
     let known = matches!(number.whole(), Some(400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511));
-    known && scene.words_before(number.span.start).last().is_some_and(|word| SAYS.contains(&word.lower.as_str()))
+    let plain = number.unit.is_none() && !number.percent && !number.scaled;
+    let before = scene.words_before(number.span.start).last().map_or("", |word| word.lower.as_str());
+    // `gets a 413.`, `a 504 timeout`
+    let ends = || !scene.text().get(number.end..).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphanumeric));
+    let named = || scene.words_after(number.end).first().is_some_and(|word| BEHIND.contains(&word.lower.as_str()));
+    known && plain && (SAYS.contains(&before) || matches!(before, "a" | "an" | "with") && (ends() || named()))
 }
 
 /// Figures of a name that are so long that they hardly stand elsewhere by chance.
@@ -224,13 +230,21 @@ const NAME_FIGURES: usize = 3;
 /// `0041` of `0041_add_index`: figures of a name that a result has.
 fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
     let figures = scene.text().get(number.span.clone()).unwrap_or_default();
-    let plain = figures.len() >= NAME_FIGURES && figures.bytes().all(|byte| byte.is_ascii_digit()) && number.unit.is_none();
+    let sign = scene.text().get(..number.span.start).and_then(|before| before.chars().next_back());
+    let plain = figures.len() >= NAME_FIGURES
+        && figures.bytes().all(|byte| byte.is_ascii_digit())
+        && number.unit.is_none()
+        && !number.percent
+        && !number.scaled
+        && !matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
     plain
         && scene.sources.iter().any(|source| {
             let text = source.text.as_bytes();
             memchr::memmem::find_iter(text, figures.as_bytes()).take(FINDS_MAX).any(|at| {
                 let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-                !digit(at.checked_sub(1).and_then(|before| text.get(before))) && !digit(text.get(at + figures.len()))
+                let letter = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
+                let (before, behind) = (at.checked_sub(1).and_then(|before| text.get(before)), text.get(at + figures.len()));
+                !digit(before) && !digit(behind) && (letter(before) || letter(behind))
             })
         })
 }

@@ -490,26 +490,24 @@ pub fn number(value: Value<'_>) -> f64 {
     value.raw_str().parse().ok().filter(|number: &f64| number.is_finite()).unwrap_or_default()
 }
 
-/// Every value that the numbers of a text may have.
+/// Figures of an amount of data, and letters and figures of a span of time.
+const SIZE_FIGURES_MAX: usize = 12;
+const DURATION_CHARS: std::ops::RangeInclusive<usize> = 4..=16;
+
 /// Amounts of data as `du`, `df` and `top` write them: `840G`, `2.9T`, `512K`; each as it is written, and in bytes.
 fn sizes(text: &str) -> Vec<f64> {
     let mut found = Vec::new();
     let bytes = text.as_bytes();
-    for at in memchr::memchr3_iter(b'G', b'T', b'M', bytes).chain(memchr::memchr_iter(b'K', bytes)).take(number::NUMBERS_MAX) {
-        let figure = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
-        let length = bytes.get(..at).unwrap_or_default().iter().rev().take_while(figure).count();
-        let ends = bytes.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric());
-        let begins = at.checked_sub(length + 1).and_then(|before| bytes.get(before)).is_none_or(|byte| !byte.is_ascii_alphanumeric());
-        let Some(value) = text.get(at - length..at).filter(|_| ends && begins).and_then(|figures| figures.parse::<f64>().ok()) else {
-            continue;
-        };
-        let power = match bytes.get(at) {
-            Some(b'K') => 1,
-            Some(b'M') => 2,
-            Some(b'G') => 3,
-            _ => 4,
-        };
-        found.extend([value, value * 1000_f64.powi(power), value * 1024_f64.powi(power)]);
+    for (letter, power) in [(b'K', 1), (b'M', 2), (b'G', 3), (b'T', 4)] {
+        for at in memchr::memchr_iter(letter, bytes).take(number::NUMBERS_MAX) {
+            let figure = |byte: &&u8| byte.is_ascii_digit() || matches!(byte, b'.' | b',');
+            let length = bytes.get(..at).unwrap_or_default().iter().rev().take(SIZE_FIGURES_MAX).take_while(figure).count();
+            let ends = bytes.get(at + 1).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+            let begins = at.checked_sub(length + 1).and_then(|before| bytes.get(before)).is_none_or(|byte| !byte.is_ascii_alphanumeric());
+            let figures = text.get(at - length..at).filter(|figures| ends && begins && !figures.is_empty());
+            let Some(value) = figures.and_then(|figures| figures.replace(',', "").parse::<f64>().ok()) else { continue };
+            found.extend([value, value * 1000_f64.powi(power), value * 1024_f64.powi(power)]);
+        }
     }
     found
 }
@@ -517,7 +515,7 @@ fn sizes(text: &str) -> Vec<f64> {
 /// Spans of time as programs write them, in seconds and in minutes: `1m12s`, `2h05m`.
 fn durations(text: &str) -> Vec<f64> {
     let mut found = Vec::new();
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() >= 4 && word.ends_with(['s', 'm']));
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
     for word in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(number::NUMBERS_MAX) {
         let (mut seconds, mut parts, mut digits) = (0.0, 0, 0.0);
         for c in word.chars() {
@@ -543,6 +541,7 @@ fn durations(text: &str) -> Vec<f64> {
     found
 }
 
+/// Every value that the numbers of a text may have.
 fn read_numbers(text: &str) -> Vec<f64> {
     numbers(text).iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect()
 }

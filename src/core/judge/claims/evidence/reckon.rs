@@ -54,6 +54,8 @@ pub struct Operands {
     wide: Vec<f64>,
     near: Vec<f64>,
     told: Vec<f64>,
+    /// The passage tells how much it is a day.
+    daily: bool,
 }
 
 impl Operands {
@@ -80,7 +82,7 @@ impl Operands {
         near.extend(scene.told.iter().rev().take(4));
         near.truncate(THREES_OF);
         let told = scene.told.iter().rev().take(SUMMED_OF).copied().collect();
-        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told }
+        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told, daily: says_daily(scene) }
     }
 
     /// Do two or three of them make this number?
@@ -119,7 +121,7 @@ impl Operands {
             })
         };
         // So much a day, of a month or two.
-        let daily = || role == Role::Average && self.wide.iter().any(|one| DAYS.iter().any(|days| is(one / days)));
+        let daily = || self.daily && role == Role::Average && self.wide.iter().any(|one| DAYS.iter().any(|days| is(one / days)));
         let rate = || role == Role::Average && self.rates(is);
         of_constant() || pairs() || daily() || rate() || role != Role::Average && self.threes(is) || role == Role::Total && self.is_sum_of_told(is)
     }
@@ -153,6 +155,15 @@ impl Operands {
             })
         })
     }
+}
+
+/// Does the passage tell how much of something a day is?
+pub fn says_daily(scene: &CheckContext<'_>) -> bool {
+    static DAILY: PhraseList = PhraseList::new(&[
+        "a day", "per day", "daily", "each day", "am tag", "pro tag", "taglich", "par jour", "al dia", "por dia", "diari", "al giorno", "ao dia",
+        "per dag", "dziennie", "na dzien", "gunde", "gunluk", "om dagen", "1日", "毎日", "一日", "每天", "每日", "प्रतिदिन", "रोज", "하루",
+    ]);
+    DAILY.stands_in(scene.plain.folded())
 }
 
 /// Amounts in pence or cents as they are written for short: `45p`, `30c`.
@@ -214,7 +225,10 @@ pub fn may_be(number: &Number) -> bool {
 pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
     let Some(unit) = of(number) else { return false };
+    // Only those that stand make another one stand.
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
+    let stands = |other: &&Number| scene.sources.iter().any(|source| fits(other, Precision::Exact, &source.facts().numbers));
+    let others = others.filter(stands);
     let values: Vec<f64> = others.flat_map(Number::readings).map(|reading| reading.value).take(THREES_OF).collect();
     let is = |value: f64| number.readings().any(|shown| shown.rounds(value.abs()));
     values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| is(one - other) || is(one + other)))
@@ -246,28 +260,25 @@ pub fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision
 /// Ratios of so many numbers of the question are looked at.
 const FACTORS_OF: usize = 6;
 
-/// Is it this value of a result for another amount, or with a share more or less, as the question or the answer names it: 375 g of 250 g
-/// "for 12 instead of 8", 23,000 of 18,400 "if the rent rises by 25 %", 0.84 TB of 840?
+/// Is it this value of a result for another amount, or with a share more or less, as the question names it: 375 g of 250 g
+/// "for 12 instead of 8", 23,000 of 18,400 "if the rent rises by 25 %", 0.84 TB of 840? What the answer says itself is no such amount.
 pub fn is_rescaled(scene: &CheckContext<'_>, number: &Number, base: f64) -> bool {
     let of = |numbers: &[Number]| -> Vec<(f64, bool)> {
         let plain = numbers.iter().filter(|other| !other.ordinal);
         plain.filter_map(|other| Some((other.readings().next()?.value, other.percent))).filter(|(value, _)| *value > 0.0).take(FACTORS_OF).collect()
     };
     let asked = of(scene.grounds.asked.numbers());
-    let others: Vec<Number> = scene.plain.numbers.iter().filter(|other| other.span != number.span).cloned().collect();
-    let own = of(&others);
     // Of a unit a thousand times as large.
     let mut factors: Vec<f64> = vec![0.001, 1000.0];
-    for (value, percent) in asked.iter().chain(&own) {
+    for (value, percent) in &asked {
         if *percent {
             factors.extend([value / 100.0, 1.0 + value / 100.0, 1.0 - value / 100.0]);
+        } else if (2.0..=100.0).contains(value) && value.fract() == 0.0 {
+            factors.push(*value);
         }
     }
-    factors.extend(asked.iter().map(|(value, _)| *value).filter(|value| *value <= 100.0));
-    // `times 1.5`
-    let told = scene.told.iter().rev().take(OF_ANSWER).copied().chain(own.iter().map(|(value, _)| *value));
-    factors.extend(told.filter(|value| value.fract() != 0.0 && *value < 10.0));
-    let counts: Vec<f64> = asked.iter().map(|(value, _)| *value).chain(scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower)).map(|count| count as f64)).collect();
+    let said = scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower)).map(|count| count as f64);
+    let counts: Vec<f64> = asked.iter().map(|(value, _)| *value).chain(said.take(FACTORS_OF)).collect();
     factors.extend(counts.iter().flat_map(|one| counts.iter().filter(move |other| *other != one).map(move |other| one / other)));
     factors.into_iter().any(|factor| factor.is_finite() && factor > 0.0 && number.readings().any(|shown| shown.rounds(base * factor)))
 }
@@ -284,7 +295,12 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         return false;
     }
     // What the user names as a price, so many times: how many it is, the answer may tell further on.
-    let mut prices = scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value);
+    let asked = &scene.grounds.asked;
+    let priced = |price: &&Number| {
+        let sign = asked.get(..price.span.start).unwrap_or_default().trim_end().chars().next_back();
+        price.unit.is_some_and(|unit| unit.dimension == "money") || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'))
+    };
+    let mut prices = asked.numbers().iter().filter(priced).flat_map(Number::readings).map(|reading| reading.value);
     let times = |price: f64| {
         let count = number.readings().next().map_or(0.0, |reading| reading.value / price);
         price >= PRICE_FROM && count.fract() == 0.0 && (2.0..=COUNT_MAX).contains(&count)

@@ -183,6 +183,10 @@ fn is_act(sentence: &str) -> bool {
     // `Write the notes and put them up`
     let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "then");
     let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower)));
+    // `Let Paula know that …`, `Laat de bakker weten dat …`: somebody else is to be told.
+    let lets = left.first().is_some_and(|first| LETS.contains(&first.lower.as_str()))
+        && left.get(1).is_some_and(|who| !known.me.contains(&who.lower))
+        && left.iter().skip(1).take(VERB_WORDS).any(|word| KNOWS.contains(&word.lower.as_str()));
     let tells = left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
         let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
         // `Tell Paula that …`: somebody else is to be told.
@@ -190,9 +194,6 @@ fn is_act(sentence: &str) -> bool {
         let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
         // `Write to the parents that …`: a message is to be sent.
         let writes = known.writes.contains(&word.lower) && known.writes_to.contains(next);
-        // `Let Paula know that …`, `Laat de bakker weten dat …`: the same.
-        let lets = at > 1 && left.first().is_some_and(|first| LETS.contains(&first.lower.as_str()))
-            && left.get(1).is_some_and(|who| !known.me.contains(&who.lower));
         before && known.infos.contains(&word.lower) && !others && !lets && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
     });
     !tells || acts_too()
@@ -200,6 +201,7 @@ fn is_act(sentence: &str) -> bool {
 
 /// Verbs by which somebody is let know something.
 const LETS: &[&str] = &["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"];
+const KNOWS: &[&str] = &["know", "weten", "wissen", "savoir", "saber", "sapere"];
 
 /// `Get me a cab`, `find us two seats`: a thing is wanted, not a piece of information.
 fn is_errand(left: &[Word], known: &Requests) -> bool {

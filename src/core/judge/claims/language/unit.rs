@@ -137,7 +137,7 @@ fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
     let ends = body.char_indices().map(|(at, c)| (at, Some(c))).chain([(body.len(), None)]);
     for (at, c) in ends {
         let inside = c.is_some_and(|c| c.is_alphanumeric() || c == '_');
-        if at > 0 && (!(inside && before.is_alphanumeric()) || is_spaceless(before) || c.is_some_and(is_spaceless)) {
+        if at > 0 && (!(inside && before.is_alphanumeric()) || is_spaceless(before) || at > 1 && c.is_some_and(is_spaceless)) {
             let name = body.get(..at).unwrap_or_default();
             let folded = lower(name);
             let in_any_case = || names.known.get(&*folded).filter(|_| name.chars().count() > 1);

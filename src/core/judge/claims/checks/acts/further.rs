@@ -79,7 +79,7 @@ static FURTHER_PHRASES: PhraseList = PhraseList::new(&[
 
 /// Words by which no more than that is told, in any language.
 static ONLY: WordList = WordList::new(&[
-    "only", "just", "merely", "nur", "bloß", "lediglich", "seulement", "uniquement", "sólo", "solo", "solamente", "soltanto", "apenas", "só",
+    "only", "merely", "nur", "bloß", "lediglich", "seulement", "uniquement", "sólo", "solo", "solamente", "soltanto", "só",
     "alleen", "enkel", "slechts", "tylko", "jedynie", "sadece", "yalnızca", "bara", "endast",
 ]);
 

@@ -359,6 +359,39 @@ pub fn may_say_done(text: &str) -> bool {
         "jag har",
         " now",
         " way",
+        "reminder",
+        "alarm",
+        "been told",
+        "auf dem weg",
+        "auf der liste",
+        "im kalender",
+        "im system",
+        "désormais",
+        "au courant",
+        "prévenu",
+        "averti",
+        "ya está",
+        "ya figura",
+        "ya aparece",
+        "ya consta",
+        " già ",
+        "adesso",
+        " ora ",
+        "ficou",
+        "já ",
+        "komt eraan",
+        "klaar",
+        "onderweg",
+        "już jedz",
+        "w drodze",
+        "yola çıktı",
+        "haberi var",
+        "反映",
+        "向かって",
+        "在路上",
+        "赶来",
+        "पक्क",
+        "बुक ",
         "as of ",
         "no longer",
         "sorted",
@@ -451,7 +484,7 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     // `**Already packed:** …` is a case that the line is about.
     let label = |said: &ReportedAct| {
         let behind = text.get(said.span.end..).unwrap_or_default().trim_start_matches(['*', '_', ' ']);
-        behind.starts_with(':') && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
+        text.trim_start_matches([' ', '-', '•', '+']).starts_with("**") && behind.starts_with(':') && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
     };
     said.take(16).filter(own).filter(plainly).filter(|said| !label(said)).collect()
 }
@@ -500,6 +533,12 @@ impl ActSentence<'_> {
         self.grounds.is_some_and(|grounds| grounds.answers_folded().iter().any(|answer| stands_in(answer, &verb)))
     }
 
+    /// An earlier answer has a longer word of the request.
+    fn is_topic_of(&self, grounds: &EvidenceIndex) -> bool {
+        let known = |word: &String| word.chars().count() > STEM && grounds.answers_folded().iter().any(|answer| stands_in(answer, word));
+        self.abilities.asked.name_words().iter().any(known)
+    }
+
     /// A result has the stem of every word of this.
     fn is_reported(&self, said: &str) -> bool {
         let folded = fold(said);
@@ -530,11 +569,16 @@ impl ActSentence<'_> {
         ];
         let asked = self.abilities.asked.words();
         // `I've turned off the valve and called the plumber`
-        const OWN: &[&str] = &["i", "i've", "i’ve", "we", "we've", "we’ve", "ich", "wir", "habe", "j'ai", "j’ai", "he", "ho", "ik", "heb"];
+        const OWN: &[&str] = &["i've", "i’ve", "we've", "we’ve", "habe", "haben", "j'ai", "j’ai", "ho", "heb", "hebben"];
+        // `I want the report sent` is none of it.
+        const WISHES: &[&str] = &[
+            "want", "wants", "need", "needs", "like", "please", "would", "could", "möchte", "brauche", "bitte", "voudrais", "veux", "quiero",
+            "necesito", "vorrei", "voglio", "wil", "graag",
+        ];
         let said = |at: usize| {
             let before = |words: usize| asked.get(at.saturating_sub(words)..at).unwrap_or_default();
-            before(3).iter().any(|word| FINITE.contains(&word.lower.as_str()))
-                || before(OWN_WORDS).iter().any(|word| OWN.contains(&word.lower.as_str()))
+            let has = |words: usize, list: &[&str]| before(words).iter().any(|word| list.contains(&word.lower.as_str()));
+            has(3, FINITE) || has(OWN_WORDS, OWN) && !has(OWN_WORDS, WISHES)
         };
         asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at))
     }
@@ -561,12 +605,6 @@ static CONDITIONS: WordList = WordList::new(&[
     "quando",
     "als",
     "zodra",
-    "cuanto",
-    "apenas",
-    "appena",
-    "assim",
-    "dès",
-    "skoro",
     "zou",
     "jeśli",
     "gdy",
@@ -582,7 +620,11 @@ static CONDITIONS: WordList = WordList::new(&[
 
 /// Does the sentence tell of what would be, rather than of what is?
 fn is_conditional(words: &[Word], said: &ReportedAct) -> bool {
-    words.iter().any(|word| word.start < said.span.start && CONDITIONS.has(&word.lower))
+    // `en cuanto la tenga`
+    const PAIRS: &[(&str, &str)] = &[("en", "cuanto"), ("assim", "que"), ("dès", "que"), ("zodra", "als"), ("non", "appena")];
+    let before = |word: &Word| word.start < said.span.start;
+    words.iter().any(|word| before(word) && CONDITIONS.has(&word.lower))
+        || words.windows(2).any(|two| matches!(two, [one, other] if before(other) && PAIRS.contains(&(one.lower.as_str(), other.lower.as_str()))))
 }
 
 /// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
@@ -614,14 +656,22 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         return looked(case, said);
     }
     let harmless = said.is_harmless() && !(looks && said.form == ActForm::First);
-    if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) || abilities.has_acted() {
+    // `They've been told`: somebody else than the user.
+    let told_others = || {
+        let subject = words.iter().rev().filter(|word| word.end <= said.span.start);
+        let plain = |word: &&Word| !["have", "has", "been", "also", "now", "already", "both", "all", "just"].contains(&word.lower.as_str());
+        said.form == ActForm::Passive
+            && ["told", "informed", "asked"].contains(&said.verb.as_str())
+            && subject.clone().find(plain).is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
+    };
+    if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) && !told_others() || abilities.has_acted() {
         return None;
     }
     if plays(&abilities.asked) {
         return None;
     }
     let informs = said.form == ActForm::Passive
-        && ["informed", "notified", "contacted", "emailed", "messaged", "alerted"].contains(&said.verb.as_str());
+        && ["informed", "notified", "contacted", "emailed", "messaged", "alerted", "told", "asked"].contains(&said.verb.as_str());
     let strong = said.is_strong() || informs;
     let wanted = abilities.asked.asks_for_act();
     let asked = has_form(&said.verb, abilities.asked.name_words()) || is_finished(&said.verb) && said.form == ActForm::Brief;
@@ -636,7 +686,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         return None;
     }
     // `That I've already set up for you`, of what an earlier answer told.
-    let earlier = || words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(tells_of_acts);
+    let earlier = || {
+        let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
+        words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
+    };
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb) {
         return None;
     }
@@ -700,8 +753,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         super::account::denies(&plain.join(" "))
     };
     // `The lock wouldn't let me: remote unlocking is switched off`
-    let told = || case.before.failure || super::account::denies(text);
-    if failed.is_some() && said.form != ActForm::First && told() {
+    const DENIES: &[&str] = &["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"];
+    let denied_in_words = || {
+        words.iter().any(|word| DENIES.contains(&word.lower.as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
+    };
+    if failed.is_some() && said.form != ActForm::First && denied_in_words() {
         return None;
     }
     if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(denied) {
@@ -794,32 +850,7 @@ const ALREADY: &[&str] =
 
 /// Words by which something was done before the request.
 static EARLIER: WordList = WordList::new(&[
-    "already",
-    "earlier",
-    "before",
-    "previously",
-    "bereits",
-    "schon",
-    "vorhin",
-    "eben",
-    "déjà",
-    "tantôt",
-    "ya",
-    "antes",
-    "già",
-    "prima",
-    "já",
-    "antes",
-    "al",
-    "reeds",
-    "daarnet",
-    "eerder",
-    "zojuist",
-    "już",
-    "wcześniej",
-    "zaten",
-    "önce",
-    "demin",
+    "already", "earlier", "previously", "bereits", "schon", "vorhin", "déjà", "già", "reeds", "daarnet", "eerder", "już", "wcześniej", "zaten",
     "redan",
 ]);
 
@@ -993,9 +1024,11 @@ const QUOTED_WORDS: usize = 6;
 
 /// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?
 fn brings_text(asked: &str) -> bool {
-    let quotation = |mark: char| asked.split(mark).skip(1).step_by(2).any(|part| part.split_whitespace().count() >= QUOTED_WORDS);
-    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || quotation('"') || quotation('\'') && asked.matches(" '").count() > 0
-        || quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(|part| part.split_whitespace().count() >= QUOTED_WORDS))
+    let long = |part: &str| part.split_whitespace().count() >= QUOTED_WORDS;
+    let parts = asked.split('\'').count();
+    let single = parts > 2 && asked.contains(" '") && asked.split('\'').take(parts - 1).skip(1).step_by(2).any(long);
+    let closed = quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(long));
+    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
