@@ -11,6 +11,7 @@ use crate::judge::claims::{
         date::{self, Date},
         lexicon,
         number::{Interpretation, Number, Precision, numbers},
+        unit::Unit,
         word_list::PhraseList,
     },
 };
@@ -290,7 +291,7 @@ const COUNT_MAX: f64 = 366.0;
 /// Is it an amount of money that a price of the results makes with a number that somebody named: three seats at 28?
 pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
-    let money = number.unit.is_some_and(|unit| unit.dimension == "money") || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
+    let money = number.unit.is_some_and(Unit::is_money) || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
     if !money && !(scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
         return false;
     }
@@ -298,7 +299,7 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     let asked = &scene.grounds.asked;
     let priced = |price: &&Number| {
         let sign = asked.get(..price.span.start).unwrap_or_default().trim_end().chars().next_back();
-        price.unit.is_some_and(|unit| unit.dimension == "money") || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'))
+        price.unit.is_some_and(Unit::is_money) || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'))
     };
     let mut prices = asked.numbers().iter().filter(priced).flat_map(Number::readings).map(|reading| reading.value);
     let times = |price: f64| {
@@ -376,7 +377,7 @@ pub fn lies_between_dates(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// Is a measure of a kind that the results don't have: grams of what they have in millilitres, watts of kilowatt hours? What
 /// it is worth takes knowledge of the world.
 pub fn is_of_another_kind(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && unit.dimension != "money") else { return false };
+    let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && !unit.is_money()) else { return false };
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span);
     let of_another =
         |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, Precision::Exact);

@@ -31,6 +31,16 @@ pub struct Unit {
     pub offset: f64,
 }
 
+/// Dimensions of money.
+const MONEY: [&str; 10] = ["euro", "dollar", "sterling", "franc", "yen", "yuan", "rupee", "lira", "zloty", "won"];
+
+impl Unit {
+    /// Is it a currency?
+    pub fn is_money(&self) -> bool {
+        MONEY.contains(&self.dimension.as_str())
+    }
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Magnitude {
@@ -199,6 +209,7 @@ mod tests {
     #[test]
     fn the_table_is_whole() {
         assert!(table().unit.len() > 40 && table().magnitude.len() > 3);
+        assert!(MONEY.iter().all(|money| table().unit.iter().any(|unit| unit.dimension == *money)));
         for unit in &table().unit {
             assert!(unit.factor > 0.0 && !unit.names.is_empty(), "{unit:?}");
         }

@@ -777,8 +777,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
+    // Where the answer has told of a failure or denies something, it may be told of that.
+    let doubtful = || failed.is_some() && said.form != ActForm::First && (case.before.failure || super::account::denies(text));
     let certain = acts
         && wanted
+        && !doubtful()
         && nothing_did
         && plain
         && !is_written(case, said)
