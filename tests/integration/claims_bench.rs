@@ -85,13 +85,17 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/ah.jsonl"),
         include_str!("../../benches/claims/written/ai.jsonl"),
         include_str!("../../benches/claims/written/aj.jsonl"),
+        include_str!("../../benches/claims/written/ak.jsonl"),
     ]
     .into_iter()
     .flat_map(written::read)
     .filter(|case| !case.is_fabricated())
     .collect();
-    assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160);
-    for (policy, known) in [(PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034"][..]), (PolicySource::Default, &[])] {
+    assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160);
+    for (policy, known) in [
+        (PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034", "ak-085", "ak-091", "ak-094"][..]),
+        (PolicySource::Default, &[]),
+    ] {
         let world = world::World::under(&policy);
         let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
         assert_eq!(stopped.map(|case| case.id.as_str()).collect::<Vec<_>>(), known, "{policy:?}");

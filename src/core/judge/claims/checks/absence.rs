@@ -85,6 +85,13 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     }
     let end = if before { whole.end() } else { noun.last().map_or(whole.end(), |word| word.end) };
     let tail = rest_of_clause(scene, end);
+    // `I've changed nothing`, `geändert habe ich nichts`: of what was done, not of what there is.
+    const SPEAKS: &[&str] = &["i", "i've", "i’ve", "ich", "je", "j'ai", "j’ai", "ik", "jag"];
+    let inside = |word: &&Word| word.start >= whole.start() && word.end <= whole.end();
+    let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.contains(&word.lower.as_str()));
+    if names.is_empty() && speaks && !scene.says(&lexicon.found) {
+        return None;
+    }
     // `Carrots: no value` tells of one of them.
     let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start()).is_some_and(|before| before.contains([':', '|']));
     if of_one || names_record(scene, whole.start()..noun_at.map_or(whole.start(), |noun| noun.start())) {

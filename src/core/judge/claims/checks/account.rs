@@ -530,7 +530,29 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     for word in after {
         let gap = scene.text().get(place..word.start).unwrap_or_default();
         // `four behind the leader`. Hindi says its prepositions behind the word.
-        const BEHIND: &[&str] = &["behind", "ahead", "above", "below", "over", "under", "off", "away", "short", "clear", "apart", "को", "का", "की", "के", "में", "से", "पर", "तक", "है", "हैं"];
+        const BEHIND: &[&str] = &[
+            "behind",
+            "ahead",
+            "above",
+            "below",
+            "over",
+            "under",
+            "off",
+            "away",
+            "short",
+            "clear",
+            "apart",
+            "को",
+            "का",
+            "की",
+            "के",
+            "में",
+            "से",
+            "पर",
+            "तक",
+            "है",
+            "हैं",
+        ];
         let stops = BEHIND.contains(&word.lower.as_str())
             || scene.lexicon.common.contains(&word.lower)
             || scene.lexicon.found.contains(&word.lower)
@@ -909,7 +931,7 @@ fn bound_in(scene: &CheckContext<'_>, source: &ToolResult, all: &[NamedRecord]) 
             let before = |other: &&NamedRecord| other.record != own.record && other.end <= span.start && span.start < own.at;
             tops.len() > 1
                 && (!shares_clause(scene.text(), own.at..own.end, span.clone())
-                    || tops.iter().any(|other| before(other))
+                    || tops.iter().any(before)
                     || tops
                         .iter()
                         .any(|other| other.record != own.record && shares_clause(scene.text(), other.at..other.end, span.clone())))

@@ -563,9 +563,8 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     for (at, number) in scene.plain.words.iter().enumerate() {
         let behind = scene.plain.words.get(at + 1..).unwrap_or_default();
         // `three of them high priority`
-        let of_them = OF_THEM.iter().find(|phrase| {
-            behind.len() >= phrase.len() && phrase.iter().zip(behind).all(|(own, word)| *own == word.lower)
-        });
+        let of_them =
+            OF_THEM.iter().find(|phrase| behind.len() >= phrase.len() && phrase.iter().zip(behind).all(|(own, word)| *own == word.lower));
         let from = of_them.map_or(number.end, |phrase| behind.get(phrase.len() - 1).map_or(number.end, |last| last.end));
         let Some(kind) = behind.get(of_them.map_or(0, |phrase| phrase.len())) else { continue };
         let Some(count) = count_of(number) else { continue };

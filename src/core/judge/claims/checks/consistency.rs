@@ -263,9 +263,10 @@ fn is_rate_of_row(scene: &CheckContext<'_>, number: &Number) -> bool {
     let is = |made: f64| number.readings().any(|shown| shown.rounds(made));
     decimals
         && scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.rows().rows.iter().take(RATE_ROWS_MAX)).any(|row| {
-            let figures: Vec<f64> =
-                row.cells.iter().filter_map(|cell| cell.number).filter(|figure| *figure > 0.0).take(RATE_FIGURES_MAX).collect();
-            figures.iter().any(|one| figures.iter().any(|other| one != other && is(one / other)))
+            let figures: Vec<f64> = row.numbers.iter().copied().filter(|figure| *figure > 0.0).take(RATE_FIGURES_MAX).collect();
+            figures
+                .iter()
+                .any(|one| figures.iter().any(|other| one != other && [1.0, 100.0, 1000.0].iter().any(|unit| is(one / other * unit))))
         })
 }
 
@@ -297,6 +298,8 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
         })
 }
 
+/// Bytes between two numbers of which the second is said to equal a third.
+const EQUATED_BYTES: usize = 80;
 /// Values of a column of which some are added up.
 const SUBSET_MAX: usize = 12;
 
@@ -534,6 +537,8 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let gap = scene.text().get(one.end..other.start)?.to_lowercase();
         let gap = gap.trim().trim_start_matches([',', '(']).trim();
         let equates = gap == "=" || data().equates.iter().any(|words| gap == words);
+        // `from 43.5 to 41.1 kg, that is 2.4 kg`, `6 × 17.8 kg = 106.8 kg`: said of more than the one before it.
+        let several = scene.plain.numbers.iter().any(|before| before.end <= one.start && one.start - before.end <= EQUATED_BYTES);
         let measured = ["time", "length", "mass", "data", "volume", "area", "speed", "distance", "weight"].contains(&one.dimension);
         // `50 km, das sind 3 h pro Tag`: a rate is another thing.
         let after = scene.text().get(other.end..).unwrap_or_default().trim_start().to_lowercase();
@@ -541,7 +546,7 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .iter()
             .any(|word| after.starts_with(word));
         let slack = one.step.max(other.step) * 1.01 + one.value.abs().max(other.value.abs()) * 0.06;
-        let wrong = one.dimension == other.dimension && equates && measured && !rate && (one.value - other.value).abs() > slack;
+        let wrong = one.dimension == other.dimension && equates && measured && !rate && !several && (one.value - other.value).abs() > slack;
         wrong.then(|| {
             finding(
                 scene,
@@ -601,7 +606,13 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let one = folded.strip_suffix("es").unwrap_or(&folded);
         let single = folded.strip_suffix('s').unwrap_or(&folded);
         let is = |cell: &str| cell == folded || cell == single || cell == one;
-        folded.chars().count() >= 3 && rows.iter().any(|row| row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)))
+        folded.chars().count() >= 3
+            && rows.iter().any(|row| {
+                // `GPS: none`
+                let blank =
+                    row.cells.iter().any(|cell| cell.number.is_none() && crate::judge::claims::checks::account::is_nothing(&cell.folded));
+                !blank && row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded))
+            })
     };
     let (at, word) = clause.iter().enumerate().take(3).find(|(_, word)| has(word))?;
     // `indexes on a and b, but none on c`: what is denied isn't the thing that stands behind the preposition.

@@ -122,8 +122,14 @@ impl KnownTimes {
             return true;
         }
         // `3:44` between 4:40 and 8:24.
-        let cited: Vec<u32> =
-            scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().dates.times.iter()).map(|time| time.minutes).take(APART_OF + 1).collect();
+        let cited: Vec<u32> = scene
+            .sources
+            .iter()
+            .take(SOURCES_MAX)
+            .flat_map(|source| source.facts().dates.times.iter())
+            .map(|time| time.minutes)
+            .take(APART_OF + 1)
+            .collect();
         if cited.len() <= APART_OF && cited.iter().any(|one| cited.iter().any(|other| one.abs_diff(*other) == own && own != 0)) {
             return true;
         }
@@ -189,7 +195,11 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
         // `FAT32`: a short one is a name that everybody knows rather than an id, unless what is cited has ids of that form.
         let letters = id.bytes().filter(u8::is_ascii_alphabetic).count();
-        let name = || letters >= SHORT_ID_LETTERS && id.len() <= SHORT_ID_CHARS && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id));
+        let name = || {
+            letters >= SHORT_ID_LETTERS
+                && id.len() <= SHORT_ID_CHARS
+                && !scene.sources.iter().take(SOURCES_MAX).any(|source| has_of_form(source, id))
+        };
         if !known && !name() {
             found.push(ungrounded(scene, "ids", span));
             break;
@@ -200,17 +210,25 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// `ABC-123`: letters and figures that stand for any.
 fn is_placeholder(id: &str) -> bool {
-    let (letters, figures): (String, String) = (
-        id.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase(),
-        id.chars().filter(char::is_ascii_digit).collect(),
-    );
+    let (letters, figures): (String, String) =
+        (id.chars().filter(|c| c.is_alphabetic()).collect::<String>().to_lowercase(), id.chars().filter(char::is_ascii_digit).collect());
     ["abc", "xyz", "foo", "xxx"].contains(&letters.as_str()) && ["12", "123", "1234", "12345", "000"].contains(&figures.as_str())
 }
 
 /// Does a result have an id of the same form: as many letters, then as many figures?
 fn has_of_form(source: &ToolResult, id: &str) -> bool {
     let form = |word: &str| -> Vec<u8> {
-        word.bytes().map(|byte| if byte.is_ascii_digit() { b'0' } else if byte.is_ascii_alphabetic() { b'a' } else { byte }).collect()
+        word.bytes()
+            .map(|byte| {
+                if byte.is_ascii_digit() {
+                    b'0'
+                } else if byte.is_ascii_alphabetic() {
+                    b'a'
+                } else {
+                    byte
+                }
+            })
+            .collect()
     };
     let own = form(id);
     let text = source.text.get(..source.text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
@@ -268,9 +286,11 @@ fn is_id(word: &str) -> bool {
     let of_execution = digits >= 12 || word.len() >= 14 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
     // `250ml`, `05JAN`, `3-4 m`
     let measure = word.trim_start_matches(|c: char| c.is_ascii_digit()).bytes().all(|byte| byte.is_ascii_alphabetic());
-    // `30-minute`, `A-to-B`
-    let compound = word.split(['-', '_']).any(|part| part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_lowercase()))
-        && word.split(['-', '_']).next().is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+    // `30-minute`, `16-A-Kreis`
+    let lower_behind = |part: &str| part.get(1..).is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_lowercase()));
+    let compound =
+        word.split(['-', '_']).any(|part| part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_alphabetic()) && lower_behind(part))
+            && word.split(['-', '_']).next().is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
     ID_CHARS.contains(&word.len())
         && digits >= 2
         && letters >= 1

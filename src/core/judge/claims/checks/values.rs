@@ -99,7 +99,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             || in_code(scene.text(), number.span.start)
             || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
-        let named = || is_http_status(scene, number) || is_figure_of_name(scene, number);
+        let named = || is_http_status(scene, number) || is_figure_of_name(scene, number) || is_section(scene, number);
         if !(taken || is_common(number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
         } else if !taken {
@@ -181,6 +181,8 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
         || reckon::is_temperature_apart(scene, number)
+        || reckon::is_operand(scene, number)
+        || reckon::is_shown_result(scene, number)
         || consistency::follows_from_rows(scene, number, precision)
         || consistency::follows_from_record(scene, number)
         || is_dotted_time(scene, number)
@@ -222,6 +224,33 @@ fn is_http_status(scene: &CheckContext<'_>, number: &Number) -> bool {
     let ends = || !scene.text().get(number.end..).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphanumeric));
     let named = || scene.words_after(number.end).first().is_some_and(|word| BEHIND.contains(&word.lower.as_str()));
     known && plain && (SAYS.contains(&before) || matches!(before, "a" | "an" | "with") && (ends() || named()))
+}
+
+/// `§ 517`, `Art. 28`: a place in a law or a standard, which everybody can look up.
+fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
+    const NAMES: &[&str] = &[
+        "art",
+        "article",
+        "articles",
+        "artikel",
+        "artículo",
+        "articolo",
+        "artigo",
+        "abs",
+        "absatz",
+        "section",
+        "sections",
+        "sec",
+        "rfc",
+        "iso",
+        "din",
+        "madde",
+        "ustawa",
+        "第",
+    ];
+    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let named = || scene.words_before(number.span.start).last().is_some_and(|word| NAMES.contains(&word.lower.as_str()));
+    number.unit.is_none() && !number.percent && !number.scaled && (sign == Some('§') || named())
 }
 
 /// Figures of a name that are so long that they hardly stand elsewhere by chance.
@@ -272,7 +301,8 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
         let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
         let same_language = source.language() == scene.lexicon.language;
-        let spaceless = said.chars().any(crate::judge::claims::language::unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let spaceless =
+            said.chars().any(crate::judge::claims::language::unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
         let short = spaceless && said.chars().count() <= SPACELESS_CHARS;
         let few = short || words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {

@@ -515,7 +515,8 @@ fn sizes(text: &str) -> Vec<f64> {
 /// Spans of time as programs write them, in seconds and in minutes: `1m12s`, `2h05m`.
 fn durations(text: &str) -> Vec<f64> {
     let mut found = Vec::new();
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
+    let words =
+        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
     for word in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(number::NUMBERS_MAX) {
         let (mut seconds, mut parts, mut digits) = (0.0, 0, 0.0);
         for c in word.chars() {
@@ -543,12 +544,26 @@ fn durations(text: &str) -> Vec<f64> {
 
 /// Every value that the numbers of a text may have.
 fn read_numbers(text: &str) -> Vec<f64> {
-    numbers(text).iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect()
+    let found = numbers(text);
+    let mut values: Vec<f64> =
+        found.iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect();
+    values.extend(number::apart(text, &found));
+    values
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn amounts_as_programs_write_them() {
+        let facts = ResultFacts::read("840G /vol1/photos\n1,840G /vol1\nstage build: ok (1m12s)\ndeck 3 112.2 t");
+        for value in [840.0, 840e9, 1840.0, 72.0, 1.2, 112.2] {
+            assert!(facts.numbers.contains(&value), "{value}");
+        }
+        assert!(sizes("MEGA G4 3M9").is_empty() && durations("forms 12 items 9m").is_empty());
+        assert!(durations(&format!("{}m1s", "9".repeat(400))).is_empty());
+    }
 
     #[test]
     fn json_results() {

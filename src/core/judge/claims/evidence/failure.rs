@@ -709,8 +709,28 @@ fn refuses_all(facts: &ResultFacts) -> bool {
 
 /// Members that say how many failed.
 const FAILED_COUNTS: &[&str] = &[
-    "failed", "rejected", "errors", "failures", "refused", "notsent", "undelivered", "bounced", "failedcount", "errorcount", "rejectedcount",
-    "fehlgeschlagen", "abgelehnt", "fallidos", "rechazados", "echecs", "rejetes", "falliti", "scartati", "falhas", "mislukt", "odrzucone",
+    "failed",
+    "rejected",
+    "errors",
+    "failures",
+    "refused",
+    "notsent",
+    "undelivered",
+    "bounced",
+    "failedcount",
+    "errorcount",
+    "rejectedcount",
+    "fehlgeschlagen",
+    "abgelehnt",
+    "fallidos",
+    "rechazados",
+    "echecs",
+    "rejetes",
+    "falliti",
+    "scartati",
+    "falhas",
+    "mislukt",
+    "odrzucone",
     "basarisiz",
 ];
 
@@ -730,6 +750,21 @@ pub fn refuses_some(facts: &ResultFacts) -> bool {
     facts.json
         && (facts.leaves.iter().any(|leaf| (leaf.record > 0 || matches!(leaf.value, Scalar::Number(_))) && record(leaf))
             || facts.lists.iter().any(|found| found.length > 0 && list(&found.words)))
+}
+
+/// Lines of a result by which it is known for a log.
+const LOG_LINES: usize = 3;
+
+/// Is it a log: do its first lines begin with the time that they are of?
+pub fn is_log(text: &str) -> bool {
+    let timed = |line: &str| {
+        let line = line.trim_start_matches(['[', '(', ' ']);
+        let figures = |from: usize, to: usize| line.get(from..to).is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
+        let mark = |at: usize, marks: &[u8]| line.as_bytes().get(at).is_some_and(|byte| marks.contains(byte));
+        figures(0, 4) && mark(4, b"-/") && figures(5, 7) || figures(0, 2) && mark(2, b":") && figures(3, 5) && mark(5, b":")
+    };
+    let mut lines = text.lines().filter(|line| !line.trim().is_empty()).take(LOG_LINES).peekable();
+    lines.peek().is_some() && text.lines().nth(1).is_some() && lines.all(timed)
 }
 
 /// Does the result say that it was only a trial, and nothing was done?
@@ -761,6 +796,15 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn logs_are_known_by_the_times_of_their_lines() {
+        assert!(is_log("2026-03-01T10:00:01Z INFO start\n2026-03-01T10:00:15Z Killed (exit 137)"));
+        assert!(is_log("[10:00:01] start\n[10:00:15] error"));
+        for text in ["2026-03-01: denied", "error: denied\n2026-03-01 try again", "", "ok\nok"] {
+            assert!(!is_log(text), "{text}");
+        }
+    }
 
     #[test]
     fn failures_by_form() {

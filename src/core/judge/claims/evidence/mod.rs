@@ -32,7 +32,7 @@ use crate::judge::{
             date::{self, Dates},
             fold::{fold, name_text, stands_in},
             lexicon,
-            number::{Interpretation, Number, Precision, numbers},
+            number::{self, Interpretation, Number, Precision, numbers},
             request::UserRequest,
             tool_names::tool_nouns,
             unit, url,
@@ -251,6 +251,10 @@ impl ResultReading {
     /// It reports a failure in its own words.
     pub fn tells_failure(&self) -> bool {
         *self.tells_failure.get_or_init(|| {
+            // What a log holds happened to others.
+            if self.effect() == Effect::Unknown && failure::is_log(&self.text) {
+                return false;
+            }
             let unread = self.reads() && self.facts.get().is_none();
             let at_top = if unread { self.told_at_top.or_else(|| failure::tells_failure_at_top(&self.text)) } else { None };
             at_top.unwrap_or_else(|| {
@@ -592,7 +596,9 @@ impl EvidenceIndex {
 
 /// The values of the numbers in a text.
 fn values(text: &str) -> impl Iterator<Item = f64> {
-    numbers(text).into_iter().flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value))
+    let found = numbers(text);
+    let apart = number::apart(text, &found);
+    apart.into_iter().chain(found.into_iter().flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)))
 }
 
 /// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?

@@ -124,7 +124,12 @@ impl Operands {
         // So much a day, of a month or two.
         let daily = || self.daily && role == Role::Average && self.wide.iter().any(|one| DAYS.iter().any(|days| is(one / days)));
         let rate = || role == Role::Average && self.rates(is);
-        of_constant() || pairs() || daily() || rate() || role != Role::Average && self.threes(is) || role == Role::Total && self.is_sum_of_told(is)
+        of_constant()
+            || pairs()
+            || daily()
+            || rate()
+            || role != Role::Average && self.threes(is)
+            || role == Role::Total && self.is_sum_of_told(is)
     }
 
     /// The total of a table: a sum of some of the numbers that were told before it.
@@ -161,8 +166,33 @@ impl Operands {
 /// Does the passage tell how much of something a day is?
 pub fn says_daily(scene: &CheckContext<'_>) -> bool {
     static DAILY: PhraseList = PhraseList::new(&[
-        "a day", "per day", "daily", "each day", "am tag", "pro tag", "taglich", "par jour", "al dia", "por dia", "diari", "al giorno", "ao dia",
-        "per dag", "dziennie", "na dzien", "gunde", "gunluk", "om dagen", "1日", "毎日", "一日", "每天", "每日", "प्रतिदिन", "रोज", "하루",
+        "a day",
+        "per day",
+        "daily",
+        "each day",
+        "am tag",
+        "pro tag",
+        "taglich",
+        "par jour",
+        "al dia",
+        "por dia",
+        "diari",
+        "al giorno",
+        "ao dia",
+        "per dag",
+        "dziennie",
+        "na dzien",
+        "gunde",
+        "gunluk",
+        "om dagen",
+        "1日",
+        "毎日",
+        "一日",
+        "每天",
+        "每日",
+        "प्रतिदिन",
+        "रोज",
+        "하루",
     ]);
     DAILY.stands_in(scene.plain.folded())
 }
@@ -235,6 +265,60 @@ pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| is(one - other) || is(one + other)))
 }
 
+/// Numbers of a sum that a passage shows.
+const SHOWN_MAX: usize = 12;
+
+/// Is it what the sum that the passage shows comes to: `2,400 + 110 × 38 = 6,580`?
+pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let numbers = &scene.plain.numbers;
+    let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
+    let gap = |at: usize| -> &str {
+        match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
+            (Some(before), Some(own)) => {
+                scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches([' ', '\u{a0}', '\u{202f}', '*', '(', ')'])
+            }
+            _ => "",
+        }
+    };
+    if !matches!(gap(at), "=" | "≈") {
+        return false;
+    }
+    let value = |at: usize| numbers.get(at).and_then(|number| Some((number.readings().next()?.value, number.percent)));
+    let (mut sum, mut product, mut count) = (0.0, 1.0, 0);
+    // From the last operand back: products within sums.
+    for place in (0..at).rev().take(SHOWN_MAX) {
+        let Some((operand, percent)) = value(place) else { return false };
+        product *= if percent { operand / 100.0 } else { operand };
+        count += 1;
+        match gap(place) {
+            "×" | "x" | "·" => {}
+            "/" | "÷" => {
+                let Some((dividend, _)) = place.checked_sub(1).and_then(value).filter(|_| operand != 0.0) else { return false };
+                // The quotient takes the place of its dividend.
+                product = product / operand / operand;
+                if !product.is_finite() || dividend == 0.0 {
+                    return false;
+                }
+            }
+            "+" => (sum, product) = (sum + product, 1.0),
+            "-" | "−" | "–" => (sum, product) = (sum - product, 1.0),
+            _ => {
+                sum += product;
+                return count > 1 && number.readings().any(|shown| shown.rounds(sum));
+            }
+        }
+    }
+    false
+}
+
+/// Does it stand beside a sign of multiplication: a figure of a formula, which the passage shows?
+pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let sign = |c: Option<char>| matches!(c, Some('×' | '÷'));
+    let before = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
+    sign(before) || sign(behind)
+}
+
 /// Members of a result that say for how many it is.
 const PORTIONS: &[&str] =
     &["serv", "portion", "person", "people", "yield", "guest", "batch", "kisi", "porsiyon", "osob", "porc", "人", "份", "人数", "लोग"];
@@ -266,7 +350,11 @@ const FACTORS_OF: usize = 6;
 pub fn is_rescaled(scene: &CheckContext<'_>, number: &Number, base: f64) -> bool {
     let of = |numbers: &[Number]| -> Vec<(f64, bool)> {
         let plain = numbers.iter().filter(|other| !other.ordinal);
-        plain.filter_map(|other| Some((other.readings().next()?.value, other.percent))).filter(|(value, _)| *value > 0.0).take(FACTORS_OF).collect()
+        plain
+            .filter_map(|other| Some((other.readings().next()?.value, other.percent)))
+            .filter(|(value, _)| *value > 0.0)
+            .take(FACTORS_OF)
+            .collect()
     };
     let asked = of(scene.grounds.asked.numbers());
     // Of a unit a thousand times as large.
@@ -292,7 +380,7 @@ const COUNT_MAX: f64 = 366.0;
 pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let money = number.unit.is_some_and(Unit::is_money) || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
-    if !money && !(scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
+    if !(money || scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
         return false;
     }
     // What the user names as a price, so many times: how many it is, the answer may tell further on.
@@ -400,7 +488,10 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     // Of eighteen payments the last is due seventeen months after the first.
     let by_months = |months: i64| steps.contains(&months) || steps.contains(&(months + 1));
     let working = says_working_days(scene);
-    let on_working_days = |apart: i64| working && steps.iter().any(|step| *step <= WORKING_DAYS_MAX && (step + 2 * (step / 5)..=step + 2 * (step / 5 + 1)).contains(&apart));
+    let on_working_days = |apart: i64| {
+        working
+            && steps.iter().any(|step| *step <= WORKING_DAYS_MAX && (step + 2 * (step / 5)..=step + 2 * (step / 5 + 1)).contains(&apart))
+    };
     date.readings.iter().flatten().any(|(year, month, day)| {
         known.iter().any(|from| {
             let (known_year, known_month, known_day) = date::civil(*from);
@@ -421,8 +512,26 @@ const WORKING_DAYS_MAX: i64 = 60;
 /// Does the passage, the question or a result speak of working days, which leave out weekends?
 fn says_working_days(scene: &CheckContext<'_>) -> bool {
     static DAYS_AT_WORK: PhraseList = PhraseList::new(&[
-        "business day", "working day", "werktag", "arbeitstag", "jours ouvr", "jour ouvr", "dias habil", "dia habil", "dias laborable", "giorni lavorativ",
-        "giorni feriali", "dias uteis", "dia util", "werkdag", "dni robocz", "is gunu", "営業日", "工作日", "कार्य दिवस", "कार्यदिवस",
+        "business day",
+        "working day",
+        "werktag",
+        "arbeitstag",
+        "jours ouvr",
+        "jour ouvr",
+        "dias habil",
+        "dia habil",
+        "dias laborable",
+        "giorni lavorativ",
+        "giorni feriali",
+        "dias uteis",
+        "dia util",
+        "werkdag",
+        "dni robocz",
+        "is gunu",
+        "営業日",
+        "工作日",
+        "कार्य दिवस",
+        "कार्यदिवस",
     ]);
     let texts = scene.sources.iter().map(|source| source.folded()).chain([scene.plain.folded(), scene.grounds.asked.folded()]);
     texts.into_iter().any(|text| DAYS_AT_WORK.stands_in(text))
@@ -503,6 +612,21 @@ mod tests {
         ] {
             assert_eq!(wrong(result, asked, told, said), Vec::<String>::new(), "{said}");
         }
+        // What is shown is reckoned after, and what the user names as a price is taken so many times.
+        let hall = r#"{"hire":1900,"catering_pp":34}"#;
+        let temperatures = r#"[{"city":"A","min":3},{"city":"B","min":-2}]"#;
+        for (result, asked, said) in [
+            (hall, "For 110 people", "1,900 + 110 × 34 = 5,640"),
+            (hall, "", "With 118.25 × 2 it comes to 236.5."),
+            (r#"{"litres":42}"#, "It's 62 rupees a litre", "That is ₹2,604."),
+            (temperatures, "", "B has -2 °C, 5 °C less than A with 3 °C."),
+            (r#"{"m3":[11.4,9.8]}"#, "", "On average some 348 litres a day."),
+        ] {
+            assert_eq!(wrong(result, asked, &[], said), Vec::<String>::new(), "{said}");
+        }
+        assert_eq!(wrong(hall, "For 110 people", &[], "1,900 + 110 × 34 = 5,740"), ["5,740"]);
+        assert_eq!(wrong(r#"{"litres":42}"#, "What did I pay on 20 June?", &[], "You paid $1,247."), ["1,247"]);
+        assert_eq!(wrong(r#"{"sky":"clear","no":7}"#, "", &[], "Day 30 °C, night 12 °C, 18 °C apart.").len(), 3);
         assert_eq!(wrong(stay, "", &[], "The rate is 168.90."), ["168.90"]);
         assert_eq!(wrong(shop, "", &[], "It costs 12.75 in all."), ["12.75"]);
     }
@@ -516,5 +640,8 @@ mod tests {
             assert_eq!(wrong(result, "", &[], said), Vec::<String>::new(), "{said}");
         }
         assert_eq!(wrong(result, "", &[], "It is due on 19 August 2025."), ["19 August 2025"]);
+        let refund = r#"{"approved":"2026-04-06","business_days":"3-5"}"#;
+        assert_eq!(wrong(refund, "", &[], "It comes by 13 April 2026."), Vec::<String>::new());
+        assert_eq!(wrong(refund, "", &[], "It comes by 24 April 2026."), ["24 April 2026"]);
     }
 }

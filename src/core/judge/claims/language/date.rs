@@ -196,7 +196,9 @@ fn named(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize
         (month_at(after)?, day, after + 1)
     };
     let close = |from: usize, to: usize| match (tokens.get(from), tokens.get(to)) {
-        (Some(from), Some(to)) => text.get(from.span.end..to.span.start).is_some_and(|gap| gap.len() <= 3 && !gap.contains(['\n', '(', ')', '[', ']'])),
+        (Some(from), Some(to)) => {
+            text.get(from.span.end..to.span.start).is_some_and(|gap| gap.len() <= 3 && !gap.contains(['\n', '(', ')', '[', ']']))
+        }
         _ => false,
     };
     let last = tokens.get(next - 1)?;

@@ -100,6 +100,15 @@ pub fn numbers(text: &str) -> Vec<Number> {
     found
 }
 
+/// The values of numbers that stand side by side and were read as one: `deck 3 112.2 t`.
+pub fn apart(text: &str, read: &[Number]) -> Vec<f64> {
+    let joined = read.iter().filter_map(|number| text.get(number.span.clone())).filter(|number| number.contains(' '));
+    joined
+        .flat_map(|number| number.split(' ').flat_map(numbers))
+        .flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value))
+        .collect()
+}
+
 /// Reads what begins with a digit at `start`: the number, and where to go on.
 fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let before = text.get(..start).and_then(|text| text.chars().next_back());

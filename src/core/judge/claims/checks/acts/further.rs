@@ -79,8 +79,27 @@ static FURTHER_PHRASES: PhraseList = PhraseList::new(&[
 
 /// Words by which no more than that is told, in any language.
 static ONLY: WordList = WordList::new(&[
-    "only", "merely", "nur", "bloß", "lediglich", "seulement", "uniquement", "sólo", "solo", "solamente", "soltanto", "só",
-    "alleen", "enkel", "slechts", "tylko", "jedynie", "sadece", "yalnızca", "bara", "endast",
+    "only",
+    "merely",
+    "nur",
+    "bloß",
+    "lediglich",
+    "seulement",
+    "uniquement",
+    "sólo",
+    "solo",
+    "solamente",
+    "soltanto",
+    "só",
+    "alleen",
+    "enkel",
+    "slechts",
+    "tylko",
+    "jedynie",
+    "sadece",
+    "yalnızca",
+    "bara",
+    "endast",
 ]);
 
 /// The finding of a sentence that tells of a further act or look, beside a single call that is none.

@@ -484,7 +484,9 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
     // `**Already packed:** …` is a case that the line is about.
     let label = |said: &ReportedAct| {
         let behind = text.get(said.span.end..).unwrap_or_default().trim_start_matches(['*', '_', ' ']);
-        text.trim_start_matches([' ', '-', '•', '+']).starts_with("**") && behind.starts_with(':') && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
+        text.trim_start_matches([' ', '-', '•', '+']).starts_with("**")
+            && behind.starts_with(':')
+            && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
     };
     said.take(16).filter(own).filter(plainly).filter(|said| !label(said)).collect()
 }
@@ -572,8 +574,8 @@ impl ActSentence<'_> {
         const OWN: &[&str] = &["i've", "i’ve", "we've", "we’ve", "habe", "haben", "j'ai", "j’ai", "ho", "heb", "hebben"];
         // `I want the report sent` is none of it.
         const WISHES: &[&str] = &[
-            "want", "wants", "need", "needs", "like", "please", "would", "could", "möchte", "brauche", "bitte", "voudrais", "veux", "quiero",
-            "necesito", "vorrei", "voglio", "wil", "graag",
+            "want", "wants", "need", "needs", "like", "please", "would", "could", "möchte", "brauche", "bitte", "voudrais", "veux",
+            "quiero", "necesito", "vorrei", "voglio", "wil", "graag",
         ];
         let said = |at: usize| {
             let before = |words: usize| asked.get(at.saturating_sub(words)..at).unwrap_or_default();
@@ -624,7 +626,9 @@ fn is_conditional(words: &[Word], said: &ReportedAct) -> bool {
     const PAIRS: &[(&str, &str)] = &[("en", "cuanto"), ("assim", "que"), ("dès", "que"), ("zodra", "als"), ("non", "appena")];
     let before = |word: &Word| word.start < said.span.start;
     words.iter().any(|word| before(word) && CONDITIONS.has(&word.lower))
-        || words.windows(2).any(|two| matches!(two, [one, other] if before(other) && PAIRS.contains(&(one.lower.as_str(), other.lower.as_str()))))
+        || words
+            .windows(2)
+            .any(|two| matches!(two, [one, other] if before(other) && PAIRS.contains(&(one.lower.as_str(), other.lower.as_str()))))
 }
 
 /// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
@@ -662,7 +666,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let plain = |word: &&Word| !["have", "has", "been", "also", "now", "already", "both", "all", "just"].contains(&word.lower.as_str());
         said.form == ActForm::Passive
             && ["told", "informed", "asked"].contains(&said.verb.as_str())
-            && subject.clone().find(plain).is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
+            && subject
+                .clone()
+                .find(plain)
+                .is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
     };
     if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) && !told_others() || abilities.has_acted() {
         return None;
@@ -738,7 +745,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
                 && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
             // What was looked up was refused: `the plan was rejected`.
             let refused = || looked && super::account::FAILED_DEEDS.iter().any(|deed| said.verb.starts_with(deed));
-            (meant || told) && !(looked && reported()) && !case.is_reason(&said.verb) && !refused()
+            // `is set by your administrator`: how it is done, and by whom.
+            let before = words.iter().rev().find(|word| word.end <= said.span.start).map_or("", |word| word.lower.as_str());
+            let by_others = next.is_some_and(|next| next.lower == "by") && matches!(before, "is" | "are");
+            (meant || told) && !by_others && !(looked && reported()) && !case.is_reason(&said.verb) && !refused()
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
@@ -754,9 +764,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     };
     // `The lock wouldn't let me: remote unlocking is switched off`
     const DENIES: &[&str] = &["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"];
-    let denied_in_words = || {
-        words.iter().any(|word| DENIES.contains(&word.lower.as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
-    };
+    let denied_in_words =
+        || words.iter().any(|word| DENIES.contains(&word.lower.as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
     if failed.is_some() && said.form != ActForm::First && denied_in_words() {
         return None;
     }
@@ -853,7 +862,20 @@ const ALREADY: &[&str] =
 
 /// Words by which something was done before the request.
 static EARLIER: WordList = WordList::new(&[
-    "already", "earlier", "previously", "bereits", "schon", "vorhin", "déjà", "già", "reeds", "daarnet", "eerder", "już", "wcześniej", "zaten",
+    "already",
+    "earlier",
+    "previously",
+    "bereits",
+    "schon",
+    "vorhin",
+    "déjà",
+    "già",
+    "reeds",
+    "daarnet",
+    "eerder",
+    "już",
+    "wcześniej",
+    "zaten",
     "redan",
 ]);
 
@@ -1013,13 +1035,16 @@ fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
 }
 
 /// What files consist of, too.
-static OF_FILES: WordList =
-    WordList::new(&["line", "lines", "function", "query", "regex", "script", "section", "version", "row", "rows", "column", "columns", "zeile", "ligne", "línea", "riga", "linha", "regel"]);
+static OF_FILES: WordList = WordList::new(&[
+    "line", "lines", "function", "query", "regex", "script", "section", "version", "row", "rows", "column", "columns", "zeile", "ligne",
+    "línea", "riga", "linha", "regel",
+]);
 
 /// Does the tool change files, as its name says?
 fn edits_files(ability: &ToolCapability) -> bool {
     let has = |list: &[&str]| ability.words.iter().any(|word| list.contains(&word.as_str()));
-    has(&["file", "files", "code", "patch", "source"]) && has(&["edit", "write", "apply", "replace", "update", "modify", "patch", "save", "create", "str"])
+    has(&["file", "files", "code", "patch", "source"])
+        && has(&["edit", "write", "apply", "replace", "update", "modify", "patch", "save", "create", "str"])
 }
 
 /// Words of a quotation that is a text to work on.
@@ -1042,7 +1067,8 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let brought = || brings_text(&abilities.asked);
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     // `I've changed the first line` of a file that a tool could have changed.
-    let files = abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
+    let files =
+        abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(files && OF_FILES.has(&word.lower));
     let as_if = !said.is_strong();
     // `I pulled July as well`
@@ -1439,6 +1465,55 @@ mod tests {
             ("我总结了一下要点。", false),
         ] {
             assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+        }
+    }
+
+    #[test]
+    fn outcomes_told_as_states() {
+        let idle = abilities(&[], "Add Kilian to the squad and remind me, please");
+        for (text, objected) in [
+            ("They've been told that he joins.", true),
+            ("Reminders for both days are active.", true),
+            ("¡Apuntado!", true),
+            ("Ya está en la lista.", true),
+            ("La fiche de Kilian porte désormais le bon nom.", true),
+            ("Adesso è nella squadra.", true),
+            ("A sua aula ficou para quinta.", true),
+            ("Je taxi komt eraan!", true),
+            ("Randevuyu iptal ettim.", true),
+            ("मुलाक़ात 10:40 पर पक्की है।", true),
+            // Nothing was done in these.
+            ("The backup window is set by your administrator.", false),
+            ("Como ya sabe, falta el número.", false),
+            ("A quest'ora è difficile.", false),
+            ("De winter komt eraan.", false),
+            ("Ik ben bereid om je te helpen.", false),
+            ("Bu ay su tüketim yüksek.", false),
+            ("已收到您的信息。", false),
+            ("यह एक नोटबुक है।", false),
+            ("**Already packed:** it can't be changed.", false),
+        ] {
+            assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+        }
+        // What the user tells as done, and what they only wish for.
+        let told = abilities(&[], "I've turned off the valve and called the plumber. Anything else?");
+        assert_eq!(found("A plumber has been called.", &told), None);
+        let wished = abilities(&[], "I want the report sent to Ana.");
+        assert!(found("The report has been sent to Ana.", &wished).is_some());
+    }
+
+    #[test]
+    fn every_state_has_a_cue() {
+        for text in [
+            "Ana ist auf der Liste.",
+            "La fiche porte désormais son nom.",
+            "Carla è già in lista.",
+            "Ana já consta na lista.",
+            "Je taxi komt eraan.",
+            "反映されています",
+            "पक्का है",
+        ] {
+            assert!(may_say_done(text), "{text}");
         }
     }
 
