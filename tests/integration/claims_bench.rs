@@ -86,14 +86,15 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/ai.jsonl"),
         include_str!("../../benches/claims/written/aj.jsonl"),
         include_str!("../../benches/claims/written/ak.jsonl"),
+        include_str!("../../benches/claims/written/al.jsonl"),
     ]
     .into_iter()
     .flat_map(written::read)
     .filter(|case| !case.is_fabricated())
     .collect();
-    assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160);
+    assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
     for (policy, known) in [
-        (PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034", "ak-085", "ak-091", "ak-094"][..]),
+        (PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034", "ak-085", "ak-091", "ak-094", "al-084", "al-136"][..]),
         (PolicySource::Default, &[]),
     ] {
         let world = world::World::under(&policy);

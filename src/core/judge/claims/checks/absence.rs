@@ -56,6 +56,10 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     if last.is_some_and(|last| WITHOUT.contains(&last.lower.as_str())) {
         return None;
     }
+    // `cy@x.example doesn't exist`: an address.
+    if scene.text().get(..whole.start()).is_some_and(|before| before.ends_with(['.', '@', '/'])) {
+        return None;
+    }
     let noun_at = captures.name("noun");
     let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.as_str())).unwrap_or_default();
     if let Some(at) = noun_at {

@@ -339,7 +339,40 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
     let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
-    if !empty || said < 4 && !spaceless || tells_nothing(scene) {
+    // `Fully booked`: nothing is free.
+    static FULL: PhraseList = PhraseList::new(&[
+        "fully booked",
+        "booked out",
+        "sold out",
+        "all taken",
+        "full",
+        "ausgebucht",
+        "ausverkauft",
+        "belegt",
+        "voll",
+        "complet",
+        "complets",
+        "todo ocupado",
+        "completo",
+        "completa",
+        "agotad",
+        "pieno",
+        "esaurit",
+        "lotad",
+        "esgotad",
+        "volgeboekt",
+        "uitverkocht",
+        "zajete",
+        "wyprzedan",
+        "dolu",
+        "tukendi",
+        "満席",
+        "満室",
+        "满",
+        "售罄",
+        "भर",
+    ]);
+    if !empty || said < 4 && !spaceless || tells_nothing(scene) || FULL.stands_in(scene.plain.folded()) {
         return None;
     }
     // What the call asked for may be said again; something more must be told.
@@ -1002,7 +1035,10 @@ fn of_record(
     };
     let mine: Vec<u32> = leaves().flat_map(times_of).collect();
     for time in scene.plain.dates.times.iter().filter(|_| !mine.is_empty()) {
-        let near = shares_clause(scene.text(), own.at..own.end, time.span.clone()) && !of_others(&time.span);
+        // Of several times each stands in the part of its own comma.
+        let (from, to) = if own.at < time.span.start { (own.end, time.span.start) } else { (time.span.end, own.at) };
+        let apart = scene.plain.dates.times.len() > 1 && scene.text().get(from..to).is_some_and(|gap| gap.contains(','));
+        let near = !apart && shares_clause(scene.text(), own.at..own.end, time.span.clone()) && !of_others(&time.span);
         let theirs = || outside().any(|leaf| times_of(leaf).contains(&time.minutes));
         let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
         if near && !mine.contains(&time.minutes) && theirs() && !said() {

@@ -9,7 +9,7 @@ use crate::{
     judge::claims::{
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
-            self, ToolResult, reckon,
+            self, ToolResult, failure, reckon,
             rows::{ROWS_MAX, Row},
         },
         language::{
@@ -351,7 +351,9 @@ impl<'s> Table<'s> {
                 return Some(self.finding(scene, date.span.clone(), own, Certainty::Likely, "record_day"));
             }
         }
-        for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
+        // Words of a log's lines name no record.
+        let log = self.sources.iter().any(|source| failure::is_log(&source.text));
+        for time in plain.dates.times.iter().filter(|time| !log && inside(&time.span)) {
             let has = |row: &Row| row.times.contains(&time.minutes);
             let mask = self.with(has);
             let none = rows(own).any(|row| row.times.is_empty());

@@ -2,6 +2,7 @@
 
 use crate::{
     judge::claims::{
+        checks::values,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, derive,
@@ -42,7 +43,10 @@ fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
     for number in &scene.plain.numbers {
         let unit = scene.text().get(number.span.end..number.end).unwrap_or_default().trim();
         let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
-        let plain = !number.ordinal && (number.unit.is_none() || word) && !scene.plain.is_taken(&(number.span.start..number.end));
+        let plain = !number.ordinal
+            && !values::is_of_name(scene.text(), number.span.start)
+            && (number.unit.is_none() || word)
+            && !scene.plain.is_taken(&(number.span.start..number.end));
         if let Some(value) = number.whole().filter(|_| plain) {
             found.push(CountClaim { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
         }

@@ -142,7 +142,7 @@ fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
 }
 
 /// Is it a part of a name: the 8859 of `ISO-8859-1`?
-fn is_of_name(text: &str, place: usize) -> bool {
+pub(super) fn is_of_name(text: &str, place: usize) -> bool {
     let mut before = text.get(..place).unwrap_or_default().chars().rev();
     before.next() == Some('-') && before.next().is_some_and(char::is_alphabetic)
 }
@@ -192,6 +192,9 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
 fn is_bound(scene: &CheckContext<'_>, before: &[Word]) -> bool {
     let lexicon = scene.lexicon;
     let says = |word: &Word| lexicon.bounds.contains(&word.lower) || lexicon.parts.contains(&word.lower);
+    // `above some 1200`
+    let about = before.iter().rev().take(2).take_while(|word| lexicon.near.contains(&word.lower)).count();
+    let before = before.get(..before.len() - about).unwrap_or_default();
     let [rest @ .., last] = before else { return false };
     if !says(last) || !lexicon.links.contains(&last.lower) {
         return says(last);

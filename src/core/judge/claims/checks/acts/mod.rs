@@ -748,7 +748,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
             // `is set by your administrator`: how it is done, and by whom.
             let before = words.iter().rev().find(|word| word.end <= said.span.start).map_or("", |word| word.lower.as_str());
             let by_others = || next.is_some_and(|next| next.lower == "by") && matches!(before, "is" | "are");
-            (meant || told) && !by_others() && !(looked && reported()) && !case.is_reason(&said.verb) && !refused()
+            let excused = by_others() || looked && reported() || case.is_reason(&said.verb) || refused();
+            (meant || told) && !excused
         }
         ActForm::State => wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb)),
     };
