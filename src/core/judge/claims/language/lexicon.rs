@@ -197,6 +197,14 @@ impl Lexicon {
         })
     }
 
+    /// With words of hedges and bounds of the languages that have no lexicon, as their texts are read by one of these.
+    fn widened(mut self) -> Self {
+        let with = |own: &WordSet, more: &[&str]| own.iter().cloned().chain(more.iter().map(|word| (*word).to_owned())).collect();
+        self.near = with(&self.near, NEAR_ELSEWHERE);
+        self.bounds = with(&self.bounds, BOUNDS_ELSEWHERE);
+        self
+    }
+
     /// With every verb in every gender and number.
     fn inflected(mut self) -> Self {
         for verb in &mut self.verbs {
@@ -225,11 +233,57 @@ impl Lexicon {
     }
 }
 
+/// Words before a number that is told about, in Dutch, Portuguese, Polish, Turkish, Swedish and Hindi.
+const NEAR_ELSEWHERE: &[&str] = &[
+    "ongeveer",
+    "zo'n",
+    "zo’n",
+    "bijna",
+    "ruim",
+    "krap",
+    "aproximadamente",
+    "quase",
+    "około",
+    "prawie",
+    "niemal",
+    "yaklaşık",
+    "neredeyse",
+    "ungefär",
+    "cirka",
+    "nästan",
+    "लगभग",
+    "करीब",
+];
+/// Words before a number that is a bound, in the same.
+const BOUNDS_ELSEWHERE: &[&str] = &[
+    "boven",
+    "minstens",
+    "maximaal",
+    "hoogstens",
+    "acima",
+    "abaixo",
+    "ponad",
+    "powyżej",
+    "poniżej",
+    "najmniej",
+    "üzeri",
+    "üzerinde",
+    "altında",
+    "över",
+    "minst",
+    "högst",
+];
+
 /// Every language, English first.
 pub fn all() -> &'static [Lexicon] {
     static ALL: OnceLock<Vec<Lexicon>> = OnceLock::new();
     ALL.get_or_init(|| {
-        FILES.iter().map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default()).map(Lexicon::inflected).collect()
+        FILES
+            .iter()
+            .map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default())
+            .map(Lexicon::inflected)
+            .map(Lexicon::widened)
+            .collect()
     })
 }
 
