@@ -715,9 +715,8 @@ impl PassageChecker {
             return;
         }
         // A sentence that doesn't cite itself may tell of another act, or of the same one tried again.
-        let is_own = |other: &ToolResult| scene.sources.iter().any(|source| std::ptr::eq(*source, other));
         let of_tool = |other: &ToolResult| scene.sources.iter().any(|source| source.tool == other.tool);
-        let other = |other: &ToolResult| other.recent && !other.fails() && !is_own(other) && (!other.reads() || of_tool(other));
+        let other = |other: &ToolResult| other.recent && !other.fails() && !scene.is_source(other) && (!other.reads() || of_tool(other));
         if scene.bond != CitationScope::Cited && scene.grounds.results.iter().any(other) {
             return;
         }
@@ -763,7 +762,9 @@ impl PassageChecker {
             }
             return;
         }
-        let told_before = scene.sources.iter().all(|source| account::is_empty(source)) && self.told_failure.is_told();
+        let told_before = scene.bond == CitationScope::Cited
+            && scene.sources.iter().all(|source| account::is_empty(source))
+            && self.told_failure.is_told();
         if let Some(finding) = self.partial(scene) {
             self.told_failure.note();
             self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);

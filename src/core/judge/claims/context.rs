@@ -117,6 +117,16 @@ impl<'s> CheckContext<'s> {
         self.sources.iter().any(|source| self.grounds.has_number(number, precision, source)) || reckon::lies_between_times(self, number)
     }
 
+    /// The character before a place, blanks left out.
+    pub fn sign_before(&self, place: usize) -> Option<char> {
+        self.text().get(..place).unwrap_or_default().trim_end().chars().next_back()
+    }
+
+    /// Is this result among those that it is compared with?
+    pub fn is_source(&self, other: &ToolResult) -> bool {
+        self.sources.iter().any(|source| std::ptr::eq(*source, other))
+    }
+
     /// The words that begin at or after `place`.
     pub fn words_after(&self, place: usize) -> &[Word] {
         let from = self.plain.words.partition_point(|word| word.start < place);

@@ -419,10 +419,6 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
     scene.plain.words.iter().filter(move |word| capital(word) && !known(word))
 }
 
-fn is_cited(scene: &CheckContext<'_>, other: &ToolResult) -> bool {
-    scene.sources.iter().any(|source| std::ptr::eq(*source, other))
-}
-
 /// `twelve hundred`: words that go on with a number.
 const MAGNITUDES: &[&str] =
     &["hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd"];
@@ -475,7 +471,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 .grounds
                 .results
                 .iter()
-                .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !is_cited(scene, source));
+                .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !scene.is_source(source));
         let together: u64 = sources.iter().map(|source| most(source)).sum();
         let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
         let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));

@@ -352,14 +352,14 @@ impl<'s> Table<'s> {
             }
         }
         // Words of a log's lines name no record.
-        let log = self.sources.iter().any(|source| failure::is_log(&source.text));
-        for time in plain.dates.times.iter().filter(|time| !log && inside(&time.span)) {
+        let log = || self.sources.iter().any(|source| failure::is_log(&source.text));
+        for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
             let has = |row: &Row| row.times.contains(&time.minutes);
             let mask = self.with(has);
             let none = rows(own).any(|row| row.times.is_empty());
             let free = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes)
                 || self.sources.iter().any(|source| has(&source.rows().free));
-            if mask != 0 && mask & own == 0 && !none && !free {
+            if mask != 0 && mask & own == 0 && !none && !free && !log() {
                 return Some(self.finding(scene, time.span.clone(), own, Certainty::Likely, "record_hour"));
             }
         }

@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
+        checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{self, ToolResult, reckon, rows::Row},
         language::{
@@ -609,8 +610,7 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         folded.chars().count() >= 3
             && rows.iter().any(|row| {
                 // `GPS: none`
-                let blank =
-                    row.cells.iter().any(|cell| cell.number.is_none() && crate::judge::claims::checks::account::is_nothing(&cell.folded));
+                let blank = row.cells.iter().any(|cell| cell.number.is_none() && account::is_nothing(&cell.folded));
                 !blank && row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded))
             })
     };

@@ -66,16 +66,18 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     }
     let mut known = KnownTimes::of(scene);
     // `10:30 in New York, over by 11:15`: times of the passage that follow from those of the conversation are told from there on.
-    let told: Vec<u32> = own.iter().filter(|time| stands(time) || known.accounts_for(scene, time)).map(|time| time.minutes).collect();
-    known.times.extend(told);
-    let wrong = |time: &&Time| !stands(time) && !known.accounts_for(scene, time);
-    own.iter().filter(wrong).map(|time| ungrounded(scene, "times", time.span.clone())).take(1).collect()
+    let (told, open): (Vec<&Time>, Vec<&Time>) = own.iter().partition(|time| stands(time) || known.accounts_for(scene, time));
+    known.times.extend(told.iter().map(|time| time.minutes));
+    let wrong = |time: &&Time| !known.accounts_for(scene, time);
+    open.into_iter().filter(wrong).map(|time| ungrounded(scene, "times", time.span.clone())).take(1).collect()
 }
 
 /// The times of a conversation, and the minutes by which others may lie from them.
 struct KnownTimes {
     times: Vec<u32>,
     spans: Vec<u32>,
+    /// Minutes between the times of the cited results, where they are few: `3:44` between 4:40 and 8:24.
+    apart: Vec<u32>,
 }
 
 impl KnownTimes {
@@ -104,7 +106,11 @@ impl KnownTimes {
         spans.sort_unstable();
         spans.dedup();
         spans.truncate(SPANS_MAX);
-        Self { times, spans }
+        let cited = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| source.facts().dates.times.iter());
+        let cited: Vec<u32> = cited.map(|time| time.minutes).take(APART_OF + 1).collect();
+        let pairs = cited.iter().flat_map(|one| cited.iter().map(|other| one.abs_diff(*other)));
+        let apart = if cited.len() <= APART_OF { pairs.filter(|minutes| *minutes != 0).collect() } else { Vec::new() };
+        Self { times, spans, apart }
     }
 
     fn accounts_for(&self, scene: &CheckContext<'_>, time: &Time) -> bool {
@@ -121,16 +127,7 @@ impl KnownTimes {
         if self.times.iter().any(away) {
             return true;
         }
-        // `3:44` between 4:40 and 8:24.
-        let cited: Vec<u32> = scene
-            .sources
-            .iter()
-            .take(SOURCES_MAX)
-            .flat_map(|source| source.facts().dates.times.iter())
-            .map(|time| time.minutes)
-            .take(APART_OF + 1)
-            .collect();
-        if cited.len() <= APART_OF && cited.iter().any(|one| cited.iter().any(|other| one.abs_diff(*other) == own && own != 0)) {
+        if self.apart.contains(&own) {
             return true;
         }
         self.times

@@ -12,7 +12,7 @@ use crate::{
             fold::{behind_last, fold},
             lexicon::Word,
             number::{Number, Precision},
-            url,
+            unit, url,
         },
         passage::Kind,
     },
@@ -157,7 +157,7 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
 /// Precision with which a passage states a number.
 fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
     let before = scene.words_before(number.span.start);
-    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let sign = scene.sign_before(number.span.start);
     let hedged = before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'));
     if hedged { Precision::Approximate } else { Precision::Exact }
 }
@@ -165,7 +165,7 @@ fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
 /// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
 fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let before = scene.words_before(number.span.start);
-    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let sign = scene.sign_before(number.span.start);
     let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
     let reckons = may_reckon(scene);
     let has = || {
@@ -251,7 +251,7 @@ fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
         "ustawa",
         "第",
     ];
-    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
+    let sign = scene.sign_before(number.span.start);
     let named = || scene.words_before(number.span.start).last().is_some_and(|word| NAMES.contains(&word.lower.as_str()));
     number.unit.is_none() && !number.percent && !number.scaled && (sign == Some('§') || named())
 }
@@ -268,7 +268,7 @@ fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
         && number.unit.is_none()
         && !number.percent
         && !number.scaled
-        && !matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
+        && !sign.is_some_and(unit::is_currency_sign);
     plain
         && scene.sources.iter().any(|source| {
             let text = source.text.as_bytes();
@@ -304,8 +304,7 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let words: Vec<&str> = folded.split(' ').filter(|word| word.len() > 3).collect();
         let known = words.iter().filter(|word| scene.grounds.has_words(word, source)).count();
         let same_language = source.language() == scene.lexicon.language;
-        let spaceless =
-            said.chars().any(crate::judge::claims::language::unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
+        let spaceless = said.chars().any(unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
         let short = spaceless && said.chars().count() <= SPACELESS_CHARS;
         let few = short || words.len() < 2 && !said.contains(['_', '-', '@', '/']);
         if !stands && !few && (known > 0 || same_language) && known < words.len() {

@@ -10,7 +10,7 @@ use std::{
 
 use foldhash::fast::RandomState;
 
-use super::{ResultReading, values};
+use super::{ResultReading, number};
 
 /// Texts of the beginning of a conversation.
 #[derive(Debug, Default)]
@@ -80,7 +80,7 @@ pub(super) fn said_numbers(known: &[f64], results: &[impl Deref<Target = ResultR
     for said in said {
         match by_place.get(&said.as_ptr()).filter(|source| Arc::ptr_eq(&source.arguments, said)) {
             Some(source) => found.extend_from_slice(source.argument_numbers()),
-            None => found.extend(values(said)),
+            None => found.extend(number::values(said)),
         }
     }
     found.sort_by(f64::total_cmp);

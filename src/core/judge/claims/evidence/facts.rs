@@ -288,7 +288,7 @@ impl ResultFacts {
         let map = length > 1 && object.members().all(|member| member.value.is_object());
         if map {
             self.lists.push(ResultList { words: name_words(name), length, depth, of_things: true });
-            let names: Vec<f64> = object.members().flat_map(|member| read_numbers(&member.name())).collect();
+            let names: Vec<f64> = object.members().flat_map(|member| number::values(&member.name())).collect();
             self.numbers.extend(names);
         }
         map
@@ -335,13 +335,13 @@ impl ResultFacts {
         if !text.bytes().any(|byte| byte.is_ascii_digit()) || is_name(text) {
             return;
         }
-        self.numbers.extend(read_numbers(text));
+        self.numbers.extend(number::values(text));
         self.numbers.extend(sizes(text));
         self.numbers.extend(durations(text));
         if text.contains(',') {
             let listings = text.lines().take(LINES_MAX).filter(|line| csv::is_listing(line));
             // Each value apart: what joins `120,19.90` to one number joins nothing across lines.
-            let parted: Vec<f64> = listings.flat_map(|line| read_numbers(&line.replace(',', "\n"))).collect();
+            let parted: Vec<f64> = listings.flat_map(|line| number::values(&line.replace(',', "\n"))).collect();
             self.numbers.extend(parted);
         }
         let found = date::dates(text);
@@ -540,15 +540,6 @@ fn durations(text: &str) -> Vec<f64> {
         }
     }
     found
-}
-
-/// Every value that the numbers of a text may have.
-fn read_numbers(text: &str) -> Vec<f64> {
-    let found = numbers(text);
-    let mut values: Vec<f64> =
-        found.iter().take(number::NUMBERS_MAX).flat_map(|number| number.readings().map(|reading| reading.value)).collect();
-    values.extend(number::apart(text, &found));
-    values
 }
 
 #[cfg(test)]

@@ -32,7 +32,7 @@ use crate::judge::{
             date::{self, Dates},
             fold::{fold, name_text, stands_in},
             lexicon,
-            number::{self, Interpretation, Number, Precision, numbers},
+            number::{self, Interpretation, Number, Precision},
             request::UserRequest,
             tool_names::tool_nouns,
             unit, url,
@@ -220,7 +220,7 @@ impl ResultReading {
 
     /// The numbers in its call's arguments.
     pub fn argument_numbers(&self) -> &[f64] {
-        self.argument_numbers.get_or_init(|| values(&self.arguments).collect())
+        self.argument_numbers.get_or_init(|| number::values(&self.arguments).into())
     }
 
     /// The words of its tool's name, folded, with blanks between.
@@ -594,13 +594,6 @@ impl EvidenceIndex {
     }
 }
 
-/// The values of the numbers in a text.
-fn values(text: &str) -> impl Iterator<Item = f64> {
-    let found = numbers(text);
-    let apart = number::apart(text, &found);
-    apart.into_iter().chain(found.into_iter().flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value)))
-}
-
 /// Is `number` one of `known` (sorted), rounded, in another unit or magnitude?
 pub fn fits(number: &Number, precision: Precision, known: &[f64]) -> bool {
     number.readings().any(|reading| {
@@ -693,7 +686,7 @@ mod tests {
             ("2.4 million", false),
             ("873", false),
         ] {
-            let number = &numbers(said)[0];
+            let number = &number::numbers(said)[0];
             assert_eq!(grounds.has_number(number, Precision::Exact, &grounds.results[0]), stands, "{said}");
         }
     }

@@ -11,7 +11,7 @@ use crate::judge::claims::{
         date::{self, Date},
         lexicon,
         number::{Interpretation, Number, Precision, numbers},
-        unit::Unit,
+        unit::{self, Unit},
         word_list::PhraseList,
     },
 };
@@ -283,40 +283,33 @@ pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
     if !matches!(gap(at), "=" | "≈") {
         return false;
     }
-    let value = |at: usize| numbers.get(at).and_then(|number| Some((number.readings().next()?.value, number.percent)));
-    let (mut sum, mut product, mut count) = (0.0, 1.0, 0);
-    // From the last operand back: products within sums.
-    for place in (0..at).rev().take(SHOWN_MAX) {
-        let Some((operand, percent)) = value(place) else { return false };
-        product *= if percent { operand / 100.0 } else { operand };
-        count += 1;
+    // From the first operand on: products within sums.
+    let joins = |at: &usize| matches!(gap(*at), "×" | "x" | "·" | "/" | "÷" | "+" | "-" | "−" | "–");
+    let operators = (1..at).rev().take(SHOWN_MAX).take_while(joins).count();
+    let value = |at: usize| {
+        let number = numbers.get(at)?;
+        let value = number.readings().next()?.value;
+        Some(if number.percent { value / 100.0 } else { value })
+    };
+    let Some(first) = (at - 1).checked_sub(operators).and_then(value).filter(|_| (1..SHOWN_MAX).contains(&operators)) else { return false };
+    let (mut sum, mut product) = (0.0, first);
+    for place in at - operators..at {
+        let Some(operand) = value(place) else { return false };
         match gap(place) {
-            "×" | "x" | "·" => {}
-            "/" | "÷" => {
-                let Some((dividend, _)) = place.checked_sub(1).and_then(value).filter(|_| operand != 0.0) else { return false };
-                // The quotient takes the place of its dividend.
-                product = product / operand / operand;
-                if !product.is_finite() || dividend == 0.0 {
-                    return false;
-                }
-            }
-            "+" => (sum, product) = (sum + product, 1.0),
-            "-" | "−" | "–" => (sum, product) = (sum - product, 1.0),
-            _ => {
-                sum += product;
-                return count > 1 && number.readings().any(|shown| shown.rounds(sum));
-            }
+            "+" => (sum, product) = (sum + product, operand),
+            "-" | "−" | "–" => (sum, product) = (sum + product, -operand),
+            "/" | "÷" => product /= operand,
+            _ => product *= operand,
         }
     }
-    false
+    number.readings().any(|shown| shown.rounds(sum + product))
 }
 
 /// Does it stand beside a sign of multiplication: a figure of a formula, which the passage shows?
 pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
     let sign = |c: Option<char>| matches!(c, Some('×' | '÷'));
-    let before = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
     let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
-    sign(before) || sign(behind)
+    sign(scene.sign_before(number.span.start)) || sign(behind)
 }
 
 /// Members of a result that say for how many it is.
@@ -378,8 +371,7 @@ const COUNT_MAX: f64 = 366.0;
 
 /// Is it an amount of money that a price of the results makes with a number that somebody named: three seats at 28?
 pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let sign = scene.text().get(..number.span.start).unwrap_or_default().trim_end().chars().next_back();
-    let money = number.unit.is_some_and(Unit::is_money) || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'));
+    let money = number.unit.is_some_and(Unit::is_money) || scene.sign_before(number.span.start).is_some_and(unit::is_currency_sign);
     if !(money || scene.grounds.asks_to_reckon() || cues::reckons(scene.plain)) {
         return false;
     }
@@ -387,7 +379,7 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     let asked = &scene.grounds.asked;
     let priced = |price: &&Number| {
         let sign = asked.get(..price.span.start).unwrap_or_default().trim_end().chars().next_back();
-        price.unit.is_some_and(Unit::is_money) || matches!(sign, Some('€' | '$' | '£' | '¥' | '₹' | '₺'))
+        price.unit.is_some_and(Unit::is_money) || sign.is_some_and(unit::is_currency_sign)
     };
     let mut prices = asked.numbers().iter().filter(priced).flat_map(Number::readings).map(|reading| reading.value);
     let times = |price: f64| {

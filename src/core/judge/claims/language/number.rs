@@ -100,13 +100,13 @@ pub fn numbers(text: &str) -> Vec<Number> {
     found
 }
 
-/// The values of numbers that stand side by side and were read as one: `deck 3 112.2 t`.
-pub fn apart(text: &str, read: &[Number]) -> Vec<f64> {
-    let joined = read.iter().filter_map(|number| text.get(number.span.clone())).filter(|number| number.contains(' '));
-    joined
-        .flat_map(|number| number.split(' ').flat_map(numbers))
-        .flat_map(|number| number.readings.into_iter().flatten().map(|reading| reading.value))
-        .collect()
+/// Every value that the numbers of a text may have; of those that stand side by side and are read as one (`deck 3 112.2 t`), also
+/// each of its own.
+pub fn values(text: &str) -> Vec<f64> {
+    let found = numbers(text);
+    let joined = found.iter().filter_map(|number| text.get(number.span.clone())).filter(|number| number.contains(' '));
+    let apart: Vec<Number> = joined.flat_map(|number| number.split(' ').flat_map(numbers)).collect();
+    found.iter().chain(&apart).flat_map(Number::readings).map(|reading| reading.value).collect()
 }
 
 /// Reads what begins with a digit at `start`: the number, and where to go on.

@@ -34,6 +34,11 @@ pub struct Unit {
 /// Dimensions of money.
 const MONEY: [&str; 10] = ["euro", "dollar", "sterling", "franc", "yen", "yuan", "rupee", "lira", "zloty", "won"];
 
+/// Is it a currency's sign, as it stands before an amount?
+pub fn is_currency_sign(c: char) -> bool {
+    matches!(c, '€' | '$' | '£' | '¥' | '₹' | '₺')
+}
+
 impl Unit {
     /// Is it a currency?
     pub fn is_money(&self) -> bool {

@@ -343,11 +343,13 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
         .iter()
         .any(|word| source.folded_arguments().contains(word));
     // `Both migrations, 0041 and 0042`: the result has the one and the other.
-    let figures =
-        passage.numbers.iter().filter(|number| !passage.is_taken(&number.span)).filter_map(|number| passage.text.get(number.span.clone()));
-    let stands = |figures: &&str| figures.len() > 1 && source.text.split(|c: char| !c.is_ascii_digit()).any(|own| own == *figures);
-    let named = figures.filter(stands).count() > 1;
-    if !deed || several || named || two_done || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
+    let named = || {
+        let figures = passage.numbers.iter().filter(|number| !passage.is_taken(&number.span));
+        let figures = figures.filter_map(|number| passage.text.get(number.span.clone()));
+        let stands = |figures: &&str| figures.len() > 1 && source.text.split(|c: char| !c.is_ascii_digit()).any(|own| own == *figures);
+        figures.filter(stands).count() > 1
+    };
+    if !deed || several || two_done || named() || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
         return None;
     }
     let expected = format!("one call of `{}` ran since the request", source.tool);

@@ -662,12 +662,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let harmless = said.is_harmless() && !(looks && said.form == ActForm::First);
     // `They've been told`: somebody else than the user.
     let told_others = || {
-        let subject = words.iter().rev().filter(|word| word.end <= said.span.start);
+        let mut subject = words.iter().rev().filter(|word| word.end <= said.span.start);
         let plain = |word: &&Word| !["have", "has", "been", "also", "now", "already", "both", "all", "just"].contains(&word.lower.as_str());
         said.form == ActForm::Passive
             && ["told", "informed", "asked"].contains(&said.verb.as_str())
             && subject
-                .clone()
                 .find(plain)
                 .is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
     };
@@ -1069,8 +1068,8 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     // `I've changed the first line` of a file that a tool could have changed.
     let files =
-        abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
-    let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(files && OF_FILES.has(&word.lower));
+        || abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
+    let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(OF_FILES.has(&word.lower) && files());
     let as_if = !said.is_strong();
     // `I pulled July as well`
     let well = |word: &Word| case.text.get(word.end..).is_some_and(|rest| rest.trim_start().to_ascii_lowercase().starts_with("well"));
@@ -1424,6 +1423,10 @@ mod tests {
         .map(|finding| (finding.code, finding.certainty))
     }
 
+    fn assert_objects(text: &str, abilities: &ToolCapabilities, objected: bool) {
+        assert_eq!(found(text, abilities).is_some(), objected, "{text}");
+    }
+
     #[test]
     fn acts_without_an_execution() {
         let idle = abilities(&[], "Please do it");
@@ -1465,7 +1468,7 @@ mod tests {
             ("J'ai traduit le texte.", false),
             ("我总结了一下要点。", false),
         ] {
-            assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+            assert_objects(text, &idle, objected);
         }
     }
 
@@ -1494,7 +1497,7 @@ mod tests {
             ("यह एक नोटबुक है।", false),
             ("**Already packed:** it can't be changed.", false),
         ] {
-            assert_eq!(found(text, &idle).is_some(), objected, "{text}");
+            assert_objects(text, &idle, objected);
         }
         // What the user tells as done, and what they only wish for.
         let told = abilities(&[], "I've turned off the valve and called the plumber. Anything else?");
