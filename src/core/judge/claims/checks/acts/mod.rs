@@ -69,11 +69,13 @@ struct Speech {
     state: Vec<String>,
     thought: Vec<String>,
     strong: String,
+    strong_first: String,
     shared: String,
     looks: Vec<String>,
     sources: Vec<String>,
     hedges: Vec<String>,
     texts: WordSet,
+    text_stems: Vec<String>,
     writes: WordSet,
     as_if: WordSet,
     negated: Vec<String>,
@@ -89,6 +91,7 @@ struct ActPatterns {
     any: Option<RegexSet>,
     sources: Vec<Regex>,
     strong: Option<Regex>,
+    strong_first: Option<Regex>,
     shared: Option<Regex>,
 }
 
@@ -119,7 +122,14 @@ impl Speech {
             let acts: Vec<(ActForm, Regex)> =
                 forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
             let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
-            ActPatterns { acts, any, sources: all(&self.sources), strong: whole(&self.strong), shared: whole(&self.shared) }
+            ActPatterns {
+                acts,
+                any,
+                sources: all(&self.sources),
+                strong: whole(&self.strong),
+                strong_first: whole(&self.strong_first),
+                shared: whole(&self.shared),
+            }
         })
     }
 
@@ -198,7 +208,9 @@ impl ReportedAct {
 
     /// A verb that nobody does in words alone.
     pub fn is_strong(&self) -> bool {
-        self.speech.is_script() || self.speech.compiled().strong.as_ref().is_none_or(|strong| strong.is_match(&self.verb))
+        let ActPatterns { strong, strong_first, .. } = self.speech.compiled();
+        let own = strong_first.as_ref().filter(|_| self.form == ActForm::First).or(strong.as_ref());
+        own.is_none_or(|strong| strong.is_match(&self.verb))
     }
 }
 
@@ -445,7 +457,7 @@ pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<
 pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> ReportedActs {
     let AnalyzedPassage { text, words, .. } = passage;
     let idle = kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
-    if idle || passage.asks() || quotes(text) {
+    if idle || passage.asks() || quotes(text) || is_open_box(text) {
         return ReportedActs::default();
     }
     let (lower, speeches) = (text.to_ascii_lowercase(), speeches(text, words));
@@ -582,7 +594,10 @@ impl ActSentence<'_> {
             let has = |words: usize, list: &[&str]| before(words).iter().any(|word| list.contains(&word.lower.as_str()));
             has(3, FINITE) || has(OWN_WORDS, OWN) && !has(OWN_WORDS, WISHES)
         };
-        asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at))
+        // `ya pagué la luz`
+        const PAST: &[&str] = &["é", "í", "ó", "ei", "ou", "łem", "łam", "dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm"];
+        let own = |word: &Word| PAST.iter().any(|ending| word.lower.ends_with(ending)) && is_form_of(verb, &fold(&word.lower));
+        asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at) || own(word))
     }
 }
 
@@ -696,6 +711,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
+    // `Done – here's a friendlier version:`
+    if !strong && !named && said.form != ActForm::First && is_text_work(case, speech) || is_habitual(words, said) {
+        return None;
+    }
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb) {
         return None;
     }
@@ -734,7 +753,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         }
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
-            let told_of = looked && (already || AS_IT_IS.contains(&said.verb.as_str()));
+            let told_of = looked && already || (looked || !asked) && AS_IT_IS.contains(&said.verb.as_str());
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
             // Somebody was told, though nobody asked for it, and no result says so.
@@ -800,6 +819,15 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
+/// `Vouchers are applied at checkout`: what holds for all of a kind.
+fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
+    const THESE: &[&str] =
+        &["the", "your", "all", "both", "these", "those", "they", "my", "our", "its", "his", "her", "their", "you", "we", "now", "and", "two"];
+    let before: Vec<&str> = words.iter().filter(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
+    let kind = |word: &&str| !THESE.contains(word) && !word.bytes().any(|byte| byte.is_ascii_digit());
+    said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(|word| kind(word))
+}
+
 /// Does a word of the sentence deny something?
 fn denies(words: &[Word]) -> bool {
     words.iter().any(|word| super::account::is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
@@ -852,8 +880,43 @@ fn plays(asked: &UserRequest) -> bool {
         "opowiadanie",
         "oyun",
         "hikaye",
+        "fable",
+        "riddle",
+        "witz",
+        "märchen",
+        "blague",
+        "conte",
+        "chiste",
+        "cuento",
+        "barzelletta",
+        "battuta",
+        "fiaba",
+        "favola",
+        "racconto",
+        "piada",
+        "anedota",
+        "conto",
+        "grap",
+        "grapje",
+        "mop",
+        "sprookje",
+        "dagboek",
+        "żart",
+        "dowcip",
+        "bajkę",
+        "bajka",
+        "bajki",
+        "fıkra",
+        "şaka",
+        "masal",
+        "masalı",
+        "öykü",
+        "skämt",
+        "saga",
     ]);
-    asked.words().iter().any(|word| PLAYS.has(&word.lower))
+    static PLAYS_INSIDE: PhraseList =
+        PhraseList::new(&["冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담", "이야기", "동화"]);
+    asked.words().iter().any(|word| PLAYS.has(&word.lower)) || PLAYS_INSIDE.stands_in(asked)
 }
 
 /// Words by which something is told as so before the request.
@@ -1032,6 +1095,7 @@ fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
 /// Did the user ask for a text, in which the act may be told?
 fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     case.abilities.asked.name_words().iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
+        || is_text_work(case, said.speech)
 }
 
 /// What files consist of, too.
@@ -1071,10 +1135,66 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
         || abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(OF_FILES.has(&word.lower) && files());
     let as_if = !said.is_strong();
+    let here = || case.words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(case.text);
     // `I pulled July as well`
     let well = |word: &Word| case.text.get(word.end..).is_some_and(|rest| rest.trim_start().to_ascii_lowercase().starts_with("well"));
     let takes = |word: &Word| as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower) && !well(word);
-    near.any(|word| text(word) || takes(word)) || asked() || brought()
+    near.any(|word| text(word) || takes(word)) || asked() || brought() || here() || is_text_work(case, speech)
+}
+
+/// Words by which the answer points at its own text.
+static HERE: WordList = WordList::new(&[
+    "below",
+    "pasted",
+    "beneath",
+    "unten",
+    "untenstehend",
+    "nachstehend",
+    "ci-dessous",
+    "ci-après",
+    "abajo",
+    "abaixo",
+    "sotto",
+    "hieronder",
+    "onderstaande",
+    "poniżej",
+    "niżej",
+    "aşağıda",
+    "aşağıdaki",
+    "nedan",
+]);
+static HERE_PHRASES: PhraseList = PhraseList::new(&[
+    "in this version",
+    "in this draft",
+    "in my draft",
+    "from here",
+    "in dieser Fassung",
+    "dans cette version",
+    "en esta versión",
+    "in questa versione",
+    "nesta versão",
+    "in deze versie",
+    "w tej wersji",
+    "bu sürümde",
+    "以下の",
+    "下記",
+    "以下是",
+    "如下",
+    "नीचे",
+    "아래",
+]);
+
+/// Does the user ask for work on words, and for nothing that a tool which acts is named for?
+fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
+    let (abilities, asked) = (case.abilities, &case.abilities.asked);
+    let stem = |stem: &String| {
+        let inside = speech.is_script() || stem.contains(' ');
+        inside && asked.lower().contains(stem.as_str()) || !inside && asked.words().iter().any(|word| word.lower.starts_with(stem.as_str()))
+    };
+    let acts = |ability: &&ToolCapability| ability.effect() == Effect::Acts;
+    let ordered = |ability: &ToolCapability| ability.words.first().is_some_and(|verb| has_form(verb, asked.name_words()));
+    speech.text_stems.iter().any(stem)
+        && !abilities.tools.iter().filter(acts).any(|ability| ordered(ability) || edits_files(ability))
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
@@ -1166,6 +1286,22 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         "ton",
         "tu",
         "su",
+        "compartiste",
+        "pegaste",
+        "tua",
+        "tuo",
+        "seu",
+        "sua",
+        "teu",
+        "je",
+        "jouw",
+        "uw",
+        "twój",
+        "twoje",
+        "twoją",
+        "twojego",
+        "pana",
+        "pani",
     ];
     let behind = words.iter().filter(|word| word.start >= said.span.end);
     let object: Vec<&str> = behind.clone().take(4).map(|word| word.lower.as_str()).collect();
@@ -1364,12 +1500,19 @@ fn is_finished(verb: &str) -> bool {
 
 /// Words in quotation marks are somebody else's.
 fn quotes(text: &str) -> bool {
-    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`'])
+    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`', '「', '『'])
+}
+
+/// `- [ ] Laptop ordered`: what is to be done.
+fn is_open_box(text: &str) -> bool {
+    let item = text.trim_start_matches([' ', '-', '*', '+', '•']);
+    item.starts_with("[ ]") || item.starts_with(['☐', '□', '⬜'])
 }
 
 /// Does this place lie in quotation marks, or behind one that another passage closes?
 fn is_quoted(text: &str, place: usize) -> bool {
-    let open = || text.get(..place).is_some_and(|before| before.matches('"').count() % 2 == 1);
+    let unclosed = |before: &str| before.rfind(['「', '『']) > before.rfind(['」', '』']);
+    let open = || text.get(..place).is_some_and(|before| before.matches('"').count() % 2 == 1 || unclosed(before));
     quoted(text).iter().any(|span| span.contains(&place)) || open()
 }
 

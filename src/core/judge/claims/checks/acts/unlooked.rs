@@ -20,6 +20,9 @@ const ABOUT_WORDS: usize = 40;
 /// Letters of a word that tells what a question is about.
 const TOPIC_CHARS: usize = 4;
 
+/// Years of which history tells, not a look.
+const PAST_YEARS: std::ops::Range<u32> = 1000..2000;
+
 /// Words of the moment, of what changes; those of scripts without blanks are looked for inside words.
 const LIVE: &[&str] = &[
     "currently",
@@ -240,9 +243,32 @@ const HEDGES: &[&str] = &[
     "genellikle",
     "yaklaşık",
     "eğer",
+    "meisten",
+    "vielen",
+    "viele",
+    "meeste",
+    "vaak",
+    "veel",
+    "mayoría",
+    "suelen",
+    "suele",
+    "plupart",
+    "souvent",
+    "maggior",
+    "spesso",
+    "maioria",
+    "większość",
+    "często",
+    "çoğu",
+    "pek",
 ];
 const HEDGES_INSIDE: &[&str] = &[
     "通常",
+    "普通",
+    "大抵",
+    "多くの",
+    "सामान्य",
+    "अक्सर",
     "一般",
     "約",
     "大约",
@@ -357,8 +383,11 @@ pub(in crate::judge::claims) fn unlooked(
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
+    // What was long ago is no fact of the moment.
+    let history = |year: &str| year.len() == 4 && year.parse::<u32>().is_ok_and(|year| PAST_YEARS.contains(&year));
+    let past = text.split(|c: char| !c.is_ascii_digit()).any(history);
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
-    if !now || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies) {
+    if !now || past || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies) {
         return None;
     }
     let id = question.iter().any(|word| is_id(&word.lower));
