@@ -711,6 +711,12 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
+    // `I locked the shed`, said the user.
+    if said.form != ActForm::First && tells_of_own(&abilities.asked)
+        || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
+    {
+        return None;
+    }
     // `Done – here's a friendlier version:`
     if !strong && !named && said.form != ActForm::First && is_text_work(case, speech) || is_habitual(words, said) {
         return None;
@@ -802,7 +808,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
-        ActForm::First | ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
+        ActForm::First => named || strong && !shared || asked || is_finished(&said.verb),
+        ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
     // Where the answer has told of a failure or denies something, it may be told of that.
@@ -821,11 +828,39 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
 
 /// `Vouchers are applied at checkout`: what holds for all of a kind.
 fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
-    const THESE: &[&str] =
-        &["the", "your", "all", "both", "these", "those", "they", "my", "our", "its", "his", "her", "their", "you", "we", "now", "and", "two"];
+    const THESE: &[&str] = &[
+        "the", "your", "all", "both", "these", "those", "they", "my", "our", "its", "his", "her", "their", "you", "we", "now", "and", "two",
+    ];
     let before: Vec<&str> = words.iter().filter(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
     let kind = |word: &&str| !THESE.contains(word) && !word.bytes().any(|byte| byte.is_ascii_digit());
     said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(|word| kind(word))
+}
+
+/// `I've replaced "scammed" with "overcharged"`: two quotations are of words that were changed.
+fn swaps_words(text: &str) -> bool {
+    let wide = text.matches(['「', '『']).count();
+    quoted(text).len() + wide + text.matches(" '").count().min(text.matches('\'').count() / 2) >= 2
+}
+
+/// Does the user tell what they did, and order nothing?
+fn tells_of_own(asked: &UserRequest) -> bool {
+    const PAST: &[&str] = &["ei", "łem", "łam", "dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm", "é"];
+    const OWN: &[&str] =
+        &["i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma"];
+    const DONE: &[&str] = &[
+        "paid", "sent", "told", "bought", "put", "left", "gave", "took", "made", "went", "got", "habe", "hab", "haben", "heb", "har",
+        "j'ai", "j’ai", "ho", "already", "déjà", "già", "bereits", "schon",
+    ];
+    let words = asked.words();
+    let start = || words.iter().take(4);
+    let own = || words.iter().take(2).any(|word| OWN.contains(&word.lower.as_str()));
+    let past =
+        || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
+    let ending = |word: &Word| word.lower.chars().count() > 3 && PAST.iter().any(|ending| word.lower.ends_with(ending));
+    let wants = words.iter().any(|word| matches!(word.lower.as_str(), "please" | "can" | "could" | "bitte" | "want" | "need" | "should"));
+    // `I moved. My new address is …`: what follows may be what is to be done with it.
+    let alone = !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ';', ':', '\n']);
+    alone && !wants && (start().any(ending) || own() && past())
 }
 
 /// Does a word of the sentence deny something?
@@ -913,6 +948,15 @@ fn plays(asked: &UserRequest) -> bool {
         "öykü",
         "skämt",
         "saga",
+        "pirate",
+        "fortune",
+        "dialog",
+        "diálogo",
+        "dialogo",
+        "mayordomo",
+        "butler",
+        "parody",
+        "sketch",
     ]);
     static PLAYS_INSIDE: PhraseList =
         PhraseList::new(&["冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담", "이야기", "동화"]);
@@ -1193,8 +1237,7 @@ fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
     };
     let acts = |ability: &&ToolCapability| ability.effect() == Effect::Acts;
     let ordered = |ability: &ToolCapability| ability.words.first().is_some_and(|verb| has_form(verb, asked.name_words()));
-    speech.text_stems.iter().any(stem)
-        && !abilities.tools.iter().filter(acts).any(|ability| ordered(ability) || edits_files(ability))
+    speech.text_stems.iter().any(stem) && !abilities.tools.iter().filter(acts).any(|ability| ordered(ability) || edits_files(ability))
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
@@ -1388,9 +1431,36 @@ fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFindin
     })
 }
 
+/// What the user brought.
+static OF_USER: PhraseList = PhraseList::new(&[
+    "you pasted",
+    "you shared",
+    "you sent",
+    "you gave",
+    "you listed",
+    "you wrote",
+    "pegaste",
+    "compartiste",
+    "que tu as",
+    "que vous avez",
+    "che hai",
+    "che mi hai",
+    "die du",
+    "das du",
+    "den du",
+    "que você",
+    "que colou",
+    "wklei",
+    "yapıştır",
+    "paylaştığın",
+]);
+
 /// `according to your calendar` where no tool ever ran.
 fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     if abilities.any_ran() {
+        return None;
+    }
+    if OF_USER.stands_in(lower) {
         return None;
     }
     let found = compiled.sources.iter().find_map(|pattern| {
@@ -1500,7 +1570,7 @@ fn is_finished(verb: &str) -> bool {
 
 /// Words in quotation marks are somebody else's.
 fn quotes(text: &str) -> bool {
-    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`', '「', '『'])
+    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`', '「', '『', '—'])
 }
 
 /// `- [ ] Laptop ordered`: what is to be done.
