@@ -229,19 +229,26 @@ pub fn text_tells_failure(text: &str) -> bool {
     static PARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let build = || AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(FAILED.iter().chain(NOTHING_PARTS)).ok();
     let parts = PARTS.get_or_init(build);
-    let mut lower = lower_of(text);
-    if SMOOTH.stands_in(&lower) {
-        SMOOTHLY.iter().for_each(|phrase| lower = lower.replace(phrase, " "));
+    let lower = lower_of(text);
+    let tells = |lower: &str| parts.as_ref().is_none_or(|parts| parts.is_match(lower)) || words_deny(lower);
+    // Most texts have no word of it at all.
+    let told = tells(&lower);
+    if !told || !SMOOTH.stands_in(&lower) {
+        return told;
     }
+    tells(&SMOOTHLY.iter().fold(lower, |lower, phrase| lower.replace(phrase, " ")))
+}
+
+/// Does a word of this text in lower case deny something?
+fn words_deny(lower: &str) -> bool {
     // `4.2.0` and `10:00` are one word each: their zeros tell nothing.
-    let words = lower.split_whitespace().flat_map(|token| {
+    let mut words = lower.split_whitespace().flat_map(|token| {
         let figures = token.bytes().any(|byte| byte.is_ascii_digit());
         let inside = move |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
         token.split(move |c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', ':', '-', '/']))
     });
     let denies = |word: &str| is_nothing(word) && word != "free" && word != "clear" && word != "clean" && word != "quiet";
-    parts.as_ref().is_none_or(|parts| parts.is_match(&lower))
-        || words.into_iter().any(|word| denies(word) || is_turkish_denial(word) || word.ends_with("n't") || word.ends_with("n’t"))
+    words.any(|word| denies(word) || is_turkish_denial(word) || word.ends_with("n't") || word.ends_with("n’t"))
 }
 
 /// Does the passage tell that something isn't there or isn't so?
@@ -2029,28 +2036,32 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let quoted = super::values::quoted(scene.text());
     let name = scene.plain.words.iter().find(|word| {
         let text = scene.text().get(word.start..word.end).unwrap_or_default();
-        let mut letters = text.chars();
-        let capital = letters.next().is_some_and(char::is_uppercase)
+        let capital = text.chars().next().is_some_and(char::is_uppercase)
             && text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'))
             && text.chars().count() >= 3;
+        if !capital {
+            return false;
+        }
         let before = scene.text().get(..word.start).unwrap_or_default();
         let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
         let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_']);
+        if !inside {
+            return false;
+        }
         let bare = text.split(['\'', '’']).next().unwrap_or(text).to_lowercase();
         let known = KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || lexicon::month(&bare).is_some();
         let previous = scene.words_before(word.start).last().map(|word| word.lower.as_str());
         let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
             || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
         let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
-        if unit
-            || open
-            || matches!(previous, Some("in" | "en" | "à" | "a"))
-                && !scene.text().get(..word.start).is_some_and(|text| text.ends_with("room "))
-        {
+        let placed = matches!(previous, Some("in" | "en" | "à" | "a")) && !before.ends_with("room ");
+        let excused = || {
+            scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
+                || quoted.iter().any(|span| span.contains(&word.start))
+        };
+        if known || unit || open || placed || excused() {
             return false;
         }
-        let excused = scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
-            || quoted.iter().any(|span| span.contains(&word.start));
         // One capital may be a nationality, a language, a word of another language; a name has two words, or somebody did it.
         let next = scene.words_after(word.end).first();
         let two = next.is_some_and(|next| {
@@ -2059,14 +2070,12 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 && !is_known_word(scene, &fold(&next.lower))
         });
         // `Cabo Verde` of a result that has `CV`.
-        let written_out = next.is_some_and(|next| {
+        let initials_of = |next: &Word| {
             let initial = |at: usize| scene.text().get(at..).and_then(|text| text.chars().next());
             let initials: String = [initial(word.start), initial(next.start)].into_iter().flatten().collect();
             scene.sources.iter().any(|source| source.text.split(|c: char| !c.is_alphanumeric()).any(|own| own == initials))
-        });
-        if written_out {
-            return false;
-        }
+        };
+        let written_out = || next.is_some_and(initials_of);
         // One more of those that the result has: `Nadia, Jo and Bastian`.
         let siblings = || {
             let earlier = scene.words_before(word.start);
@@ -2085,7 +2094,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 previous,
                 Some("by" | "named" | "called" | "mr" | "mrs" | "ms" | "dr" | "por" | "par" | "da" | "with" | "avec" | "con")
             );
-        capital && inside && !known && !excused && (two || by) && !is_known_word(scene, &fold(&bare))
+        (two || by) && !written_out() && !is_known_word(scene, &fold(&bare))
     })?;
     Some(ClaimFinding {
         rule: "named_by_nobody",

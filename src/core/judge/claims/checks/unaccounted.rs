@@ -249,6 +249,9 @@ fn stands_anywhere(scene: &CheckContext<'_>, id: &str) -> bool {
 
 /// The places of words that are ids: letters and at least two digits.
 fn id_spans(text: &str) -> Vec<Range<usize>> {
+    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return Vec::new();
+    }
     let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     let mut found = Vec::new();
     let mut start = None;
@@ -274,6 +277,9 @@ fn id_spans(text: &str) -> Vec<Range<usize>> {
 fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     let letters = word.bytes().filter(u8::is_ascii_alphabetic).count();
+    if digits < 2 || letters == 0 || !ID_CHARS.contains(&word.len()) {
+        return false;
+    }
     let lower = word.to_ascii_lowercase();
     // `10h15`, `2x400`
     let hour = lower
@@ -288,10 +294,7 @@ fn is_id(word: &str) -> bool {
     let compound =
         word.split(['-', '_']).any(|part| part.len() >= 3 && part.bytes().all(|byte| byte.is_ascii_alphabetic()) && lower_behind(part))
             && word.split(['-', '_']).next().is_some_and(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
-    ID_CHARS.contains(&word.len())
-        && digits >= 2
-        && letters >= 1
-        && word.starts_with(|c: char| c.is_ascii_alphanumeric())
+    word.starts_with(|c: char| c.is_ascii_alphanumeric())
         && !of_execution
         && !measure
         && !hour

@@ -316,6 +316,9 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
 
 /// Texts in quotation marks.
 pub fn quoted(text: &str) -> Vec<Range<usize>> {
+    if text.is_ascii() && memchr::memchr(b'"', text.as_bytes()).is_none() {
+        return Vec::new();
+    }
     let mut found = Vec::new();
     let mut open: Option<(usize, char)> = None;
     for (at, c) in text.char_indices() {

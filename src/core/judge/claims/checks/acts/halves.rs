@@ -364,7 +364,7 @@ fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_
     let idle = abilities.tools.iter().filter(acts).find(|ability| !abilities.recent.contains_key(&ability.tool) && does(&ability.tool))?;
     let asked = abilities.asked.name_words().iter().any(|word| crate::judge::claims::checks::acts::is_form_of(&deed.verb, word));
     let backed = abilities.recent.keys().any(|tool| does(tool))
-        || ran.folded.iter().any(|text| text.contains(&fold(&deed.verb)))
+        || ran.texts().any(|text| text.contains(&fold(&deed.verb)))
         || ran.has(&verb_of(&idle.tool));
     if !asked || backed {
         return None;
@@ -377,17 +377,18 @@ fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_
 struct RecentCalls<'r> {
     /// Those that succeeded and do more than read.
     done: &'r [&'r ToolResult],
-    /// All of it and what it returned, folded.
-    folded: Vec<&'r str>,
     /// The whole conversation.
     grounds: &'r EvidenceIndex,
 }
 
 impl<'r> RecentCalls<'r> {
     fn new(done: &'r [&'r ToolResult], grounds: &'r EvidenceIndex) -> Self {
-        let folded =
-            grounds.results.iter().filter(|source| source.recent).flat_map(|source| [source.folded(), source.folded_arguments()]).collect();
-        Self { done, folded, grounds }
+        Self { done, grounds }
+    }
+
+    /// All that ran and what it returned, folded.
+    fn texts(&self) -> impl Iterator<Item = &'r str> {
+        self.grounds.results.iter().filter(|source| source.recent).flat_map(|source| [source.folded(), source.folded_arguments()])
     }
 
     /// Does anything that ran have this word, or one that begins or ends alike?
@@ -397,7 +398,7 @@ impl<'r> RecentCalls<'r> {
         let stem: String = folded.chars().take(5.max(folded.chars().count().saturating_sub(2))).collect();
         let has =
             |text: &str| text.contains(stem.as_str()) || bare.chars().any(|c| c.is_ascii_digit()) && text.replace(' ', "").contains(&bare);
-        folded.is_empty() || self.folded.iter().any(|text| has(text)) || self.done.iter().any(|source| has(source.tool_folded()))
+        folded.is_empty() || self.texts().any(|text| has(text)) || self.done.iter().any(|source| has(source.tool_folded()))
     }
 
     /// Did anything that ran tell somebody something, as far as its words say?
@@ -522,7 +523,7 @@ fn mails(text: &str) -> impl Iterator<Item = String> {
 fn unnamed_mail(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) -> Option<ClaimFinding> {
     let mail = mails(asked)
         .take(PARTS_MAX)
-        .find(|mail| passage.text.contains(mail.as_str()) && !ran.folded.iter().any(|text| text.contains(&fold(mail))))?;
+        .find(|mail| passage.text.contains(mail.as_str()) && !ran.texts().any(|text| text.contains(&fold(mail))))?;
     finding(passage, "half_unnamed", Code::UnsupportedAction, format!("no call since the request has `{mail}`"), Certainty::Likely)
 }
 
@@ -663,7 +664,7 @@ fn idle_tool(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolC
     };
     let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked.lower == word);
     let capitals = |noun: &str| noun.chars().count() == 3 && passage.text.contains(&noun.to_uppercase());
-    let thing = |noun: &&String| (noun.chars().count() >= 4 || capitals(noun)) && !english.names_act(noun) && own(noun) && !ran.has(noun);
+    let thing = |noun: &&String| own(noun) && (noun.chars().count() >= 4 || capitals(noun)) && !english.names_act(noun) && !ran.has(noun);
     let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
     let expected = format!("`{}` didn't run since the request, and nothing that ran is about `{noun}`", tool.tool);
     finding(passage, "half_idle_tool", Code::UnsupportedAction, expected, Certainty::Likely)
