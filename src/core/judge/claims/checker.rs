@@ -401,7 +401,8 @@ impl PassageChecker {
 
     fn act(&mut self, whole: &LazyPassage, cites: bool, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
-        if off || !rules.has_tools {
+        // What lies in a fence is a text or data: nobody's report of what was done.
+        if off || !rules.has_tools || whole.passage.fenced {
             return;
         }
         let Some(abilities) = evidence.abilities() else { return };
@@ -671,7 +672,7 @@ impl PassageChecker {
                 let plain = AnalyzedPassage::of(part);
                 let sources = vec![*source];
                 let own = CheckContext::new(&plain, scene.kind, scene.lexicon, sources, CitationScope::Cited, scene.grounds);
-                let part = Passage { start: passage.start + from, text: part.to_owned(), kind: passage.kind };
+                let part = Passage { start: passage.start + from, text: part.to_owned(), kind: passage.kind, fenced: passage.fenced };
                 self.failed(&own, &part, start, rules, found);
             }
             from = *place;

@@ -41,6 +41,8 @@ pub struct Passage {
     pub text: String,
     /// Kind of the passage.
     pub kind: Kind,
+    /// It lies in a fenced block.
+    pub fenced: bool,
 }
 
 impl Passage {
@@ -94,7 +96,7 @@ impl PassageSplitter {
         self.start += text.len();
         self.scanned = 0;
         self.inside = !text.ends_with('\n');
-        Some(Passage { start, text, kind })
+        Some(Passage { start, text, kind, fenced: self.fence.is_some() })
     }
 
     /// The text from the passage at hand on, as far as it is looked at.

@@ -457,7 +457,7 @@ pub(in crate::judge::claims) fn clause(text: &str, span: Range<usize>) -> Range<
 pub(in crate::judge::claims) fn told(passage: &AnalyzedPassage, kind: Kind) -> ReportedActs {
     let AnalyzedPassage { text, words, .. } = passage;
     let idle = kind == Kind::Heading || text.len() > SENTENCE_BYTES_MAX;
-    if idle || passage.asks() || quotes(text) || is_open_box(text) {
+    if idle || passage.asks() || quotes(text) || is_open_box(text) || has_blanks(text) {
         return ReportedActs::default();
     }
     let (lower, speeches) = (text.to_ascii_lowercase(), speeches(text, words));
@@ -493,12 +493,15 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
             || is_conditional(words, said)
             || is_indirect(text, words, said))
     };
-    // `**Already packed:** …` is a case that the line is about.
+    // `**Already packed:** …` is a case that the line is about, `value: 5` a value.
     let label = |said: &ReportedAct| {
         let behind = text.get(said.span.end..).unwrap_or_default().trim_start_matches(['*', '_', ' ']);
-        text.trim_start_matches([' ', '-', '•', '+']).starts_with("**")
-            && behind.starts_with(':')
-            && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
+        let strong = !speech.strong.is_empty() && said.is_strong();
+        let named = said.form == ActForm::Brief && behind.starts_with(':') && !is_finished(&said.verb) && !strong;
+        named
+            || text.trim_start_matches([' ', '-', '•', '+']).starts_with("**")
+                && behind.starts_with(':')
+                && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
     };
     said.take(16).filter(own).filter(plainly).filter(|said| !label(said)).collect()
 }
@@ -718,6 +721,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         return None;
     }
     // `Done – here's a friendlier version:`
+    if is_finished(&said.verb) && !named && words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower)) {
+        return None;
+    }
     if !strong && !named && said.form != ActForm::First && is_text_work(case, speech) || is_habitual(words, said) {
         return None;
     }
@@ -809,6 +815,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
         ActForm::First => named || strong && !shared || asked || is_finished(&said.verb),
+        ActForm::Passive if is_plain_present(words, said) => named || asked,
         ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
@@ -820,10 +827,48 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && nothing_did
         && plain
         && !is_written(case, said)
+        && !brings_text(&abilities.asked)
+        && !unlooked::tells_history(text)
+        && !PRESENTS.stands_in(text)
         && !abilities.acted_before
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Words by which a sentence leads to what the answer holds itself.
+static PRESENTS: PhraseList = PhraseList::in_any_case(&[
+    "here's",
+    "here’s",
+    "here is",
+    "here are",
+    "hier ist",
+    "hier sind",
+    "hier die",
+    "hier der",
+    "hier das",
+    "voici",
+    "aquí",
+    "aqui",
+    "ecco",
+    "hieronder",
+    "hier is",
+    "oto ",
+    "işte",
+    "här är",
+    "以下",
+    "यहाँ",
+]);
+
+/// `The reading is raised`, `das Tor ist geschlossen`: how it is, with no word of when or of what was done.
+fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
+    const COPULAS: &[&str] = &["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"];
+    const NOW: &[&str] =
+        &["now", "jetzt", "nun", "nu", "teraz", "désormais", "maintenant", "ahora", "ya", "adesso", "ora", "agora", "já", "już"];
+    let before = words.iter().rev().find(|word| word.end <= said.span.start);
+    let copula =
+        before.is_some_and(|word| COPULAS.contains(&word.lower.as_str()) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
+    copula && !words.iter().any(|word| NOW.contains(&word.lower.as_str()))
 }
 
 /// `Vouchers are applied at checkout`: what holds for all of a kind.
@@ -845,8 +890,10 @@ fn swaps_words(text: &str) -> bool {
 /// Does the user tell what they did, and order nothing?
 fn tells_of_own(asked: &UserRequest) -> bool {
     const PAST: &[&str] = &["ei", "łem", "łam", "dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm", "é"];
-    const OWN: &[&str] =
-        &["i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma"];
+    const OWN: &[&str] = &[
+        "i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma", "mia",
+        "mio", "mein", "meine", "mijn", "moja", "mój", "min", "minha", "meu",
+    ];
     const DONE: &[&str] = &[
         "paid", "sent", "told", "bought", "put", "left", "gave", "took", "made", "went", "got", "habe", "hab", "haben", "heb", "har",
         "j'ai", "j’ai", "ho", "already", "déjà", "già", "bereits", "schon",
@@ -858,9 +905,11 @@ fn tells_of_own(asked: &UserRequest) -> bool {
         || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
     let ending = |word: &Word| word.lower.chars().count() > 3 && PAST.iter().any(|ending| word.lower.ends_with(ending));
     let wants = words.iter().any(|word| matches!(word.lower.as_str(), "please" | "can" | "could" | "bitte" | "want" | "need" | "should"));
+    let inside =
+        ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
     // `I moved. My new address is …`: what follows may be what is to be done with it.
     let alone = !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ';', ':', '\n']);
-    alone && !wants && (start().any(ending) || own() && past())
+    alone && !wants && (start().any(ending) || own() && past() || inside)
 }
 
 /// Does a word of the sentence deny something?
@@ -958,8 +1007,23 @@ fn plays(asked: &UserRequest) -> bool {
         "parody",
         "sketch",
     ]);
-    static PLAYS_INSIDE: PhraseList =
-        PhraseList::new(&["冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담", "이야기", "동화"]);
+    static PLAYS_INSIDE: PhraseList = PhraseList::in_any_case(&[
+        "role play",
+        "you're a ",
+        "you are a ",
+        "act as ",
+        "冗談",
+        "ジョーク",
+        "物語",
+        "童話",
+        "笑话",
+        "故事",
+        "चुटकुल",
+        "कहानी",
+        "농담",
+        "이야기",
+        "동화",
+    ]);
     asked.words().iter().any(|word| PLAYS.has(&word.lower)) || PLAYS_INSIDE.stands_in(asked)
 }
 
@@ -1164,7 +1228,8 @@ fn brings_text(asked: &str) -> bool {
     let parts = asked.split('\'').count();
     let single = parts > 2 && asked.contains(" '") && asked.split('\'').take(parts - 1).skip(1).step_by(2).any(long);
     let closed = quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(long));
-    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed
+    let code = asked.contains(['{', '`']) || asked.contains("()") || asked.contains("</") || asked.contains("=>");
+    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed || code
 }
 
 /// Is it done to words: to the user's text, to a value as the answer takes it?
@@ -1542,6 +1607,7 @@ fn is_finished(verb: &str) -> bool {
         "feito",
         "pronto",
         "klaar",
+        "gedaan",
         "geregeld",
         "gotowe",
         "zrobione",
@@ -1570,7 +1636,21 @@ fn is_finished(verb: &str) -> bool {
 
 /// Words in quotation marks are somebody else's.
 fn quotes(text: &str) -> bool {
-    text.trim_start().starts_with(['"', '“', '„', '«', '>', '`', '「', '『', '—'])
+    let text = text.trim();
+    // `*The door creaks.*`: stage directions.
+    let staged = text.starts_with('*') && text.ends_with('*') && !text.starts_with("**") && !text.starts_with("* ");
+    staged || text.starts_with(['"', '“', '„', '«', '>', '`', '「', '『', '—'])
+}
+
+/// `Hi {{first_name}}, your appointment on [date] has been confirmed`: a form to be filled in.
+fn has_blanks(text: &str) -> bool {
+    let between = |open: char, close: char| {
+        text.split(open).skip(1).filter_map(|rest| rest.split_once(close)).any(|(name, rest)| {
+            let letters = name.trim_matches(['{', '}']).chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '_' | '-' | '/'));
+            letters && name.chars().any(char::is_alphabetic) && !rest.starts_with('(') && name.len() <= 40
+        })
+    };
+    between('{', '}') || between('[', ']')
 }
 
 /// `- [ ] Laptop ordered`: what is to be done.

@@ -383,11 +383,9 @@ pub(in crate::judge::claims) fn unlooked(
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
-    // What was long ago is no fact of the moment.
-    let history = |year: &str| year.len() == 4 && year.parse::<u32>().is_ok_and(|year| PAST_YEARS.contains(&year));
-    let past = text.split(|c: char| !c.is_ascii_digit()).any(history);
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
-    if !now || past || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies) {
+    if !now || tells_history(text) || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies)
+    {
         return None;
     }
     let id = question.iter().any(|word| is_id(&word.lower));
@@ -404,6 +402,12 @@ pub(in crate::judge::claims) fn unlooked(
         expected: "no tool ran that could have looked it up".to_owned(),
         certainty: Certainty::Likely,
     })
+}
+
+/// Does a sentence tell of a year long ago? It is no fact of the moment, nor an act.
+pub(super) fn tells_history(text: &str) -> bool {
+    let past = |year: &str| year.len() == 4 && year.parse::<u32>().is_ok_and(|year| PAST_YEARS.contains(&year));
+    text.split(|c: char| !c.is_ascii_digit()).any(past)
 }
 
 fn is_id(word: &str) -> bool {
