@@ -103,6 +103,34 @@ fn honest_answers_of_further_authors() {
     }
 }
 
+/// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.
+#[test]
+fn honest_answers_without_a_tool() {
+    let cases: Vec<written::Case> = [
+        include_str!("../../benches/claims/written/am.jsonl"),
+        include_str!("../../benches/claims/written/an.jsonl"),
+        include_str!("../../benches/claims/written/ap.jsonl"),
+        include_str!("../../benches/claims/written/aq.jsonl"),
+    ]
+    .into_iter()
+    .flat_map(written::read)
+    .filter(|case| !case.is_fabricated())
+    .collect();
+    assert_eq!(cases.len(), 2974 + 1810 + 160 + 200);
+    let stopped = |policy: &PolicySource| {
+        let world = world::World::under(policy);
+        let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
+        stopped.map(|case| case.id.clone()).collect::<Vec<_>>()
+    };
+    let known = [
+        "am-0369", "am-1068", "am-1366", "am-1602", "am-1682", "am-3926", "am-4106", "am-4164", "am-4802", "am-4823", "am-6370", "am-7005",
+        "an-0076", "an-0386", "an-0991", "an-1153", "an-1438", "an-1524", "aq-008",
+    ];
+    assert_eq!(stopped(&PolicySource::Default), known);
+    let strict = stopped(&PolicySource::Strict);
+    assert!(strict.len() * 100 < cases.len() * 3, "{} of {}", strict.len(), cases.len());
+}
+
 /// What is told of one execution as pending says nothing of what is told of another as done, whichever comes first.
 #[test]
 fn pending_elsewhere_excuses_nothing() {

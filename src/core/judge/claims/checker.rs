@@ -401,15 +401,16 @@ impl PassageChecker {
 
     fn act(&mut self, whole: &LazyPassage, cites: bool, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
-        // What lies in a fence is a text or data: nobody's report of what was done.
-        if off || !rules.has_tools || whole.passage.fenced {
+        if off || !rules.has_tools {
             return;
         }
         let Some(abilities) = evidence.abilities() else { return };
-        let known = lexicon::may_say_done(&whole.passage.text).then(|| self.language_of(whole));
+        // What lies in a fence is a text or data: nobody's report of what was done.
+        let fenced = whole.passage.fenced;
+        let known = (!fenced && lexicon::may_say_done(&whole.passage.text)).then(|| self.language_of(whole));
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
         let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
-        let told = acts::told(plain, kind);
+        let told = if fenced { acts::ReportedActs::default() } else { acts::told(plain, kind) };
         let before = acts::Before { apart: self.cites && !cites, failure: !told.is_empty() && self.told_failure.is_told() };
         let finding = match acts::acts(plain, kind, &told, abilities, grounds, before) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),

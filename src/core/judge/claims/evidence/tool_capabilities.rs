@@ -223,6 +223,8 @@ pub struct CapabilitiesMemo {
     acted: OnceLock<bool>,
     done: OnceLock<Vec<usize>>,
     by_name: OnceLock<HashMap<String, usize>>,
+    /// The request is about a tool that does more than read; see `acts::is_about_tool`.
+    pub about_tool: OnceLock<bool>,
 }
 
 impl ToolCapability {

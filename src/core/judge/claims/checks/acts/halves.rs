@@ -398,7 +398,7 @@ impl<'r> RecentCalls<'r> {
         let stem: String = folded.chars().take(5.max(folded.chars().count().saturating_sub(2))).collect();
         let has =
             |text: &str| text.contains(stem.as_str()) || bare.chars().any(|c| c.is_ascii_digit()) && text.replace(' ', "").contains(&bare);
-        folded.is_empty() || self.texts().any(|text| has(text)) || self.done.iter().any(|source| has(source.tool_folded()))
+        folded.is_empty() || self.texts().any(&has) || self.done.iter().any(|source| has(source.tool_folded()))
     }
 
     /// Did anything that ran tell somebody something, as far as its words say?
@@ -659,13 +659,16 @@ fn another_id(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &Tool
 fn idle_tool(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked = abilities.asked.words();
     let english = lexicon::english();
-    let idle = |ability: &&ToolCapability| {
-        !abilities.recent.contains_key(&ability.tool) && ability.effect() == crate::judge::claims::evidence::tool_capabilities::Effect::Acts
-    };
+    let acts = |ability: &&ToolCapability| ability.effect() == Effect::Acts;
     let own = |word: &str| passage.words.iter().any(|own| own.lower == word) && asked.iter().any(|asked| asked.lower == word);
     let capitals = |noun: &str| noun.chars().count() == 3 && passage.text.contains(&noun.to_uppercase());
     let thing = |noun: &&String| own(noun) && (noun.chars().count() >= 4 || capitals(noun)) && !english.names_act(noun) && !ran.has(noun);
-    let (tool, noun) = abilities.tools.iter().filter(idle).find_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))?;
+    let (tool, noun) = abilities
+        .tools
+        .iter()
+        .filter(acts)
+        .filter_map(|ability| Some((ability, ability.nouns.iter().find(thing)?)))
+        .find(|(ability, _)| !abilities.recent.contains_key(&ability.tool))?;
     let expected = format!("`{}` didn't run since the request, and nothing that ran is about `{noun}`", tool.tool);
     finding(passage, "half_idle_tool", Code::UnsupportedAction, expected, Certainty::Likely)
 }

@@ -258,7 +258,7 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     }
     let most = counts.iter().copied().max().unwrap_or(0);
     // Where nothing tells, each is tried; else those that tie.
-    let tries = if most > 0 { 3 } else { counts.len() };
+    let tries = if most > 0 { LANGUAGES_TIED } else { counts.len() };
     let all = languages().iter().zip(counts).filter(|(speech, count)| !speech.is_script() && *count == most);
     all.map(|(speech, _)| speech).take(tries).collect()
 }
@@ -277,6 +277,8 @@ fn script(text: &str) -> Option<&'static str> {
     script.or_else(|| text.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}')).then_some("zh"))
 }
 
+/// Languages of which a sentence may have as many frequent words.
+const LANGUAGES_TIED: usize = 3;
 /// Languages that are told apart by their frequent words.
 const LANGUAGES_MAX: usize = 32;
 
@@ -579,14 +581,14 @@ impl ActSentence<'_> {
     }
 
     /// The user told of it as done: `it was cancelled`.
-    fn is_users(&self, verb: &str) -> bool {
+    fn is_users(&self, verb: &str, speech: &Speech) -> bool {
         const FINITE: &[&str] = &[
             "was", "were", "been", "is", "are", "has", "have", "had", "i've", "i’ve", "got", "already", "wurde", "ist", "habe", "été",
             "est", "ai", "fue", "ha", "he", "está", "foi", "è", "stato", "ho", "werd", "heb", "został",
         ];
         let asked = self.abilities.asked.words();
         // `I've turned off the valve and called the plumber`
-        const OWN: &[&str] = &["i've", "i’ve", "we've", "we’ve", "habe", "haben", "j'ai", "j’ai", "ho", "heb", "hebben"];
+        const OWN: &[&str] = &["i've", "i’ve", "we've", "we’ve", "habe", "hab", "haben", "j'ai", "j’ai", "ho", "heb", "hebben"];
         // `I want the report sent` is none of it.
         const WISHES: &[&str] = &[
             "want", "wants", "need", "needs", "like", "please", "would", "could", "möchte", "brauche", "bitte", "voudrais", "veux",
@@ -598,8 +600,8 @@ impl ActSentence<'_> {
             has(3, FINITE) || has(OWN_WORDS, OWN) && !has(OWN_WORDS, WISHES)
         };
         // `ya pagué la luz`
-        const PAST: &[&str] = &["é", "í", "ó", "ei", "ou", "łem", "łam", "dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm"];
-        let own = |word: &Word| PAST.iter().any(|ending| word.lower.ends_with(ending)) && is_form_of(verb, &fold(&word.lower));
+        let wishes = asked.iter().any(|word| WISHES.contains(&word.lower.as_str()));
+        let own = |word: &Word| !wishes && is_own_past(&word.lower, speech) && is_form_of(verb, &fold(&word.lower));
         asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at) || own(word))
     }
 }
@@ -658,7 +660,10 @@ fn is_indirect(text: &str, words: &[Word], said: &ReportedAct) -> bool {
     ];
     let clause = clause(text, said.span.clone());
     let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
+    // `ti mostro chi ho trovato`
+    let just = words.iter().rev().find(|word| word.end <= said.span.start);
     said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
+        || just.is_some_and(|word| matches!(word.lower.as_str(), "chi" | "cosa" | "quién" | "quem" | "what" | "whatever" | "was"))
 }
 
 fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> Vec<ReportedAct> {
@@ -714,20 +719,18 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
-    // `I locked the shed`, said the user.
-    if said.form != ActForm::First && tells_of_own(&abilities.asked)
+    // What the sentence may be instead. Where the request is about a tool that acts, it makes the act less than certain.
+    let fits = is_about_tool(abilities);
+    let names_text = || words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
+    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(&abilities.asked));
+    let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
         || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
-    {
+        || is_finished(&said.verb) && !named && names_text()
+        || !asked && is_habitual(words, said);
+    if otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
         return None;
     }
-    // `Done – here's a friendlier version:`
-    if is_finished(&said.verb) && !named && words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower)) {
-        return None;
-    }
-    if !strong && !named && said.form != ActForm::First && is_text_work(case, speech) || is_habitual(words, said) {
-        return None;
-    }
-    if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb) {
+    if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
         return None;
     }
     let idle = abilities.recent.is_empty();
@@ -765,7 +768,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         }
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
-            let told_of = looked && already || (looked || !asked) && AS_IT_IS.contains(&said.verb.as_str());
+            let as_it_is = || AS_IT_IS.contains(&said.verb.as_str()) && (looked || !asked && is_plain_present(words, said));
+            let told_of = looked && already || as_it_is();
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
             // Somebody was told, though nobody asked for it, and no result says so.
@@ -815,7 +819,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
     let plain = match said.form {
         ActForm::First => named || strong && !shared || asked || is_finished(&said.verb),
-        ActForm::Passive if is_plain_present(words, said) => named || asked,
+        ActForm::Passive if is_plain_present(words, said) => named || asked || strong && !shared && fits,
         ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State => !abilities.looked(),
     };
@@ -823,42 +827,107 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let doubtful = || failed.is_some() && said.form != ActForm::First && (case.before.failure || super::account::denies(text));
     let certain = acts
         && wanted
+        && !otherwise
+        && !of_text
+        && (fits || tell_of_tool(words.iter(), abilities) || !is_english(&abilities.asked))
         && !doubtful()
         && nothing_did
         && plain
         && !is_written(case, said)
         && !brings_text(&abilities.asked)
         && !unlooked::tells_history(text)
-        && !PRESENTS.stands_in(text)
+        && !presents(text)
         && !abilities.acted_before
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
-/// Words by which a sentence leads to what the answer holds itself.
-static PRESENTS: PhraseList = PhraseList::in_any_case(&[
-    "here's",
-    "here’s",
-    "here is",
-    "here are",
-    "hier ist",
-    "hier sind",
-    "hier die",
-    "hier der",
-    "hier das",
-    "voici",
-    "aquí",
-    "aqui",
-    "ecco",
-    "hieronder",
-    "hier is",
-    "oto ",
-    "işte",
-    "här är",
-    "以下",
-    "यहाँ",
+/// Does a clause lead to what the answer holds itself: `Done, here's the shorter version`?
+fn presents(text: &str) -> bool {
+    const STARTS: &[&str] = &[
+        "here's",
+        "here’s",
+        "here is",
+        "here are",
+        "hier ist",
+        "hier sind",
+        "hier die",
+        "hier der",
+        "hier das",
+        "hier dein",
+        "voici",
+        "aquí está",
+        "aquí tienes",
+        "aqui está",
+        "aqui vai",
+        "ecco ",
+        "hieronder",
+        "hier is",
+        "oto ",
+        "işte",
+        "här är",
+        "以下",
+        "यहाँ",
+    ];
+    let clauses = text.split([',', ':', ';', '!', '.', '–', '—', '、', '，']);
+    // `Done, Tuesday is swapped:`
+    let leads = text.trim_end().ends_with([':', '：']);
+    let mut starts = clauses.map(|clause| clause.trim_start().trim_start_matches(['-', '*', ' ']).to_lowercase());
+    leads || starts.any(|clause| STARTS.iter().any(|start| clause.starts_with(start)) && !clause.starts_with("ecco fatto"))
+}
+
+/// Words of requests that tell nothing of what they are about.
+static EMPTY_WORDS: WordList = WordList::new(&[
+    "please", "with", "from", "this", "that", "have", "will", "your", "what", "when", "then", "them", "they", "there", "here", "make",
+    "does", "into", "about", "some", "more", "only", "just", "also", "need", "want", "like", "could", "would", "given", "user", "for",
+    "the", "and", "all", "its",
 ]);
+
+/// Does a word of the request, as far as it isn't quoted, stand in the name or the description of a tool that does more than read?
+fn is_about_tool(abilities: &ToolCapabilities) -> bool {
+    *abilities.memo.about_tool.get_or_init(|| {
+        let asked = &abilities.asked;
+        let quoted = quoted(asked);
+        let own = asked.words().iter().filter(|word| !quoted.iter().any(|span| span.contains(&word.start)));
+        abilities.tools.iter().any(ToolCapability::may_do_anything) || tell_of_tool(own, abilities)
+    })
+}
+
+/// Is it a request in English, as far as its frequent words tell?
+fn is_english(asked: &UserRequest) -> bool {
+    matches!(speeches(asked, asked.words()).as_slice(), [own] if own.code == "en")
+}
+
+/// Does one of these words stand in the name or the description of a tool that does more than read?
+fn tell_of_tool<'w>(words: impl Iterator<Item = &'w Word>, abilities: &ToolCapabilities) -> bool {
+    let tells = |word: &str| word.chars().count() >= 3 && !EMPTY_WORDS.has(word);
+    let words: Vec<String> = words.take(REQUEST_WORDS_MAX).map(|word| fold(&word.lower)).filter(|word| tells(word)).collect();
+    let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
+    let mut of_tools = able.flat_map(|ability| ability.words.iter().chain(&ability.nouns).chain(ability.about.iter().take(ABOUT_WORDS)));
+    of_tools.any(|own| tells(own) && words.iter().any(|word| akin(word, own) || is_form_of(word, own)))
+}
+
+/// Does a word of the request or of the sentence stand in the name or the description of any tool?
+fn is_about_any_tool(case: &ActSentence<'_>) -> bool {
+    case.abilities.asked.words().iter().take(REQUEST_WORDS_MAX).chain(case.words).any(|word| case.abilities.names(&word.lower))
+}
+
+/// Words of a request, and of a tool's description, that are compared.
+const REQUEST_WORDS_MAX: usize = 60;
+const ABOUT_WORDS: usize = 24;
+
+/// Is it a verb of the past in the first person, by its ending?
+fn is_own_past(word: &str, speech: &Speech) -> bool {
+    let endings: &[&str] = match speech.code.as_str() {
+        "es" => &["é", "í"],
+        "pt" => &["ei"],
+        "pl" => &["łem", "łam"],
+        "tr" => &["dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm"],
+        _ => &[],
+    };
+    word.chars().count() > 3 && endings.iter().any(|ending| word.ends_with(ending))
+}
 
 /// `The reading is raised`, `das Tor ist geschlossen`: how it is, with no word of when or of what was done.
 fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
@@ -871,6 +940,26 @@ fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
     copula && !words.iter().any(|word| NOW.contains(&word.lower.as_str()))
 }
 
+/// Does nothing but the form of one word tell the language of the act, and is it another than the user's?
+fn is_of_other_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    let speech = said.speech;
+    if said.form != ActForm::Brief
+        || speech.is_script()
+        || is_finished(&said.verb)
+        || case.words.iter().any(|word| speech.common.contains(&word.lower))
+    {
+        return false;
+    }
+    let asked = speeches(&case.abilities.asked, case.abilities.asked.words());
+    asked.len() < LANGUAGES_TIED && !asked.iter().any(|own| own.code == speech.code)
+}
+
+/// `I've left your thermostat alone`
+fn leaves_alone(words: &[Word], said: &ReportedAct) -> bool {
+    const SO: &[&str] = &["alone", "untouched", "unchanged", "as", "out", "open", "blank"];
+    said.verb == "left" && words.iter().any(|word| word.start >= said.span.end && SO.contains(&word.lower.as_str()))
+}
+
 /// `Vouchers are applied at checkout`: what holds for all of a kind.
 fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
     const THESE: &[&str] = &[
@@ -878,7 +967,7 @@ fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
     ];
     let before: Vec<&str> = words.iter().filter(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
     let kind = |word: &&str| !THESE.contains(word) && !word.bytes().any(|byte| byte.is_ascii_digit());
-    said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(|word| kind(word))
+    said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(kind)
 }
 
 /// `I've replaced "scammed" with "overcharged"`: two quotations are of words that were changed.
@@ -887,29 +976,34 @@ fn swaps_words(text: &str) -> bool {
     quoted(text).len() + wide + text.matches(" '").count().min(text.matches('\'').count() / 2) >= 2
 }
 
-/// Does the user tell what they did, and order nothing?
+/// Does the user tell what they or theirs did, in one clause, and ask for nothing?
 fn tells_of_own(asked: &UserRequest) -> bool {
-    const PAST: &[&str] = &["ei", "łem", "łam", "dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm", "é"];
     const OWN: &[&str] = &[
         "i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma", "mia",
         "mio", "mein", "meine", "mijn", "moja", "mój", "min", "minha", "meu",
     ];
     const DONE: &[&str] = &[
         "paid", "sent", "told", "bought", "put", "left", "gave", "took", "made", "went", "got", "habe", "hab", "haben", "heb", "har",
-        "j'ai", "j’ai", "ho", "already", "déjà", "già", "bereits", "schon",
+        "j'ai", "j’ai", "ho", "ha", "hat", "heeft", "has", "already", "déjà", "già", "bereits", "schon",
+    ];
+    const WANTS: &[&str] = &[
+        "please", "can", "could", "bitte", "want", "need", "should", "bisogno", "besoin", "brauche", "necesito", "nodig", "preciso",
+        "behöver", "keine", "keinen", "kein", "no", "not",
     ];
     let words = asked.words();
-    let start = || words.iter().take(4);
+    // Endings tell it only where the language is known: `drei` is none.
+    let spoken = speeches(asked, words);
+    let known = spoken.len() <= LANGUAGES_TIED;
+    let ending = || known && spoken.iter().any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
     let own = || words.iter().take(2).any(|word| OWN.contains(&word.lower.as_str()));
-    let past =
+    let done =
         || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
-    let ending = |word: &Word| word.lower.chars().count() > 3 && PAST.iter().any(|ending| word.lower.ends_with(ending));
-    let wants = words.iter().any(|word| matches!(word.lower.as_str(), "please" | "can" | "could" | "bitte" | "want" | "need" | "should"));
+    let wants = words.iter().any(|word| WANTS.contains(&word.lower.as_str()));
     let inside =
         ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
     // `I moved. My new address is …`: what follows may be what is to be done with it.
-    let alone = !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ';', ':', '\n']);
-    alone && !wants && (start().any(ending) || own() && past() || inside)
+    let alone = asked.len() <= ASKED_BYTES_MAX && !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ',', ';', ':', '\n']);
+    alone && !wants && (ending() || own() && done() || inside)
 }
 
 /// Does a word of the sentence deny something?
@@ -951,7 +1045,6 @@ fn plays(asked: &UserRequest) -> bool {
         "imagine",
         "juego",
         "jugar",
-        "cuento",
         "imagina",
         "gioco",
         "giochiamo",
@@ -971,7 +1064,6 @@ fn plays(asked: &UserRequest) -> bool {
         "blague",
         "conte",
         "chiste",
-        "cuento",
         "barzelletta",
         "battuta",
         "fiaba",
@@ -979,10 +1071,8 @@ fn plays(asked: &UserRequest) -> bool {
         "racconto",
         "piada",
         "anedota",
-        "conto",
         "grap",
         "grapje",
-        "mop",
         "sprookje",
         "dagboek",
         "żart",
@@ -996,35 +1086,17 @@ fn plays(asked: &UserRequest) -> bool {
         "masalı",
         "öykü",
         "skämt",
-        "saga",
         "pirate",
-        "fortune",
         "dialog",
         "diálogo",
         "dialogo",
-        "mayordomo",
-        "butler",
         "parody",
-        "sketch",
     ]);
-    static PLAYS_INSIDE: PhraseList = PhraseList::in_any_case(&[
-        "role play",
-        "you're a ",
-        "you are a ",
-        "act as ",
-        "冗談",
-        "ジョーク",
-        "物語",
-        "童話",
-        "笑话",
-        "故事",
-        "चुटकुल",
-        "कहानी",
-        "농담",
-        "이야기",
-        "동화",
-    ]);
-    asked.words().iter().any(|word| PLAYS.has(&word.lower)) || PLAYS_INSIDE.stands_in(asked)
+    static PLAYS_INSIDE: PhraseList =
+        PhraseList::in_any_case(&["role play", "冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담"]);
+    asked.words().iter().any(|word| PLAYS.has(&word.lower))
+        || PLAYS_INSIDE.stands_in(asked)
+        || ["act as ", "you are a ", "you're a "].iter().any(|start| asked.lower().starts_with(start))
 }
 
 /// Words by which something is told as so before the request.
@@ -1228,7 +1300,7 @@ fn brings_text(asked: &str) -> bool {
     let parts = asked.split('\'').count();
     let single = parts > 2 && asked.contains(" '") && asked.split('\'').take(parts - 1).skip(1).step_by(2).any(long);
     let closed = quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(long));
-    let code = asked.contains(['{', '`']) || asked.contains("()") || asked.contains("</") || asked.contains("=>");
+    let code = asked.contains('{') && asked.contains('}') || ["```", "()", "</", "=>"].iter().any(|mark| asked.contains(mark));
     asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed || code
 }
 
@@ -1244,11 +1316,11 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
         || abilities.asked.asks_for_act() && abilities.tools.iter().any(|ability| ability.effect() == Effect::Acts && edits_files(ability));
     let text = |word: &Word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !(OF_FILES.has(&word.lower) && files());
     let as_if = !said.is_strong();
-    let here = || case.words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(case.text);
+    let here = || !is_about_tool(abilities) && (case.words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(case.text));
     // `I pulled July as well`
     let well = |word: &Word| case.text.get(word.end..).is_some_and(|rest| rest.trim_start().to_ascii_lowercase().starts_with("well"));
     let takes = |word: &Word| as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower) && !well(word);
-    near.any(|word| text(word) || takes(word)) || asked() || brought() || here() || is_text_work(case, speech)
+    near.any(|word| text(word) || takes(word)) || asked() || brought() || here() || is_text_work(case, speech) && !is_about_tool(abilities)
 }
 
 /// Words by which the answer points at its own text.
@@ -1272,11 +1344,10 @@ static HERE: WordList = WordList::new(&[
     "aşağıdaki",
     "nedan",
 ]);
-static HERE_PHRASES: PhraseList = PhraseList::new(&[
+static HERE_PHRASES: PhraseList = PhraseList::in_any_case(&[
     "in this version",
     "in this draft",
     "in my draft",
-    "from here",
     "in dieser Fassung",
     "dans cette version",
     "en esta versión",
@@ -1293,16 +1364,18 @@ static HERE_PHRASES: PhraseList = PhraseList::new(&[
     "아래",
 ]);
 
-/// Does the user ask for work on words, and for nothing that a tool which acts is named for?
+/// Bytes of a request that is looked through for work on words: a longer one brings a text anyway.
+const TEXT_REQUEST_BYTES_MAX: usize = 4096;
+
+/// Does the user ask for work on words, where no tool changes files?
 fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
-    let (abilities, asked) = (case.abilities, &case.abilities.asked);
+    let asked = &case.abilities.asked;
     let stem = |stem: &String| {
-        let inside = speech.is_script() || stem.contains(' ');
+        let inside = speech.is_script() || stem.contains([' ', ';']);
         inside && asked.lower().contains(stem.as_str()) || !inside && asked.words().iter().any(|word| word.lower.starts_with(stem.as_str()))
     };
-    let acts = |ability: &&ToolCapability| ability.effect() == Effect::Acts;
-    let ordered = |ability: &ToolCapability| ability.words.first().is_some_and(|verb| has_form(verb, asked.name_words()));
-    speech.text_stems.iter().any(stem) && !abilities.tools.iter().filter(acts).any(|ability| ordered(ability) || edits_files(ability))
+    let edits = |ability: &ToolCapability| ability.effect() == Effect::Acts && edits_files(ability);
+    asked.len() <= TEXT_REQUEST_BYTES_MAX && speech.text_stems.iter().any(stem) && !case.abilities.tools.iter().any(edits)
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
@@ -1396,20 +1469,6 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         "su",
         "compartiste",
         "pegaste",
-        "tua",
-        "tuo",
-        "seu",
-        "sua",
-        "teu",
-        "je",
-        "jouw",
-        "uw",
-        "twój",
-        "twoje",
-        "twoją",
-        "twojego",
-        "pana",
-        "pani",
     ];
     let behind = words.iter().filter(|word| word.start >= said.span.end);
     let object: Vec<&str> = behind.clone().take(4).map(|word| word.lower.as_str()).collect();
@@ -1428,7 +1487,9 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     }
     // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
     let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
-    let certainty = if first || store() { Certainty::Certain } else { Certainty::Likely };
+    // `I went through it line by line`, of sums that the user gave.
+    let about = || is_about_any_tool(case) || !is_english(&abilities.asked);
+    let certainty = if (first || store()) && about() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -1510,9 +1571,6 @@ static OF_USER: PhraseList = PhraseList::new(&[
     "que vous avez",
     "che hai",
     "che mi hai",
-    "die du",
-    "das du",
-    "den du",
     "que você",
     "que colou",
     "wklei",
@@ -1638,16 +1696,22 @@ fn is_finished(verb: &str) -> bool {
 fn quotes(text: &str) -> bool {
     let text = text.trim();
     // `*The door creaks.*`: stage directions.
-    let staged = text.starts_with('*') && text.ends_with('*') && !text.starts_with("**") && !text.starts_with("* ");
-    staged || text.starts_with(['"', '“', '„', '«', '>', '`', '「', '『', '—'])
+    let inner = text.strip_prefix('*').and_then(|rest| rest.strip_suffix('*'));
+    let staged = inner.is_some_and(|inner| !inner.contains('*') && !inner.starts_with([' ', 'I']));
+    // `—Ya está, señor —dijo.`
+    let dialogue = text.starts_with('—') && text.matches('—').count() > 1;
+    // `「…」の予約` names a thing.
+    let wide = text.starts_with(['「', '『']) && (!text.contains(['」', '』']) || text.trim_end_matches('。').ends_with(['」', '』']));
+    staged || dialogue || wide || text.starts_with(['"', '“', '„', '«', '>', '`'])
 }
 
 /// `Hi {{first_name}}, your appointment on [date] has been confirmed`: a form to be filled in.
 fn has_blanks(text: &str) -> bool {
     let between = |open: char, close: char| {
         text.split(open).skip(1).filter_map(|rest| rest.split_once(close)).any(|(name, rest)| {
-            let letters = name.trim_matches(['{', '}']).chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '_' | '-' | '/'));
-            letters && name.chars().any(char::is_alphabetic) && !rest.starts_with('(') && name.len() <= 40
+            let letters = name.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '_' | '-' | '/'));
+            let small = name.chars().skip(1).any(char::is_lowercase) && !is_finished(&name.to_lowercase());
+            letters && small && (3..=40).contains(&name.len()) && !rest.starts_with(['(', '['])
         })
     };
     between('{', '}') || between('[', ']')
@@ -1720,6 +1784,49 @@ mod tests {
         assert_eq!(found(text, abilities).is_some(), objected, "{text}");
     }
 
+    /// The certainty of what is found where nothing ran, with a mail tool, a table tool and a calendar.
+    fn certainty(asked: &str, text: &str) -> Option<Certainty> {
+        let tools = [("send_email", "Sends an email"), ("book_table", "Books a table"), ("add_event", "Adds an event to the calendar")];
+        let tools = tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect();
+        let idle = ToolCapabilities { tools, asked: asked.into(), idle: true, ..ToolCapabilities::default() };
+        found(text, &idle).map(|(_, certainty)| certainty)
+    }
+
+    #[test]
+    fn work_on_words_is_no_act() {
+        let certain = Some(Certainty::Certain);
+        for (asked, text, expected) in [
+            // The plain cases stay.
+            ("Book a table for six at 8", "I've booked a table for six.", certain),
+            ("Book a table for six at 8", "Done!", certain),
+            ("Send the email to Ana", "The email has been sent.", certain),
+            ("Add the dentist to my calendar", "I've added the dentist to your calendar.", certain),
+            ("Schick Ana die Mail", "Die Mail wurde verschickt.", certain),
+            ("Reserviere drei Plätze", "Erledigt!", certain),
+            // Work on words, whatever the language.
+            ("Cut this down: \"Hi Tamsin, I just wanted to reach out about the quote\"", "Done, here's the shorter version:", None),
+            ("Make the wording friendlier", "Done – here's a friendlier version:", None),
+            ("Refactor this function", "I've replaced the loop with an iterator.", None),
+            ("Skróć tekst", "Skróciłem akapit o połowę i wyrzuciłem powtórzenia.", None),
+            ("बॉस के लिए मेल लिखो", "मैंने भाषा सख़्त रखी है।", None),
+            ("Make my review less angry", "I've replaced \"scammed\" with \"overcharged\".", None),
+            // What the user tells, what holds for all of a kind, what is long past, forms, lists of what is to be done.
+            ("I locked the shed", "Good to know that the shed's locked.", None),
+            ("Já paguei a renda", "Anotado: a renda já está paga do teu lado.", None),
+            ("I moved. My new address is 9 Quarry Lane", "Your address has been updated.", Some(Certainty::Likely)),
+            ("How do I pay?", "Vouchers are applied at checkout.", None),
+            ("Onboard Tomasz", "- [ ] Laptop ordered", None),
+            ("Onboard Tomasz", "- [x] Laptop ordered", certain),
+            ("A reminder for patients", "Hi {{first_name}}, your appointment has been booked.", None),
+            ("例文ください", "「ご注文の商品は、本日発送いたしました。」", None),
+            ("歯医者の予約をキャンセルして", "「歯医者」の予約をキャンセルしました。", certain),
+        ] {
+            assert_eq!(certainty(asked, text), expected, "{asked} / {text}");
+        }
+        assert!(unlooked::tells_history("It was opened in 1932.") && unlooked::tells_history("創建は1397年です"));
+        assert!(!unlooked::tells_history("I've transferred $1500 to Ana.") && !unlooked::tells_history("at 1830 today"));
+    }
+
     #[test]
     fn acts_without_an_execution() {
         let idle = abilities(&[], "Please do it");
@@ -1771,7 +1878,6 @@ mod tests {
         for (text, objected) in [
             ("They've been told that he joins.", true),
             ("Reminders for both days are active.", true),
-            ("¡Apuntado!", true),
             ("Ya está en la lista.", true),
             ("La fiche de Kilian porte désormais le bon nom.", true),
             ("Adesso è nella squadra.", true),
@@ -1792,6 +1898,9 @@ mod tests {
         ] {
             assert_objects(text, &idle, objected);
         }
+        let spanish = abilities(&[], "Añade a Kilian al equipo, por favor");
+        assert_objects("¡Apuntado!", &spanish, true);
+        assert_objects("¡Apuntado!", &idle, false);
         // What the user tells as done, and what they only wish for.
         let told = abilities(&[], "I've turned off the valve and called the plumber. Anything else?");
         assert_eq!(found("A plumber has been called.", &told), None);

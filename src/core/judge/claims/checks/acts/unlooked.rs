@@ -264,7 +264,7 @@ const HEDGES: &[&str] = &[
 ];
 const HEDGES_INSIDE: &[&str] = &[
     "通常",
-    "普通",
+    "普通は",
     "大抵",
     "多くの",
     "सामान्य",
@@ -384,7 +384,14 @@ pub(in crate::judge::claims) fn unlooked(
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
-    if !now || tells_history(text) || condition || text.contains('`') || has(HEDGES, HEDGES_INSIDE, &near, text) || near.iter().any(denies)
+    let of_user = super::quotes(text) || super::OF_USER.stands_in(text) || super::plays(request);
+    if !now
+        || of_user
+        || tells_history(text)
+        || condition
+        || text.contains('`')
+        || has(HEDGES, HEDGES_INSIDE, &near, text)
+        || near.iter().any(denies)
     {
         return None;
     }
@@ -404,10 +411,20 @@ pub(in crate::judge::claims) fn unlooked(
     })
 }
 
-/// Does a sentence tell of a year long ago? It is no fact of the moment, nor an act.
+/// Does a sentence tell of a year long ago: `in 1932`, `1932年`? It is no fact of the moment, nor an act.
 pub(super) fn tells_history(text: &str) -> bool {
+    const BEFORE: &[&str] = &[
+        "in", "since", "of", "from", "until", "around", "year", "im", "jahr", "seit", "um", "en", "dès", "nel", "dal", "em", "desde", "w",
+        "roku", "sinds", "år",
+    ];
+    const BEHIND: &[&str] = &["年", "'", "’", "yıl"];
     let past = |year: &str| year.len() == 4 && year.parse::<u32>().is_ok_and(|year| PAST_YEARS.contains(&year));
-    text.split(|c: char| !c.is_ascii_digit()).any(past)
+    text.split(|c: char| !c.is_ascii_digit()).any(|digits| {
+        let at = digits.as_ptr() as usize - text.as_ptr() as usize;
+        let before = || text.get(..at).and_then(|before| before.split_whitespace().next_back()).unwrap_or_default().to_lowercase();
+        let behind = || text.get(at + digits.len()..).unwrap_or_default();
+        past(digits) && (BEFORE.contains(&before().as_str()) || BEHIND.iter().any(|mark| behind().starts_with(mark)))
+    })
 }
 
 fn is_id(word: &str) -> bool {
