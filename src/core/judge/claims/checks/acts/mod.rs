@@ -6,6 +6,7 @@
 
 pub mod further;
 pub mod halves;
+mod readings;
 pub mod unlooked;
 
 use std::{
@@ -22,7 +23,6 @@ use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
-use super::values::quoted;
 use crate::{
     judge::claims::{
         context::ClaimFinding,
@@ -33,7 +33,6 @@ use crate::{
         language::{
             fold::{akin, behind_last, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
-            request::UserRequest,
             word_list::{PhraseList, WordList},
         },
         passage::Kind,
@@ -42,12 +41,16 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+use readings::{
+    HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, has_blanks, is_about_any_tool, is_about_tool, is_english, is_habitual,
+    is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents, quotes,
+    swaps_words, tell_of_tool, tells_of_own,
+};
+
 /// Letters that two forms of a verb share at least: `publish`, `published`.
 const STEM: usize = 4;
 /// Earlier answers that are looked through for acts.
 const ANSWERS_MAX: usize = 8;
-/// Bytes of a message beyond which the user brings a text to work on.
-const ASKED_BYTES_MAX: usize = 400;
 /// Bytes of the compiled patterns of one language.
 const SET_BYTES_MAX: usize = 16 << 20;
 /// Words of a request between who did it and what was done.
@@ -843,169 +846,6 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
-/// Does a clause lead to what the answer holds itself: `Done, here's the shorter version`?
-fn presents(text: &str) -> bool {
-    const STARTS: &[&str] = &[
-        "here's",
-        "here’s",
-        "here is",
-        "here are",
-        "hier ist",
-        "hier sind",
-        "hier die",
-        "hier der",
-        "hier das",
-        "hier dein",
-        "voici",
-        "aquí está",
-        "aquí tienes",
-        "aqui está",
-        "aqui vai",
-        "ecco ",
-        "hieronder",
-        "hier is",
-        "oto ",
-        "işte",
-        "här är",
-        "以下",
-        "यहाँ",
-    ];
-    let clauses = text.split([',', ':', ';', '!', '.', '–', '—', '、', '，']);
-    // `Done, Tuesday is swapped:`
-    let leads = text.trim_end().ends_with([':', '：']);
-    let mut starts = clauses.map(|clause| clause.trim_start().trim_start_matches(['-', '*', ' ']).to_lowercase());
-    leads || starts.any(|clause| STARTS.iter().any(|start| clause.starts_with(start)) && !clause.starts_with("ecco fatto"))
-}
-
-/// Words of requests that tell nothing of what they are about.
-static EMPTY_WORDS: WordList = WordList::new(&[
-    "please", "with", "from", "this", "that", "have", "will", "your", "what", "when", "then", "them", "they", "there", "here", "make",
-    "does", "into", "about", "some", "more", "only", "just", "also", "need", "want", "like", "could", "would", "given", "user", "for",
-    "the", "and", "all", "its",
-]);
-
-/// Does a word of the request, as far as it isn't quoted, stand in the name or the description of a tool that does more than read?
-fn is_about_tool(abilities: &ToolCapabilities) -> bool {
-    *abilities.memo.about_tool.get_or_init(|| {
-        let asked = &abilities.asked;
-        let quoted = quoted(asked);
-        let own = asked.words().iter().filter(|word| !quoted.iter().any(|span| span.contains(&word.start)));
-        abilities.tools.iter().any(ToolCapability::may_do_anything) || tell_of_tool(own, abilities)
-    })
-}
-
-/// Is it a request in English, as far as its frequent words tell?
-fn is_english(asked: &UserRequest) -> bool {
-    matches!(speeches(asked, asked.words()).as_slice(), [own] if own.code == "en")
-}
-
-/// Does one of these words stand in the name or the description of a tool that does more than read?
-fn tell_of_tool<'w>(words: impl Iterator<Item = &'w Word>, abilities: &ToolCapabilities) -> bool {
-    let tells = |word: &str| word.chars().count() >= 3 && !EMPTY_WORDS.has(word);
-    let words: Vec<String> = words.take(REQUEST_WORDS_MAX).map(|word| fold(&word.lower)).filter(|word| tells(word)).collect();
-    let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
-    let mut of_tools = able.flat_map(|ability| ability.words.iter().chain(&ability.nouns).chain(ability.about.iter().take(ABOUT_WORDS)));
-    of_tools.any(|own| tells(own) && words.iter().any(|word| akin(word, own) || is_form_of(word, own)))
-}
-
-/// Does a word of the request or of the sentence stand in the name or the description of any tool?
-fn is_about_any_tool(case: &ActSentence<'_>) -> bool {
-    case.abilities.asked.words().iter().take(REQUEST_WORDS_MAX).chain(case.words).any(|word| case.abilities.names(&word.lower))
-}
-
-/// Words of a request, and of a tool's description, that are compared.
-const REQUEST_WORDS_MAX: usize = 60;
-const ABOUT_WORDS: usize = 24;
-
-/// Is it a verb of the past in the first person, by its ending?
-fn is_own_past(word: &str, speech: &Speech) -> bool {
-    let endings: &[&str] = match speech.code.as_str() {
-        "es" => &["é", "í"],
-        "pt" => &["ei"],
-        "pl" => &["łem", "łam"],
-        "tr" => &["dım", "dim", "dum", "düm", "tım", "tim", "tum", "tüm"],
-        _ => &[],
-    };
-    word.chars().count() > 3 && endings.iter().any(|ending| word.ends_with(ending))
-}
-
-/// `The reading is raised`, `das Tor ist geschlossen`: how it is, with no word of when or of what was done.
-fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
-    const COPULAS: &[&str] = &["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"];
-    const NOW: &[&str] =
-        &["now", "jetzt", "nun", "nu", "teraz", "désormais", "maintenant", "ahora", "ya", "adesso", "ora", "agora", "já", "już"];
-    let before = words.iter().rev().find(|word| word.end <= said.span.start);
-    let copula =
-        before.is_some_and(|word| COPULAS.contains(&word.lower.as_str()) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
-    copula && !words.iter().any(|word| NOW.contains(&word.lower.as_str()))
-}
-
-/// Does nothing but the form of one word tell the language of the act, and is it another than the user's?
-fn is_of_other_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
-    let speech = said.speech;
-    if said.form != ActForm::Brief
-        || speech.is_script()
-        || is_finished(&said.verb)
-        || case.words.iter().any(|word| speech.common.contains(&word.lower))
-    {
-        return false;
-    }
-    let asked = speeches(&case.abilities.asked, case.abilities.asked.words());
-    asked.len() < LANGUAGES_TIED && !asked.iter().any(|own| own.code == speech.code)
-}
-
-/// `I've left your thermostat alone`
-fn leaves_alone(words: &[Word], said: &ReportedAct) -> bool {
-    const SO: &[&str] = &["alone", "untouched", "unchanged", "as", "out", "open", "blank"];
-    said.verb == "left" && words.iter().any(|word| word.start >= said.span.end && SO.contains(&word.lower.as_str()))
-}
-
-/// `Vouchers are applied at checkout`: what holds for all of a kind.
-fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
-    const THESE: &[&str] = &[
-        "the", "your", "all", "both", "these", "those", "they", "my", "our", "its", "his", "her", "their", "you", "we", "now", "and", "two",
-    ];
-    let before: Vec<&str> = words.iter().filter(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
-    let kind = |word: &&str| !THESE.contains(word) && !word.bytes().any(|byte| byte.is_ascii_digit());
-    said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(kind)
-}
-
-/// `I've replaced "scammed" with "overcharged"`: two quotations are of words that were changed.
-fn swaps_words(text: &str) -> bool {
-    let wide = text.matches(['「', '『']).count();
-    quoted(text).len() + wide + text.matches(" '").count().min(text.matches('\'').count() / 2) >= 2
-}
-
-/// Does the user tell what they or theirs did, in one clause, and ask for nothing?
-fn tells_of_own(asked: &UserRequest) -> bool {
-    const OWN: &[&str] = &[
-        "i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma", "mia",
-        "mio", "mein", "meine", "mijn", "moja", "mój", "min", "minha", "meu",
-    ];
-    const DONE: &[&str] = &[
-        "paid", "sent", "told", "bought", "put", "left", "gave", "took", "made", "went", "got", "habe", "hab", "haben", "heb", "har",
-        "j'ai", "j’ai", "ho", "ha", "hat", "heeft", "has", "already", "déjà", "già", "bereits", "schon",
-    ];
-    const WANTS: &[&str] = &[
-        "please", "can", "could", "bitte", "want", "need", "should", "bisogno", "besoin", "brauche", "necesito", "nodig", "preciso",
-        "behöver", "keine", "keinen", "kein", "no", "not",
-    ];
-    let words = asked.words();
-    // Endings tell it only where the language is known: `drei` is none.
-    let spoken = speeches(asked, words);
-    let known = spoken.len() <= LANGUAGES_TIED;
-    let ending = || known && spoken.iter().any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
-    let own = || words.iter().take(2).any(|word| OWN.contains(&word.lower.as_str()));
-    let done =
-        || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
-    let wants = words.iter().any(|word| WANTS.contains(&word.lower.as_str()));
-    let inside =
-        ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
-    // `I moved. My new address is …`: what follows may be what is to be done with it.
-    let alone = asked.len() <= ASKED_BYTES_MAX && !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ',', ';', ':', '\n']);
-    alone && !wants && (ending() || own() && done() || inside)
-}
-
 /// Does a word of the sentence deny something?
 fn denies(words: &[Word]) -> bool {
     words.iter().any(|word| super::account::is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
@@ -1014,89 +854,6 @@ fn denies(words: &[Word]) -> bool {
 /// Does the tool's name say that it runs something?
 fn is_run(words: &[String]) -> bool {
     words.first().is_some_and(|first| matches!(first.as_str(), "run" | "execute" | "perform" | "start"))
-}
-
-/// Does the user ask for a game, a story, an exercise? What is told in it isn't told as so.
-fn plays(asked: &UserRequest) -> bool {
-    static PLAYS: WordList = WordList::new(&[
-        "roleplay",
-        "role-play",
-        "pretend",
-        "quiz",
-        "game",
-        "story",
-        "imagine",
-        "rehearse",
-        "practise",
-        "practice",
-        "joke",
-        "improvise",
-        "scene",
-        "dialogue",
-        "rollenspiel",
-        "spiel",
-        "spielen",
-        "geschichte",
-        "üben",
-        "stell",
-        "jeu",
-        "jouer",
-        "histoire",
-        "imagine",
-        "juego",
-        "jugar",
-        "imagina",
-        "gioco",
-        "giochiamo",
-        "storia",
-        "immagina",
-        "jogo",
-        "história",
-        "spel",
-        "verhaal",
-        "opowiadanie",
-        "oyun",
-        "hikaye",
-        "fable",
-        "riddle",
-        "witz",
-        "märchen",
-        "blague",
-        "conte",
-        "chiste",
-        "barzelletta",
-        "battuta",
-        "fiaba",
-        "favola",
-        "racconto",
-        "piada",
-        "anedota",
-        "grap",
-        "grapje",
-        "sprookje",
-        "dagboek",
-        "żart",
-        "dowcip",
-        "bajkę",
-        "bajka",
-        "bajki",
-        "fıkra",
-        "şaka",
-        "masal",
-        "masalı",
-        "öykü",
-        "skämt",
-        "pirate",
-        "dialog",
-        "diálogo",
-        "dialogo",
-        "parody",
-    ]);
-    static PLAYS_INSIDE: PhraseList =
-        PhraseList::in_any_case(&["role play", "冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담"]);
-    asked.words().iter().any(|word| PLAYS.has(&word.lower))
-        || PLAYS_INSIDE.stands_in(asked)
-        || ["act as ", "you are a ", "you're a "].iter().any(|start| asked.lower().starts_with(start))
 }
 
 /// Words by which something is told as so before the request.
@@ -1284,26 +1041,6 @@ static OF_FILES: WordList = WordList::new(&[
     "línea", "riga", "linha", "regel",
 ]);
 
-/// Does the tool change files, as its name says?
-fn edits_files(ability: &ToolCapability) -> bool {
-    let has = |list: &[&str]| ability.words.iter().any(|word| list.contains(&word.as_str()));
-    has(&["file", "files", "code", "patch", "source"])
-        && has(&["edit", "write", "apply", "replace", "update", "modify", "patch", "save", "create", "str"])
-}
-
-/// Words of a quotation that is a text to work on.
-const QUOTED_WORDS: usize = 6;
-
-/// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?
-fn brings_text(asked: &str) -> bool {
-    let long = |part: &str| part.split_whitespace().count() >= QUOTED_WORDS;
-    let parts = asked.split('\'').count();
-    let single = parts > 2 && asked.contains(" '") && asked.split('\'').take(parts - 1).skip(1).step_by(2).any(long);
-    let closed = quoted(asked).iter().any(|span| asked.get(span.clone()).is_some_and(long));
-    let code = asked.contains('{') && asked.contains('}') || ["```", "()", "</", "=>"].iter().any(|mark| asked.contains(mark));
-    asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed || code
-}
-
 /// Is it done to words: to the user's text, to a value as the answer takes it?
 fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let (speech, abilities) = (said.speech, case.abilities);
@@ -1321,61 +1058,6 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let well = |word: &Word| case.text.get(word.end..).is_some_and(|rest| rest.trim_start().to_ascii_lowercase().starts_with("well"));
     let takes = |word: &Word| as_if && word.start >= said.span.end && speech.as_if.contains(&word.lower) && !well(word);
     near.any(|word| text(word) || takes(word)) || asked() || brought() || here() || is_text_work(case, speech) && !is_about_tool(abilities)
-}
-
-/// Words by which the answer points at its own text.
-static HERE: WordList = WordList::new(&[
-    "below",
-    "pasted",
-    "beneath",
-    "unten",
-    "untenstehend",
-    "nachstehend",
-    "ci-dessous",
-    "ci-après",
-    "abajo",
-    "abaixo",
-    "sotto",
-    "hieronder",
-    "onderstaande",
-    "poniżej",
-    "niżej",
-    "aşağıda",
-    "aşağıdaki",
-    "nedan",
-]);
-static HERE_PHRASES: PhraseList = PhraseList::in_any_case(&[
-    "in this version",
-    "in this draft",
-    "in my draft",
-    "in dieser Fassung",
-    "dans cette version",
-    "en esta versión",
-    "in questa versione",
-    "nesta versão",
-    "in deze versie",
-    "w tej wersji",
-    "bu sürümde",
-    "以下の",
-    "下記",
-    "以下是",
-    "如下",
-    "नीचे",
-    "아래",
-]);
-
-/// Bytes of a request that is looked through for work on words: a longer one brings a text anyway.
-const TEXT_REQUEST_BYTES_MAX: usize = 4096;
-
-/// Does the user ask for work on words, where no tool changes files?
-fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
-    let asked = &case.abilities.asked;
-    let stem = |stem: &String| {
-        let inside = speech.is_script() || stem.contains([' ', ';']);
-        inside && asked.lower().contains(stem.as_str()) || !inside && asked.words().iter().any(|word| word.lower.starts_with(stem.as_str()))
-    };
-    let edits = |ability: &ToolCapability| ability.effect() == Effect::Acts && edits_files(ability);
-    asked.len() <= TEXT_REQUEST_BYTES_MAX && speech.text_stems.iter().any(stem) && !case.abilities.tools.iter().any(edits)
 }
 
 /// Verbs of a look that may be done to what the user brought, or are said of an idea.
@@ -1557,27 +1239,6 @@ fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFindin
     })
 }
 
-/// What the user brought.
-static OF_USER: PhraseList = PhraseList::new(&[
-    "you pasted",
-    "you shared",
-    "you sent",
-    "you gave",
-    "you listed",
-    "you wrote",
-    "pegaste",
-    "compartiste",
-    "que tu as",
-    "que vous avez",
-    "che hai",
-    "che mi hai",
-    "que você",
-    "que colou",
-    "wklei",
-    "yapıştır",
-    "paylaştığın",
-]);
-
 /// `according to your calendar` where no tool ever ran.
 fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     if abilities.any_ran() {
@@ -1690,44 +1351,6 @@ fn is_finished(verb: &str) -> bool {
         "हो गई",
     ]
     .contains(&verb)
-}
-
-/// Words in quotation marks are somebody else's.
-fn quotes(text: &str) -> bool {
-    let text = text.trim();
-    // `*The door creaks.*`: stage directions.
-    let inner = text.strip_prefix('*').and_then(|rest| rest.strip_suffix('*'));
-    let staged = inner.is_some_and(|inner| !inner.contains('*') && !inner.starts_with([' ', 'I']));
-    // `—Ya está, señor —dijo.`
-    let dialogue = text.starts_with('—') && text.matches('—').count() > 1;
-    // `「…」の予約` names a thing.
-    let wide = text.starts_with(['「', '『']) && (!text.contains(['」', '』']) || text.trim_end_matches('。').ends_with(['」', '』']));
-    staged || dialogue || wide || text.starts_with(['"', '“', '„', '«', '>', '`'])
-}
-
-/// `Hi {{first_name}}, your appointment on [date] has been confirmed`: a form to be filled in.
-fn has_blanks(text: &str) -> bool {
-    let between = |open: char, close: char| {
-        text.split(open).skip(1).filter_map(|rest| rest.split_once(close)).any(|(name, rest)| {
-            let letters = name.chars().all(|c| c.is_alphabetic() || matches!(c, ' ' | '_' | '-' | '/'));
-            let small = name.chars().skip(1).any(char::is_lowercase) && !is_finished(&name.to_lowercase());
-            letters && small && (3..=40).contains(&name.len()) && !rest.starts_with(['(', '['])
-        })
-    };
-    between('{', '}') || between('[', ']')
-}
-
-/// `- [ ] Laptop ordered`: what is to be done.
-fn is_open_box(text: &str) -> bool {
-    let item = text.trim_start_matches([' ', '-', '*', '+', '•']);
-    item.starts_with("[ ]") || item.starts_with(['☐', '□', '⬜'])
-}
-
-/// Does this place lie in quotation marks, or behind one that another passage closes?
-fn is_quoted(text: &str, place: usize) -> bool {
-    let unclosed = |before: &str| before.rfind(['「', '『']) > before.rfind(['」', '』']);
-    let open = || text.get(..place).is_some_and(|before| before.matches('"').count() % 2 == 1 || unclosed(before));
-    quoted(text).iter().any(|span| span.contains(&place)) || open()
 }
 
 fn sentence(text: &str) -> String {

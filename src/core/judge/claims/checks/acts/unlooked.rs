@@ -384,7 +384,7 @@ pub(in crate::judge::claims) fn unlooked(
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
-    let of_user = super::quotes(text) || super::OF_USER.stands_in(text) || super::plays(request);
+    let of_user = super::readings::quotes(text) || super::readings::OF_USER.stands_in(text) || super::readings::plays(request);
     if !now
         || of_user
         || tells_history(text)
