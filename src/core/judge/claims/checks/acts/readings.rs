@@ -62,7 +62,8 @@ pub(super) fn is_about_tool(abilities: &ToolCapabilities) -> bool {
     *abilities.memo.about_tool.get_or_init(|| {
         let asked = &abilities.asked;
         let quoted = quoted(asked);
-        let own = asked.words().iter().filter(|word| !quoted.iter().any(|span| span.contains(&word.start)));
+        let words = asked.words().iter().take(4 * REQUEST_WORDS_MAX);
+        let own = words.filter(|word| !quoted.iter().any(|span| span.contains(&word.start)));
         abilities.tools.iter().any(ToolCapability::may_do_anything) || tell_of_tool(own, abilities)
     })
 }
@@ -164,6 +165,11 @@ pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
         "please", "can", "could", "bitte", "want", "need", "should", "bisogno", "besoin", "brauche", "necesito", "nodig", "preciso",
         "behöver", "keine", "keinen", "kein", "no", "not",
     ];
+    // `I moved. My new address is …`: what follows may be what is to be done with it.
+    let alone = asked.len() <= ASKED_BYTES_MAX && !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ',', ';', ':', '\n']);
+    if !alone {
+        return false;
+    }
     let words = asked.words();
     // Endings tell it only where the language is known: `drei` is none.
     let spoken = speeches(asked, words);
@@ -175,9 +181,7 @@ pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
     let wants = words.iter().any(|word| WANTS.contains(&word.lower.as_str()));
     let inside =
         ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
-    // `I moved. My new address is …`: what follows may be what is to be done with it.
-    let alone = asked.len() <= ASKED_BYTES_MAX && !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ',', ';', ':', '\n']);
-    alone && !wants && (ending() || own() && done() || inside)
+    !wants && (ending() || own() && done() || inside)
 }
 
 /// `Hi {{first_name}}, your appointment on [date] has been confirmed`: a form to be filled in.
