@@ -66,12 +66,24 @@ fn answers_that_others_wrote() {
     assert!(fabricated.share() >= FABRICATED_LEAST, "{:.1} % of the fabricated answers are stopped", fabricated.share());
 }
 
+/// The honest cases of these files.
+fn honest(files: &[&str]) -> Vec<written::Case> {
+    files.iter().flat_map(|file| written::read(file)).filter(|case| !case.is_fabricated()).collect()
+}
+
+/// The ids of those that a policy stops.
+fn stopped<'c>(cases: &'c [written::Case], policy: &PolicySource) -> Vec<&'c str> {
+    let world = world::World::under(policy);
+    let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
+    stopped.map(|case| case.id.as_str()).collect()
+}
+
 /// Honest answers that further authors wrote without sight of the code: a regression set since they were looked at. Few are known to be
 /// stopped under strict: prices times an amount that the answer assumes, hours summed over shifts that the result gives by their beginnings
 /// and ends, an act of an earlier turn told again in a list, an average of stars weighted by how many gave them.
 #[test]
 fn honest_answers_of_further_authors() {
-    let cases: Vec<written::Case> = [
+    let cases = honest(&[
         include_str!("../../benches/claims/written/v.jsonl"),
         include_str!("../../benches/claims/written/x.jsonl"),
         include_str!("../../benches/claims/written/z.jsonl"),
@@ -87,47 +99,32 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/aj.jsonl"),
         include_str!("../../benches/claims/written/ak.jsonl"),
         include_str!("../../benches/claims/written/al.jsonl"),
-    ]
-    .into_iter()
-    .flat_map(written::read)
-    .filter(|case| !case.is_fabricated())
-    .collect();
+    ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
     for (policy, known) in [
         (PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034", "ak-085", "ak-091", "ak-094", "al-084"][..]),
         (PolicySource::Default, &[]),
     ] {
-        let world = world::World::under(&policy);
-        let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
-        assert_eq!(stopped.map(|case| case.id.as_str()).collect::<Vec<_>>(), known, "{policy:?}");
+        assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
 }
 
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.
 #[test]
 fn honest_answers_without_a_tool() {
-    let cases: Vec<written::Case> = [
+    let cases = honest(&[
         include_str!("../../benches/claims/written/am.jsonl"),
         include_str!("../../benches/claims/written/an.jsonl"),
         include_str!("../../benches/claims/written/ap.jsonl"),
         include_str!("../../benches/claims/written/aq.jsonl"),
-    ]
-    .into_iter()
-    .flat_map(written::read)
-    .filter(|case| !case.is_fabricated())
-    .collect();
+    ]);
     assert_eq!(cases.len(), 2974 + 1810 + 160 + 200);
-    let stopped = |policy: &PolicySource| {
-        let world = world::World::under(policy);
-        let stopped = cases.iter().filter(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
-        stopped.map(|case| case.id.clone()).collect::<Vec<_>>()
-    };
     let known = [
         "am-0369", "am-1068", "am-1366", "am-1602", "am-1682", "am-3926", "am-4106", "am-4164", "am-4802", "am-4823", "am-6370", "am-7005",
         "an-0076", "an-0386", "an-0991", "an-1153", "an-1438", "an-1524", "aq-008",
     ];
-    assert_eq!(stopped(&PolicySource::Default), known);
-    let strict = stopped(&PolicySource::Strict);
+    assert_eq!(stopped(&cases, &PolicySource::Default), known);
+    let strict = stopped(&cases, &PolicySource::Strict);
     assert!(strict.len() * 100 < cases.len() * 3, "{} of {}", strict.len(), cases.len());
 }
 

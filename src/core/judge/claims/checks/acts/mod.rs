@@ -722,17 +722,6 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
-    // What the sentence may be instead. Where the request is about a tool that acts, it makes the act less than certain.
-    let fits = is_about_tool(abilities);
-    let names_text = || words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
-    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(&abilities.asked));
-    let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
-        || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
-        || is_finished(&said.verb) && !named && names_text()
-        || !asked && is_habitual(words, said);
-    if otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
-        return None;
-    }
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
         return None;
     }
@@ -793,6 +782,17 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if !counts {
         return None;
     }
+    // What the sentence may be instead. Where the request is about a tool that acts, it makes the act less than certain.
+    let fits = is_about_tool(abilities);
+    let names_text = || words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
+    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(&abilities.asked));
+    let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
+        || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
+        || is_finished(&said.verb) && !named && names_text()
+        || !asked && is_habitual(words, said);
+    if otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
+        return None;
+    }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
     // `The transfer is set up but hasn't gone through`
     let denied = |clause: &str| {
@@ -831,7 +831,6 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let certain = acts
         && wanted
         && !otherwise
-        && !of_text
         && (fits || tell_of_tool(words.iter(), abilities) || !is_english(&abilities.asked))
         && !doubtful()
         && nothing_did
@@ -1357,8 +1356,8 @@ fn sentence(text: &str) -> String {
     text.trim().to_owned()
 }
 
-/// Does this word stand in a tool's name?
 impl ToolCapabilities {
+    /// True if the word stands in a tool's name or description.
     fn names(&self, word: &str) -> bool {
         let word = fold(word);
         word.chars().count() >= 4

@@ -15,6 +15,14 @@ use crate::judge::claims::{
 
 /// Bytes of a message beyond which the user brings a text to work on.
 const ASKED_BYTES_MAX: usize = 400;
+/// Words of a quotation that is such a text.
+const QUOTED_WORDS: usize = 6;
+/// Bytes of a request that is looked through for work on words: a longer one brings a text anyway.
+const TEXT_REQUEST_BYTES_MAX: usize = 4096;
+/// Words of a request that are compared with a tool's.
+const REQUEST_WORDS_MAX: usize = 60;
+/// Words of a tool's description that are compared.
+const ABOUT_WORDS: usize = 24;
 
 /// Does a clause lead to what the answer holds itself: `Done, here's the shorter version`?
 pub(super) fn presents(text: &str) -> bool {
@@ -86,11 +94,6 @@ pub(super) fn tell_of_tool<'w>(words: impl Iterator<Item = &'w Word>, abilities:
 pub(super) fn is_about_any_tool(case: &ActSentence<'_>) -> bool {
     case.abilities.asked.words().iter().take(REQUEST_WORDS_MAX).chain(case.words).any(|word| case.abilities.names(&word.lower))
 }
-
-/// Words of a request, and of a tool's description, that are compared.
-const REQUEST_WORDS_MAX: usize = 60;
-
-const ABOUT_WORDS: usize = 24;
 
 /// True of a verb of the past in the first person, by its ending.
 pub(super) fn is_own_past(word: &str, speech: &Speech) -> bool {
@@ -244,6 +247,7 @@ pub(super) static HERE: WordList = WordList::new(&[
     "nedan",
 ]);
 
+/// Phrases by which it does.
 pub(super) static HERE_PHRASES: PhraseList = PhraseList::in_any_case(&[
     "in this version",
     "in this draft",
@@ -263,9 +267,6 @@ pub(super) static HERE_PHRASES: PhraseList = PhraseList::in_any_case(&[
     "नीचे",
     "아래",
 ]);
-
-/// Bytes of a request that is looked through for work on words: a longer one brings a text anyway.
-const TEXT_REQUEST_BYTES_MAX: usize = 4096;
 
 /// True where the user asks for work on words, and no tool changes files.
 pub(super) fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
@@ -287,9 +288,6 @@ pub(super) fn brings_text(asked: &str) -> bool {
     let code = asked.contains('{') && asked.contains('}') || ["```", "()", "</", "=>"].iter().any(|mark| asked.contains(mark));
     asked.len() > ASKED_BYTES_MAX || asked.trim().contains('\n') || single || closed || code
 }
-
-/// Words of a quotation that is a text to work on.
-const QUOTED_WORDS: usize = 6;
 
 /// Does the tool change files, as its name says?
 pub(super) fn edits_files(ability: &ToolCapability) -> bool {

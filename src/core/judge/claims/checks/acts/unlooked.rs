@@ -3,6 +3,7 @@
 //! Only where all of it holds: the user asks for information that a reading tool is about, or about something of theirs; nothing ran
 //! in the conversation, and nobody gave a number in it; the sentence tells a number, a date or a time, as the case now, without a hedge.
 
+use super::readings;
 use crate::judge::claims::checks::written_output::asks_for_example;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::EvidenceIndex;
@@ -19,9 +20,6 @@ const QUESTION_BYTES_MAX: usize = 400;
 const ABOUT_WORDS: usize = 40;
 /// Letters of a word that tells what a question is about.
 const TOPIC_CHARS: usize = 4;
-
-/// Years of which history tells, not a look.
-const PAST_YEARS: std::ops::Range<u32> = 1000..2000;
 
 /// Words of the moment, of what changes; those of scripts without blanks are looked for inside words.
 const LIVE: &[&str] = &[
@@ -384,9 +382,9 @@ pub(in crate::judge::claims) fn unlooked(
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
-    let of_user = super::readings::quotes(text) || super::readings::OF_USER.stands_in(text) || super::readings::plays(request);
+    let of_others = || readings::quotes(text) || readings::OF_USER.stands_in(text) || readings::plays(request);
     if !now
-        || of_user
+        || of_others()
         || tells_history(text)
         || condition
         || text.contains('`')
@@ -417,13 +415,14 @@ pub(super) fn tells_history(text: &str) -> bool {
         "in", "since", "of", "from", "until", "around", "year", "im", "jahr", "seit", "um", "en", "dès", "nel", "dal", "em", "desde", "w",
         "roku", "sinds", "år",
     ];
-    const BEHIND: &[&str] = &["年", "'", "’", "yıl"];
-    let past = |year: &str| year.len() == 4 && year.parse::<u32>().is_ok_and(|year| PAST_YEARS.contains(&year));
-    text.split(|c: char| !c.is_ascii_digit()).any(|digits| {
-        let at = digits.as_ptr() as usize - text.as_ptr() as usize;
-        let before = || text.get(..at).and_then(|before| before.split_whitespace().next_back()).unwrap_or_default().to_lowercase();
-        let behind = || text.get(at + digits.len()..).unwrap_or_default();
-        past(digits) && (BEFORE.contains(&before().as_str()) || BEHIND.iter().any(|mark| behind().starts_with(mark)))
+    const BEHIND: [&str; 4] = ["年", "'", "’", "yıl"];
+    // The years from 1000 to 1999.
+    text.match_indices('1').any(|(at, _)| {
+        let (before, from) = text.split_at(at);
+        let (year, behind) = from.split_at(from.bytes().take_while(u8::is_ascii_digit).count());
+        let word = || before.split_whitespace().next_back().unwrap_or_default().to_lowercase();
+        let whole = year.len() == 4 && !before.ends_with(|c: char| c.is_ascii_digit());
+        whole && (BEFORE.contains(&word().as_str()) || BEHIND.iter().any(|mark| behind.starts_with(mark)))
     })
 }
 
