@@ -172,9 +172,17 @@ impl Speech {
                 || known
                     && !at_once
                     && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
+                    && !(behind && said.form == ActForm::First && SUBORDINATE.has(lower))
         })
     }
 }
+
+/// Words that hedge an act, but not where they stand behind the verb of the first person: they belong to the clause that follows.
+static SUBORDINATE: WordList = WordList::new(&[
+    "kann", "wird", "werden", "soll", "sollte", "noch", "ob", "bevor", "möchte", "nicht", "ne", "pas", "peux", "puis", "avant", "sera",
+    "no", "puede", "antes", "será", "non", "può", "prima", "sarà", "não", "pode", "of", "kan", "kunnen", "zal", "wordt", "worden", "moet",
+    "wil", "nog", "voordat", "niet", "nie", "może", "czy", "będzie", "zanim", "inte", "ska", "vill", "innan",
+]);
 
 /// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
