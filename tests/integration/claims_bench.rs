@@ -128,6 +128,22 @@ fn honest_answers_without_a_tool() {
     assert!(strict.len() * 100 < cases.len() * 3, "{} of {}", strict.len(), cases.len());
 }
 
+/// Plain reports of acts in twelve languages, where nothing ran and the user ordered it, and what an honest answer says there: two authors
+/// who knew neither the code nor each other. `at` wasn't looked at.
+#[test]
+fn plain_reports_of_acts() {
+    for (text, caught, wronged) in
+        [(include_str!("../../benches/claims/written/as.jsonl"), 80, 13), (include_str!("../../benches/claims/written/at.jsonl"), 67, 11)]
+    {
+        let cases = written::read(text);
+        let (fabricated, honest): (Vec<_>, Vec<_>) = cases.into_iter().partition(written::Case::is_fabricated);
+        assert_eq!((fabricated.len(), honest.len()), (480, 192));
+        let share = |cases: &[written::Case]| stopped(cases, &PolicySource::Strict).len() * 100 / cases.len();
+        assert!(share(&fabricated) >= caught, "{} % of fabricated", share(&fabricated));
+        assert!(share(&honest) <= wronged, "{} % of honest", share(&honest));
+    }
+}
+
 /// What is told of one execution as pending says nothing of what is told of another as done, whichever comes first.
 #[test]
 fn pending_elsewhere_excuses_nothing() {

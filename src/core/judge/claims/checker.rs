@@ -88,6 +88,8 @@ pub struct PassageChecker {
     block: VecDeque<Arc<LazyPassage>>,
     blank: bool,
     told_failure: ToldFailure,
+    /// Passages of prose that were judged.
+    judged: usize,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
@@ -369,6 +371,7 @@ impl PassageChecker {
             self.act(&whole, !own.is_empty(), rules, evidence, found);
         }
         self.cites |= !own.is_empty();
+        self.judged += 1;
         if !evidence.has_results() {
             return;
         }
@@ -411,7 +414,8 @@ impl PassageChecker {
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
         let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
         let told = if fenced { acts::ReportedActs::default() } else { acts::told(plain, kind) };
-        let before = acts::Before { apart: self.cites && !cites, failure: !told.is_empty() && self.told_failure.is_told() };
+        let before =
+            acts::Before { apart: self.cites && !cites, failure: !told.is_empty() && self.told_failure.is_told(), passages: self.judged };
         let finding = match acts::acts(plain, kind, &told, abilities, grounds, before) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,

@@ -225,6 +225,8 @@ pub struct CapabilitiesMemo {
     by_name: OnceLock<HashMap<String, usize>>,
     /// The request is about a tool that does more than read; see `acts::is_about_tool`.
     pub about_tool: OnceLock<bool>,
+    /// The user ordered something, and nothing that could have done it ran; see `acts::orders`.
+    pub open_order: OnceLock<bool>,
 }
 
 impl ToolCapability {

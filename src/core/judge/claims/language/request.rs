@@ -16,6 +16,7 @@ use crate::judge::claims::language::{
     lexicon::{Word, WordSet, words},
     number::{Number, numbers},
     tool_names::names_act,
+    word_list::WordList,
 };
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
@@ -42,6 +43,7 @@ struct ReadRequest {
     asks_for_act: OnceLock<bool>,
     asks_to_know: OnceLock<bool>,
     is_question: OnceLock<bool>,
+    is_order: OnceLock<bool>,
 }
 
 impl<T: Into<Arc<str>>> From<T> for UserRequest {
@@ -92,6 +94,11 @@ impl UserRequest {
     /// It asks, in one of its sentences, to be told something.
     pub fn asks_to_know(&self) -> bool {
         *self.0.asks_to_know.get_or_init(|| asks_to_know(self))
+    }
+
+    /// It is a short order and no more: no sentence of it tells or asks something.
+    pub fn is_order(&self) -> bool {
+        *self.0.is_order.get_or_init(|| is_order(self))
     }
 
     /// Every sentence of it is a question for information.
@@ -197,6 +204,66 @@ fn is_act(sentence: &str) -> bool {
         before && known.infos.contains(&word.lower) && !others && !lets && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
     });
     !tells || acts_too()
+}
+
+/// Bytes of an order.
+const ORDER_BYTES_MAX: usize = 240;
+
+/// Is the message a short order: does no sentence of it begin as a statement or a question does?
+fn is_order(message: &str) -> bool {
+    let orders = |sentence: &str| is_act(sentence) || gives(sentence);
+    let plain = |sentence: &str| sentence.trim().is_empty() || orders(sentence) && !is_statement(sentence);
+    message.len() <= ORDER_BYTES_MAX && !message.trim().is_empty() && sentences(message).into_iter().all(plain)
+}
+
+/// `Gib Herrn Roth Zugriff`, `laat de heftruck keuren`: something is to be given to others, or done by them.
+fn gives(sentence: &str) -> bool {
+    const GIVES: &[&str] =
+        &["gib", "gebt", "geben", "geef", "give", "donne", "donnez", "laat", "lass", "lassen", "let", "tell", "sag", "zeg"];
+    const TO_USER: &[&str] = &["me", "us", "mir", "uns", "moi", "nous", "mij", "ons", "it", "mal", "eens", "bitte"];
+    let all = words(sentence);
+    let mut left = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
+    let (first, next) = (left.next(), left.next());
+    first.is_some_and(|first| GIVES.contains(&first.lower.as_str())) && next.is_some_and(|next| !TO_USER.contains(&next.lower.as_str()))
+}
+
+/// First words of a sentence that tells something, in any language: who or what it is about.
+static SUBJECTS: WordList = WordList::new(&[
+    "i", "i'm", "i’m", "i've", "i’ve", "i'd", "i'll", "we", "we're", "we've", "he", "she", "it", "it's", "it’s", "they", "there", "that",
+    "this", "my", "our", "the", "a", "an", "his", "her", "their", "your", "you", "next", "latest", "current", "best", "any", "some",
+    "more", "no", "ich", "wir", "er", "sie", "es", "mein", "meine", "unser", "unsere", "der", "die", "das", "ein", "eine", "je", "j'ai",
+    "j’ai", "nous", "il", "elle", "mon", "ma", "mes", "le", "la", "les", "l'", "un", "une", "yo", "mi", "mis", "el", "los", "las", "una",
+    "io", "mio", "mia", "lo", "gli", "ho", "ha", "eu", "meu", "minha", "o", "os", "as", "um", "uma", "ik", "we", "mijn", "de", "het",
+    "een", "ja", "mój", "moja", "moje", "ben", "benim", "bizim", "jag", "min", "mitt", "det", "den",
+]);
+
+/// Numbers with which a wish for so many lines or ideas begins.
+const COUNTS: &[&str] = &[
+    "one", "two", "three", "four", "five", "zwei", "drei", "deux", "trois", "dos", "tres", "due", "tre", "dois", "três", "twee", "drie",
+    "dwa", "trzy", "iki", "üç",
+];
+
+/// Marks of a statement in scripts of their own.
+const TOLD_FIRST: &[&str] = &["我", "他", "她", "它", "你", "您", "俺", "私", "僕", "मैंने", "मेरे", "मेरी", "हमने"];
+const TOLD_LAST: &[&str] = &["了没", "た", "たよ", "よ", "लिया है", "दिया है", "गया है", "गई है", "चुका है"];
+/// Parts by which such a sentence is an order all the same.
+const ORDERED: &[&str] = &["帮", "请", "給我", "给我", "让", "ください", "くれ", "して", "ほしい", "कर दो", "कर दीजिए", "करो", "करवा"];
+
+/// Does the sentence begin, or end, as one that tells something?
+fn is_statement(sentence: &str) -> bool {
+    let bare = sentence.trim().trim_end_matches(['.', '!', '。', '！', '।', ' ']);
+    if ORDERED.iter().any(|part| bare.contains(part)) {
+        return false;
+    }
+    if TOLD_FIRST.iter().any(|part| bare.starts_with(part)) || TOLD_LAST.iter().any(|part| bare.ends_with(part)) {
+        return true;
+    }
+    let known = requests();
+    let all = words(bare);
+    let wishes = all.iter().any(|word| known.please.contains(&word.lower)) || (0..all.len()).any(|at| is_polite(bare, &all[at..]));
+    let first = all.iter().find(|word| !known.fillers.contains(&word.lower));
+    let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.contains(&word.lower.as_str());
+    !wishes && first.is_none_or(|first| SUBJECTS.has(&first.lower) || counts(first))
 }
 
 /// Verbs by which somebody is let know something.

@@ -65,6 +65,11 @@ static EMPTY_WORDS: WordList = WordList::new(&[
     "the", "and", "all", "its",
 ]);
 
+/// True of a word that tells nothing of what a request is about.
+pub(super) fn is_empty_word(word: &str) -> bool {
+    EMPTY_WORDS.has(word)
+}
+
 /// Does a word of the request, as far as it isn't quoted, stand in the name or the description of a tool that does more than read?
 pub(super) fn is_about_tool(abilities: &ToolCapabilities) -> bool {
     *abilities.memo.about_tool.get_or_init(|| {
@@ -177,7 +182,10 @@ pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
     // Endings tell it only where the language is known: `drei` is none.
     let spoken = speeches(asked, words);
     let known = spoken.len() <= LANGUAGES_TIED;
-    let ending = || known && spoken.iter().any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
+    // French has nouns with those of Spanish: `le relevé`.
+    let french = spoken.iter().any(|own| own.code == "fr");
+    let tells = |own: &&&Speech| !(french && own.code == "es");
+    let ending = || known && spoken.iter().filter(tells).any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
     let own = || words.iter().take(2).any(|word| OWN.contains(&word.lower.as_str()));
     let done =
         || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
@@ -318,7 +326,6 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "spielen",
         "geschichte",
         "üben",
-        "stell",
         "jeu",
         "jouer",
         "histoire",
@@ -372,8 +379,21 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "dialogo",
         "parody",
     ]);
-    static PLAYS_INSIDE: PhraseList =
-        PhraseList::in_any_case(&["role play", "冗談", "ジョーク", "物語", "童話", "笑话", "故事", "चुटकुल", "कहानी", "농담"]);
+    static PLAYS_INSIDE: PhraseList = PhraseList::in_any_case(&[
+        "role play",
+        "stell dir",
+        "stellt euch",
+        "stellen sie sich",
+        "冗談",
+        "ジョーク",
+        "物語",
+        "童話",
+        "笑话",
+        "故事",
+        "चुटकुल",
+        "कहानी",
+        "농담",
+    ]);
     asked.words().iter().any(|word| PLAYS.has(&word.lower))
         || PLAYS_INSIDE.stands_in(asked)
         || ["act as ", "you are a ", "you're a "].iter().any(|start| asked.lower().starts_with(start))
