@@ -209,7 +209,6 @@ fn is_within_word(text: &str, place: usize) -> bool {
         "纪要",
         "不锈",
         "不动产",
-        "不过",
         "请假",
         "申请",
         "邀请",
