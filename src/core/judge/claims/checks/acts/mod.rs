@@ -721,12 +721,16 @@ fn is_indirect(text: &str, words: &[Word], said: &ReportedAct) -> bool {
         "quel", "quelle", "quels", "quelles", "comment", "où", "qué", "cuál", "cuáles", "quale", "quali", "qual", "quais", "welk", "welke",
         "wat", "hoe", "czy", "który",
     ];
+    // `The badge was revoked`: no question of German's there. Elsewhere a past passive of English mostly tells what somebody else did.
+    let foreign = |word: &Word| word.lower == "was" && said.form == ActForm::Ordered && said.speech.code != "de";
     let clause = clause(text, said.span.clone());
     let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
     // `ti mostro chi ho trovato`
     let just = words.iter().rev().find(|word| word.end <= said.span.start);
-    said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()))
-        || just.is_some_and(|word| matches!(word.lower.as_str(), "chi" | "cosa" | "quién" | "quem" | "what" | "whatever" | "was"))
+    said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()) && !foreign(word))
+        || just.is_some_and(|word| {
+            !foreign(word) && matches!(word.lower.as_str(), "chi" | "cosa" | "quién" | "quem" | "what" | "whatever" | "was")
+        })
 }
 
 fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> Vec<ReportedAct> {
