@@ -166,7 +166,7 @@ impl Speech {
         }
         // `I ran no speed test`, `I changed nothing`: the object denies the act.
         let object = words.iter().find(|word| word.start >= said.span.end && word.end <= clause.end);
-        if object.is_some_and(|word| matches!(word.lower.as_str(), "no" | "none" | "nothing" | "nobody" | "neither")) {
+        if self.code == "en" && object.is_some_and(|word| matches!(word.lower.as_str(), "no" | "none" | "nothing" | "nobody" | "neither")) {
             return true;
         }
         let near = |word: &&Word| word.start >= clause.start && word.end <= clause.end.min(said.span.end + 40);
@@ -298,6 +298,17 @@ fn languages() -> &'static [Speech] {
     })
 }
 
+/// Letters that one of the languages has alone.
+const OWN_LETTERS: &[(&str, &[char])] = &[
+    ("de", &['ß']),
+    ("fr", &['ê', 'œ', 'û', 'î']),
+    ("es", &['ñ', '¿', '¡']),
+    ("pt", &['ã', 'õ']),
+    ("pl", &['ł', 'ą', 'ę', 'ś', 'ż', 'ź', 'ć', 'ń']),
+    ("tr", &['ğ', 'ı', 'ş', 'İ']),
+    ("sv", &['å']),
+];
+
 /// The languages that a sentence may be in: by its script, else those with most of its frequent words.
 fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     if let Some(script) = script(text) {
@@ -311,6 +322,11 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
                 *count += 1;
             }
             of &= of - 1;
+        }
+    }
+    if !text.is_ascii() {
+        for (speech, count) in languages().iter().zip(&mut counts) {
+            *count += OWN_LETTERS.iter().find(|(code, _)| *code == speech.code).map_or(0, |(_, own)| text.matches(*own).take(2).count());
         }
     }
     let most = counts.iter().copied().max().unwrap_or(0);

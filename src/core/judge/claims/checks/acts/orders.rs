@@ -262,7 +262,10 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let hedged =
         is_quoted(text, act.span.start) || speech.hedges(text, words, act) || is_conditional(words, act) || is_indirect(text, words, act);
     // Who says to have done it may go on to tell what will be.
-    let open = |word: &&Word| OPEN.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t");
+    // Portuguese `no` is a preposition.
+    let open = |word: &&Word| {
+        OPEN.has(&word.lower) && (speech.code != "pt" || word.lower != "no") || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
+    };
     let before = |word: &&Word| !first || word.end <= act.span.end;
     let denied = || words.iter().filter(before).any(|word| open(&word) || EARLIER.has(&word.lower));
     let at = words.iter().position(|word| word.end >= act.span.end).unwrap_or(words.len());

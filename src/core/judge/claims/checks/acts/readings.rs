@@ -311,7 +311,6 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "role-play",
         "pretend",
         "quiz",
-        "game",
         "story",
         "imagine",
         "rehearse",
@@ -322,27 +321,20 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "scene",
         "dialogue",
         "rollenspiel",
-        "spiel",
         "spielen",
         "geschichte",
         "üben",
-        "jeu",
         "jouer",
         "histoire",
         "imagine",
-        "juego",
         "jugar",
         "imagina",
-        "gioco",
         "giochiamo",
         "storia",
         "immagina",
-        "jogo",
         "história",
-        "spel",
         "verhaal",
         "opowiadanie",
-        "oyun",
         "hikaye",
         "fable",
         "riddle",
@@ -394,7 +386,12 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "कहानी",
         "농담",
     ]);
+    // `Get us a van for the away game` is no game.
+    const GAMES: &[&str] = &["game", "spiel", "jeu", "juego", "gioco", "jogo", "spel", "oyun"];
+    const ONE: &[&str] = &["a", "another", "word", "ein", "un", "une", "um", "een", "bir", "play"];
+    let game = |two: &[Word]| matches!(two, [one, game] if ONE.contains(&one.lower.as_str()) && GAMES.contains(&game.lower.as_str()));
     asked.words().iter().any(|word| PLAYS.has(&word.lower))
+        || asked.words().windows(2).any(game)
         || PLAYS_INSIDE.stands_in(asked)
         || ["act as ", "you are a ", "you're a "].iter().any(|start| asked.lower().starts_with(start))
 }
