@@ -145,15 +145,21 @@ fn asks_to_know(message: &str) -> bool {
 /// The sentences of a message; a mark ends one where a blank or nothing follows.
 fn sentences(message: &str) -> Vec<&str> {
     let mut found = Vec::new();
-    let mut start = 0;
-    let mut rest = message.char_indices().peekable();
-    while let Some((at, c)) = rest.next() {
+    let (mut start, mut at) = (0, 0);
+    while let Some(byte) = message.as_bytes().get(at) {
+        // Most text is ASCII without marks: one look a byte.
+        if byte.is_ascii() && !matches!(byte, b'.' | b'!' | b'?' | b';' | b'\n') {
+            at += 1;
+            continue;
+        }
+        let mut rest = message.get(at..).unwrap_or_default().chars();
+        let Some(c) = rest.next() else { break };
+        at += c.len_utf8();
         let wide = matches!(c, '。' | '！' | '？' | '।' | '\n');
-        let open = rest.peek().is_none_or(|(_, next)| next.is_whitespace());
-        if wide || matches!(c, '.' | '!' | '?' | ';' | '؟') && open {
-            let end = at + c.len_utf8();
-            found.extend(message.get(start..end));
-            start = end;
+        let mark = matches!(c, '.' | '!' | '?' | ';' | '؟');
+        if wide || mark && rest.next().is_none_or(char::is_whitespace) {
+            found.extend(message.get(start..at));
+            start = at;
         }
     }
     found.extend(message.get(start..));
