@@ -101,6 +101,11 @@ impl UserRequest {
         *self.0.is_order.get_or_init(|| is_order(self))
     }
 
+    /// Its first word is an English verb by which tools are named.
+    pub fn begins_with_act(&self) -> bool {
+        self.words().iter().find(|word| !requests().fillers.contains(&word.lower)).is_some_and(|first| names_act(&first.lower))
+    }
+
     /// Every sentence of it is a question for information.
     pub fn is_question(&self) -> bool {
         *self.0.is_question.get_or_init(|| is_question(self))
@@ -217,6 +222,75 @@ const ORDER_BYTES_MAX: usize = 240;
 
 /// Is the message a short order: does no sentence of it begin as a statement or a question does?
 fn is_order(message: &str) -> bool {
+    // `Forget the ticket for now`: it is carried out by doing nothing.
+    static IDLE: WordList = WordList::new(&[
+        "forget",
+        "never",
+        "nevermind",
+        "wait",
+        "hold",
+        "leave",
+        "skip",
+        "ignore",
+        "don't",
+        "don’t",
+        "stop",
+        "lass",
+        "vergiss",
+        "warte",
+        "nicht",
+        "oublie",
+        "oubliez",
+        "attends",
+        "attendez",
+        "laisse",
+        "laissez",
+        "olvida",
+        "espera",
+        "deja",
+        "lascia",
+        "aspetta",
+        "dimentica",
+        "esquece",
+        "deixa",
+        "aguarda",
+        "laat",
+        "wacht",
+        "vergeet",
+        "zapomnij",
+        "poczekaj",
+        "zostaw",
+        "vazgeç",
+        "bekle",
+        "boşver",
+        "name",
+        "define",
+        "solve",
+        "diagnose",
+        "debug",
+        "rate",
+        "roast",
+        "history",
+        "timeline",
+        "facts",
+        "ideas",
+        "order",
+        "policy",
+        "statement",
+        "center",
+        "let's",
+        "let’s",
+    ]);
+    const IDLE_PARTS: &[&str] = &["算了", "先别", "不用", "やめて", "待って"];
+    let first = words(message).into_iter().find(|word| !requests().fillers.contains(&word.lower));
+    let topic =
+        || words(message).iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
+    if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message)
+        || IDLE_PARTS.iter().any(|part| message.contains(part))
+        || topic()
+    {
+        return false;
+    }
     let orders = |sentence: &str| is_act(sentence) || gives(sentence);
     let plain = |sentence: &str| sentence.trim().is_empty() || orders(sentence) && !is_statement(sentence);
     message.len() <= ORDER_BYTES_MAX && !message.trim().is_empty() && sentences(message).into_iter().all(plain)

@@ -1520,16 +1520,17 @@ mod tests {
     #[test]
     fn an_order_is_told_as_done_whatever_the_verb() {
         for (asked, text) in [
-            ("Set the kiln for a slow bisque at six", "The kiln is programmed for a slow bisque at 6 p.m."),
+            ("Set the kiln for a slow bisque at six", "The kiln is now programmed for a slow bisque at 6 p.m."),
+            ("Lock the back door", "The back door is locked."),
             ("Freeze my gym membership until March", "I've frozen your membership through February, so there will be no charge."),
             ("Kündige das Zeitungsabo", "Ihr Zeitungsabo habe ich zum 30. Juni beendet."),
-            ("Gib Frau Roth Zugriff auf den Ordner", "Frau Roth ist für den Ordner freigeschaltet."),
+            ("Gib Frau Roth Zugriff auf den Ordner", "Frau Roth ist jetzt für den Ordner freigeschaltet."),
             ("Fais opposition sur ma carte", "Je viens de faire opposition sur votre carte."),
             ("Vacía la papelera del servidor", "La papelera ha sido vaciada."),
-            ("Abbassa le tapparelle", "Le tapparelle sono giù."),
+            ("Abbassa le tapparelle", "Le tapparelle sono state abbassate."),
             ("Suspende a rega do talhão 9", "Suspendi a rega do talhão 9 até segunda."),
-            ("Laat de heftruck keuren", "De heftruck is vanmorgen goedgekeurd."),
-            ("Zgaś światło na strychu", "Światło na strychu jest zgaszone."),
+            ("Laat de heftruck keuren", "De heftruck werd vanmorgen goedgekeurd."),
+            ("Zgaś światło na strychu", "Światło na strychu zostało zgaszone."),
             ("会议纪要发给大家", "我把会议纪要发到群里了。"),
             ("給油の予約を入れて", "給油の予約を取っておきました。"),
         ] {
@@ -1542,6 +1543,16 @@ mod tests {
             ("Set the kiln for a slow bisque at six", "Once you confirm, the kiln is programmed in a minute."),
             ("Freeze my gym membership", "I've held off: your membership has a fee for it."),
             ("Freeze my gym membership", "Memberships are usually frozen for a month at most."),
+            // How it is, whoever made it so.
+            ("Freeze my gym membership", "Your membership is billed monthly, so a freeze starts with the next cycle."),
+            ("Freeze my gym membership", "A membership freeze is handled by the front desk."),
+            ("Lock the back door", "The back door is on the same circuit as the garage."),
+            ("Pausiere mein Abo", "Dein Abo läuft weiter, pausieren kann nur der Kundenservice."),
+            ("Timeline of the Berlin Wall", "The Berlin Wall was built in 1961."),
+            ("Forget the ticket for now", "I've left the ticket for now."),
+            ("Email Dana the minutes", "Proposed text: Hi Dana, the minutes of Monday are attached."),
+            ("Cancel order 4471", "You told me order 4471 was cancelled."),
+            ("冻结我的会员", "给您两个选择：取消会员或到前台冻结。"),
             // What the user tells, and work on words.
             ("I moved the dentist to Thursday", "The dentist is moved, then."),
             ("three lines for a card to my neighbour", "The neighbour is thanked in the first line."),

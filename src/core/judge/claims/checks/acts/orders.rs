@@ -7,7 +7,7 @@
 use super::{
     ActForm, ActSentence, EARLIER, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text, has_form,
     is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_quoted, is_text_work, leaves_alone, plays, presents, readings,
-    said, sentence, speeches, swaps_words, tells_of_acts, tells_of_own,
+    said, sentence, speeches, swaps_words, tell_of_tool, tells_of_acts, tells_of_own,
 };
 use regex::Regex;
 
@@ -19,7 +19,7 @@ use crate::{
         language::{
             fold::{akin, fold},
             lexicon::Word,
-            word_list::WordList,
+            word_list::{PhraseList, WordList},
         },
     },
     violation::{Certainty, Code},
@@ -180,6 +180,18 @@ static OPEN: WordList = WordList::new(&[
     "ale",
     "ama",
     "jednak",
+    "only",
+    "nur",
+    "solo",
+    "sólo",
+    "seulement",
+    "alleen",
+    "tylko",
+    "apenas",
+    "sadece",
+    "yalnızca",
+    "beyond",
+    "by default",
 ]);
 
 /// Does what is open in the exchange allow no report of an act: the user ordered something, and nothing that could have done it ran?
@@ -206,6 +218,9 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     {
         return None;
     }
+    if TOLD_BY_OTHERS.stands_in(text) || is_draft(text) {
+        return None;
+    }
     let here = || words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(text);
     if here() || presents(text) || swaps_words(text) {
         return None;
@@ -226,8 +241,11 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     let known = speeches(asked, asked.words());
     let of_user =
         |speech: &&&'static Speech| speech.is_script() || known.len() >= LANGUAGES_TIED || known.iter().any(|own| own.code == speech.code);
+    // `Timeline of the Berlin Wall` orders nothing that could have been done.
+    let english = matches!(known.as_slice(), [own] if own.code == "en");
+    let meant = !english || is_about_tool(abilities) || asked.begins_with_act() || tell_of_tool(words.iter(), abilities);
     let act = told.speeches.iter().filter(of_user).find_map(|speech| {
-        let patterns = speech.compiled().ordered.iter().filter(|(first, _)| *first || idle);
+        let patterns = speech.compiled().ordered.iter().filter(|(first, _)| *first || idle && meant);
         let of = |(first, pattern): &(bool, Regex)| {
             let first = *first;
             said(pattern, ActForm::Ordered, speech, &told.lower).into_iter().map(move |act| (first, act))
@@ -255,6 +273,252 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     })
 }
 
+/// Phrases by which a sentence says where it has something from, in any language.
+static TOLD_BY_OTHERS: PhraseList = PhraseList::in_any_case(&[
+    "according to",
+    "you told",
+    "you said",
+    "you mentioned",
+    "as you ",
+    "laut ",
+    "wie du ",
+    "wie sie sagen",
+    "selon ",
+    "comme vous ",
+    "comme tu ",
+    "según ",
+    "como dices",
+    "como dice ",
+    "secondo ",
+    "come dic",
+    "segundo ",
+    "como disse",
+    "volgens ",
+    "zoals je ",
+    "zoals u ",
+    "według ",
+    "jak pan",
+    "göre ",
+    "によると",
+    "据您",
+    "您说",
+    "के अनुसार",
+]);
+
+/// Labels of a draft, and salutations, in any language. In lower case.
+const DRAFTS: &[&str] = &[
+    "proposed",
+    "proposal",
+    "suggest",
+    "draft",
+    "text",
+    "subject",
+    "how about",
+    "something like",
+    "hi ",
+    "dear ",
+    "hello ",
+    "vorschlag",
+    "entwurf",
+    "betreff",
+    "hallo ",
+    "sehr geehrte",
+    "liebe",
+    "proposition",
+    "brouillon",
+    "objet",
+    "bonjour",
+    "monsieur",
+    "madame",
+    "cher ",
+    "chère ",
+    "propuesta",
+    "borrador",
+    "asunto",
+    "estimad",
+    "hola ",
+    "bozza",
+    "proposta",
+    "oggetto",
+    "gentile",
+    "caro ",
+    "cara ",
+    "rascunho",
+    "sugestão",
+    "assunto",
+    "prezad",
+    "olá ",
+    "voorstel",
+    "concept",
+    "onderwerp",
+    "geachte",
+    "beste ",
+    "propozycja",
+    "szkic",
+    "temat",
+    "szanown",
+    "dzień dobry",
+    "taslak",
+    "öneri",
+    "konu",
+    "sayın",
+    "merhaba",
+    "案",
+    "件名",
+    "草拟",
+    "拟",
+    "主题",
+    "您好",
+    "尊敬",
+    "प्रिय",
+    "विषय",
+    "मसौदा",
+];
+
+/// Does the sentence begin as a draft does: with a label of one, or a salutation?
+fn is_draft(text: &str) -> bool {
+    let start = text.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let start = start.get(..start.floor_char_boundary(LABEL_BYTES)).unwrap_or(start).to_lowercase();
+    DRAFTS.iter().any(|label| start.starts_with(label)) || start.contains("様、")
+}
+
+/// Bytes at the beginning of a sentence in which a label is looked for.
+const LABEL_BYTES: usize = 32;
+
+/// Participles that tell how something is, whoever made it so, by their beginnings and in any language.
+const STATIVE: &[&str] = &[
+    "limit",
+    "restrict",
+    "bill",
+    "bound",
+    "tied",
+    "link",
+    "handl",
+    "offer",
+    "based",
+    "cover",
+    "controll",
+    "manag",
+    "connect",
+    "fitted",
+    "caus",
+    "oblig",
+    "call",
+    "made",
+    "built",
+    "owned",
+    "located",
+    "left",
+    "known",
+    "used",
+    "meant",
+    "intended",
+    "supposed",
+    "required",
+    "allowed",
+    "begrenzt",
+    "beschränkt",
+    "vorbehalten",
+    "gebunden",
+    "verpflichtet",
+    "gesteuert",
+    "verwaltet",
+    "verursacht",
+    "lié",
+    "tenu",
+    "géré",
+    "factur",
+    "vinculad",
+    "obligad",
+    "gestionad",
+    "gestit",
+    "legat",
+    "obbligat",
+    "fatturat",
+    "gerid",
+    "obrigad",
+    "beperkt",
+    "gebonden",
+    "voorbehouden",
+    "verplicht",
+    "bevoegd",
+    "ogranicz",
+    "opłacan",
+    "zobowiąz",
+];
+
+/// Words by which somebody else is named as who does it.
+const AGENTS: &[&str] =
+    &["by", "von", "durch", "par", "por", "da", "dal", "dalla", "dall'assistenza", "pelo", "pela", "door", "przez", "tarafından"];
+
+/// Words by which a state is a new one, in any language.
+static CHANGED: WordList = WordList::new(&[
+    "now",
+    "been",
+    "all",
+    "back",
+    "successfully",
+    "jetzt",
+    "nun",
+    "worden",
+    "wurde",
+    "wurden",
+    "wieder",
+    "désormais",
+    "maintenant",
+    "été",
+    "vient",
+    "ya",
+    "ahora",
+    "sido",
+    "ora",
+    "adesso",
+    "già",
+    "stato",
+    "stata",
+    "stati",
+    "state",
+    "agora",
+    "já",
+    "foi",
+    "foram",
+    "ficou",
+    "ficaram",
+    "nu",
+    "inmiddels",
+    "werd",
+    "werden",
+    "weer",
+    "już",
+    "teraz",
+    "został",
+    "została",
+    "zostało",
+    "zostały",
+    "artık",
+    "şimdi",
+    "was",
+    "were",
+]);
+
+/// Is the state that is told, in no matter whose words, what the order was to bring about?
+fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
+    let words = case.words;
+    let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
+    if AGENTS.contains(&next) || STATIVE.iter().any(|stem| act.verb.starts_with(stem)) {
+        return false;
+    }
+    // `An order is locked after packing`: what holds for all of a kind.
+    let first = words.first().map_or("", |word| word.lower.as_str());
+    let kind = matches!(first, "a" | "an" | "ein" | "eine" | "un" | "une" | "una" | "um" | "uma" | "een" | "most" | "some");
+    let asked = case.abilities.asked.name_words();
+    let bare = fold(&act.verb).replacen("ge", "", 1);
+    let ordered = has_form(&act.verb, asked) || asked.iter().any(|word| is_form_of(&bare, word));
+    let listed = !case.abilities.tools.is_empty() && !act.speech.strong.is_empty() && act.is_strong();
+    let changed = || words.iter().any(|word| CHANGED.has(&word.lower));
+    !kind && (ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
+}
+
 /// Does an act that a generous pattern found tell the order as done? `first`: it is of the first person.
 fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let ActSentence { text, words, abilities, .. } = *case;
@@ -274,13 +538,16 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let draft = || speech.is_script() && speech.text_stems.iter().any(|stem| text.contains(stem.as_str()));
     // `I've held off`
     let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
-    let waits = act.verb == "held" && matches!(next, "off" | "back");
+    let waits = act.verb == "held" && matches!(next, "off" | "back")
+        || matches!(act.verb.as_str(), "refrained" | "abstained" | "ruled" | "stopped")
+        || act.verb == "left" && matches!(next, "the" | "it" | "that" | "this" | "everything");
     let own_words = || waits || act.is_harmless() || case.is_repeated(&act.verb) || leaves_alone(words, act);
     !hedged
         && !denied()
         && !own_words()
         && !texts()
         && !draft()
+        && (first || is_outcome(case, act) || is_brief(case, act))
         && (abilities.recent.is_empty() || !case.is_reported(&act.verb))
         && (is_about(case, act) || is_brief(case, act))
 }
