@@ -872,7 +872,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
         || is_finished(&said.verb) && !named && names_text()
         || !asked && is_habitual(words, said);
-    if otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
+    let by_words =
+        || said.form != ActForm::First && (orders::is_of_others(text) || said.form == ActForm::Passive && orders::is_stative(&said.verb));
+    if by_words() || otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
         return None;
     }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
@@ -913,6 +915,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let certain = acts
         && wanted
         && !otherwise
+        && (said.form == ActForm::First || !tells_of_year(words))
         && (fits || tell_of_tool(words.iter(), abilities) || !is_english(&abilities.asked))
         && !doubtful()
         && nothing_did
@@ -925,6 +928,15 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// `It was discontinued in 2023`: does a year stand in it?
+fn tells_of_year(words: &[Word]) -> bool {
+    words.iter().any(|word| {
+        let digits = word.lower.get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        digits.is_some_and(|digits| digits.starts_with("19") || digits.starts_with("20"))
+            && !word.lower.get(4..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
+    })
 }
 
 /// Does a word of the sentence deny something?

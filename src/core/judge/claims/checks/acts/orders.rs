@@ -218,7 +218,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     {
         return None;
     }
-    if TOLD_BY_OTHERS.stands_in(text) || is_draft(text) {
+    if is_of_others(text) {
         return None;
     }
     let here = || words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(text);
@@ -501,11 +501,21 @@ static CHANGED: WordList = WordList::new(&[
     "were",
 ]);
 
+/// True of a sentence that reports no act of the answer's, for its words: a draft, what others said.
+pub(super) fn is_of_others(text: &str) -> bool {
+    TOLD_BY_OTHERS.stands_in(text) || is_draft(text)
+}
+
+/// True of a verb that tells how something is, whoever made it so.
+pub(super) fn is_stative(verb: &str) -> bool {
+    STATIVE.iter().any(|stem| verb.starts_with(stem))
+}
+
 /// Is the state that is told, in no matter whose words, what the order was to bring about?
 fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let words = case.words;
     let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
-    if AGENTS.contains(&next) || STATIVE.iter().any(|stem| act.verb.starts_with(stem)) {
+    if AGENTS.contains(&next) || is_stative(&act.verb) {
         return false;
     }
     // `An order is locked after packing`: what holds for all of a kind.
