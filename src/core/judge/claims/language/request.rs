@@ -220,7 +220,7 @@ fn is_act(sentence: &str) -> bool {
 /// Bytes of an order.
 const ORDER_BYTES_MAX: usize = 240;
 
-/// Is the message a short order: does no sentence of it begin as a statement or a question does?
+/// True of a short order: no sentence of it begins as a statement or a question does.
 fn is_order(message: &str) -> bool {
     // `Forget the ticket for now`: it is carried out by doing nothing.
     static IDLE: WordList = WordList::new(&[
@@ -329,7 +329,7 @@ const TOLD_LAST: &[&str] = &["了没", "た", "たよ", "よ", "लिया ह
 /// Parts by which such a sentence is an order all the same.
 const ORDERED: &[&str] = &["帮", "请", "給我", "给我", "让", "ください", "くれ", "して", "ほしい", "कर दो", "कर दीजिए", "करो", "करवा"];
 
-/// Does the sentence begin, or end, as one that tells something?
+/// True of a sentence that begins, or ends, as one that tells something.
 fn is_statement(sentence: &str) -> bool {
     let bare = sentence.trim().trim_end_matches(['.', '!', '。', '！', '।', ' ']);
     if ORDERED.iter().any(|part| bare.contains(part)) {

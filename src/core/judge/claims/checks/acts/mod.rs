@@ -187,7 +187,7 @@ impl Speech {
     }
 }
 
-/// `会议`, `申请`: is the character at this place a part of a longer Chinese word?
+/// True of a character that is a part of a longer Chinese word: `会议`, `申请`.
 fn is_within_word(text: &str, place: usize) -> bool {
     const WORDS: &[&str] = &[
         "会议",
@@ -930,7 +930,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
-/// `It was discontinued in 2023`: does a year stand in it?
+/// True of words with a year among them: `it was discontinued in 2023`.
 fn tells_of_year(words: &[Word]) -> bool {
     words.iter().any(|word| {
         let digits = word.lower.get(..4).filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));

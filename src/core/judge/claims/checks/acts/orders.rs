@@ -194,7 +194,7 @@ static OPEN: WordList = WordList::new(&[
     "by default",
 ]);
 
-/// Does what is open in the exchange allow no report of an act: the user ordered something, and nothing that could have done it ran?
+/// True of an exchange that allows no report of an act: the user ordered something, and nothing that could have done it ran.
 fn is_open(abilities: &ToolCapabilities) -> bool {
     let asked = &abilities.asked;
     !abilities.unseen
@@ -375,7 +375,7 @@ const DRAFTS: &[&str] = &[
     "मसौदा",
 ];
 
-/// Does the sentence begin as a draft does: with a label of one, or a salutation?
+/// True of a sentence that begins as a draft does: with a label of one, or a salutation.
 fn is_draft(text: &str) -> bool {
     let start = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let start = start.get(..start.floor_char_boundary(LABEL_BYTES)).unwrap_or(start).to_lowercase();
@@ -511,7 +511,7 @@ pub(super) fn is_stative(verb: &str) -> bool {
     STATIVE.iter().any(|stem| verb.starts_with(stem))
 }
 
-/// Is the state that is told, in no matter whose words, what the order was to bring about?
+/// True of a state that the order was to bring about: told with the order's own verb, with one that nobody does in words, or as a change.
 fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let words = case.words;
     let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
@@ -529,7 +529,7 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     !kind && (ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
 }
 
-/// Does an act that a generous pattern found tell the order as done? `first`: it is of the first person.
+/// True of an act, found by a generous pattern, that tells the order as done. `first`: it is of the first person.
 fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let ActSentence { text, words, abilities, .. } = *case;
     let speech = act.speech;
@@ -562,7 +562,7 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
         && (is_about(case, act) || is_brief(case, act))
 }
 
-/// Does the sentence say no more than that it is done?
+/// True of a sentence that says no more than that it is done.
 fn is_brief(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let first = case.words.iter().take_while(|word| word.end <= act.span.start).count() <= 2;
     let alone = case.words.len() <= BRIEF_WORDS_MAX && !act.speech.is_script();
@@ -570,7 +570,7 @@ fn is_brief(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     first && case.abilities.recent.is_empty() && (alone || meant())
 }
 
-/// Does the sentence name a thing that the order names?
+/// True of a sentence that names a thing of the order.
 fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let asked = &case.abilities.asked;
     if act.speech.is_script() && act.speech.code != "hi" {
@@ -590,7 +590,7 @@ fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     })
 }
 
-/// Do two texts without blanks share two characters in a row that stand for a thing?
+/// True of two texts without blanks that share two characters in a row which stand for a thing.
 fn shares_characters(one: &str, other: &str) -> bool {
     let thing =
         |c: char| matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{30a1}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}') || c.is_ascii_alphanumeric();
