@@ -95,7 +95,7 @@ struct ActPatterns {
     /// Patterns of acts, and all of them at once: most sentences match none.
     acts: Vec<(ActForm, Regex)>,
     any: Option<RegexSet>,
-    /// What counts only where it was ordered: of the first person, or not.
+    /// Patterns that count only where the user ordered the act; `true`: those of the first person.
     ordered: Vec<(bool, Regex)>,
     sources: Vec<Regex>,
     strong: Option<Regex>,
