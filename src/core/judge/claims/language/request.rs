@@ -98,7 +98,7 @@ impl UserRequest {
 
     /// It is a short order and no more: no sentence of it tells or asks something.
     pub fn is_order(&self) -> bool {
-        *self.0.is_order.get_or_init(|| is_order(self))
+        *self.0.is_order.get_or_init(|| self.len() <= ORDER_BYTES_MAX && is_order(self, self.words()))
     }
 
     /// Its first word is an English verb by which tools are named.
@@ -221,7 +221,7 @@ fn is_act(sentence: &str) -> bool {
 const ORDER_BYTES_MAX: usize = 240;
 
 /// True of a short order: no sentence of it begins as a statement or a question does.
-fn is_order(message: &str) -> bool {
+fn is_order(message: &str, all: &[Word]) -> bool {
     // `Forget the ticket for now`: it is carried out by doing nothing.
     static IDLE: WordList = WordList::new(&[
         "forget",
@@ -282,9 +282,8 @@ fn is_order(message: &str) -> bool {
         "let’s",
     ]);
     const IDLE_PARTS: &[&str] = &["算了", "先别", "不用", "やめて", "待って"];
-    let first = words(message).into_iter().find(|word| !requests().fillers.contains(&word.lower));
-    let topic =
-        || words(message).iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
+    let first = all.iter().find(|word| !requests().fillers.contains(&word.lower));
+    let topic = || all.iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
     if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message)
         || IDLE_PARTS.iter().any(|part| message.contains(part))
         || topic()
@@ -293,7 +292,7 @@ fn is_order(message: &str) -> bool {
     }
     let orders = |sentence: &str| is_act(sentence) || gives(sentence);
     let plain = |sentence: &str| sentence.trim().is_empty() || orders(sentence) && !is_statement(sentence);
-    message.len() <= ORDER_BYTES_MAX && !message.trim().is_empty() && sentences(message).into_iter().all(plain)
+    !message.trim().is_empty() && sentences(message).into_iter().all(plain)
 }
 
 /// `Gib Herrn Roth Zugriff`, `laat de heftruck keuren`: something is to be given to others, or done by them.
