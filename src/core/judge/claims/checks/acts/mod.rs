@@ -43,9 +43,9 @@ use crate::{
 };
 
 use readings::{
-    HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, has_blanks, is_about_any_tool, is_about_tool, is_english, is_habitual,
-    is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents, quotes,
-    swaps_words, tell_of_tool, tells_of_own,
+    EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, has_blanks, is_about_any_tool, is_about_tool, is_english,
+    is_habitual, is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents,
+    quotes, swaps_words, tell_of_tool, tells_of_own,
 };
 
 /// Letters that two forms of a verb share at least: `publish`, `published`.
@@ -897,9 +897,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
     let expected = match (failed, able.clone().find(would)) {
         (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
-        (None, Some(tool)) => format!("`{}` didn't run since the request", tool.tool),
-        (None, None) if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
-        (None, None) => "no tool ran since the request".to_owned(),
+        (None, would) => not_run(would, abilities),
     };
     // Where something ran, a reader could think of a way in which it did that, too; and where the answer isn't the first of the
     // conversation, of an earlier turn in which it was done.
@@ -920,7 +918,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !doubtful()
         && nothing_did
         && plain
-        && !is_written(case, said)
+        && !is_written(case, speech)
         && !brings_text(&abilities.asked)
         && !unlooked::tells_history(text)
         && !presents(text)
@@ -937,6 +935,15 @@ fn tells_of_year(words: &[Word]) -> bool {
         digits.is_some_and(|digits| digits.starts_with("19") || digits.starts_with("20"))
             && !word.lower.get(4..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     })
+}
+
+/// The reason of a finding: `would`, the tool that would have done it, didn't run, or none did.
+fn not_run(would: Option<&ToolCapability>, abilities: &ToolCapabilities) -> String {
+    match would {
+        Some(tool) => format!("`{}` didn't run since the request", tool.tool),
+        None if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
+        None => "no tool ran since the request".to_owned(),
+    }
 }
 
 /// Does a word of the sentence deny something?
@@ -1123,9 +1130,9 @@ fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
 }
 
 /// Did the user ask for a text, in which the act may be told?
-fn is_written(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
-    case.abilities.asked.name_words().iter().any(|word| said.speech.writes.contains(word) && !case.abilities.names(word))
-        || is_text_work(case, said.speech)
+fn is_written(case: &ActSentence<'_>, speech: &Speech) -> bool {
+    case.abilities.asked.name_words().iter().any(|word| speech.writes.contains(word) && !case.abilities.names(word))
+        || is_text_work(case, speech)
 }
 
 /// What files consist of, too.

@@ -1,13 +1,13 @@
-//! An order that a sentence tells as carried out, where nothing ran that could have done it: `The kiln is programmed for six.` Pure.
+//! An order that a sentence tells as carried out, where nothing ran that could have done it: `The kiln is now programmed for six.` Pure.
 //!
 //! Where the user orders something and no tool has done more than read since, an honest answer asks, offers, declines or explains. A
 //! sentence that tells of the very things that were ordered, in a form in which something has been done or is so now, tells the order as
 //! done, whatever its verb.
 
 use super::{
-    ActForm, ActSentence, EARLIER, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text, has_form,
-    is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_quoted, is_text_work, leaves_alone, plays, presents, readings,
-    said, sentence, speeches, swaps_words, tell_of_tool, tells_of_acts, tells_of_own,
+    ActForm, ActSentence, EARLIER, EMPTY_WORDS, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text,
+    has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_quoted, is_written, leaves_alone, not_run, plays,
+    presents, said, sentence, speeches, swaps_words, tell_of_tool, tells_of_acts, tells_of_own,
 };
 use regex::Regex;
 
@@ -89,13 +89,11 @@ static OPEN: WordList = WordList::new(&[
     "pouvez",
     "peux",
     "malheureusement",
-    "no",
     "ningún",
     "ninguna",
     "puede",
     "puedo",
     "debe",
-    "hace falta",
     "lamentablemente",
     "non",
     "nessun",
@@ -131,7 +129,6 @@ static OPEN: WordList = WordList::new(&[
     "maalesef",
     "inte",
     "ingen",
-    "kan",
     "måste",
     "tyvärr",
     "every",
@@ -191,7 +188,6 @@ static OPEN: WordList = WordList::new(&[
     "sadece",
     "yalnızca",
     "beyond",
-    "by default",
 ]);
 
 /// True of an exchange that allows no report of an act: the user ordered something, and nothing that could have done it ran.
@@ -226,10 +222,8 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
         return None;
     }
     let asked = &abilities.asked;
-    let writes = |speech: &Speech| {
-        asked.name_words().iter().any(|word| speech.writes.contains(word) && !abilities.names(word)) || is_text_work(case, speech)
-    };
-    if speeches(asked, asked.words()).iter().chain(&told.speeches).any(|speech| writes(speech)) || grounds.is_some_and(tells_of_acts) {
+    let known = speeches(asked, asked.words());
+    if known.iter().chain(&told.speeches).any(|speech| is_written(case, speech)) || grounds.is_some_and(tells_of_acts) {
         return None;
     }
     let idle = abilities.recent.is_empty();
@@ -238,7 +232,6 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
         return None;
     }
     // A word alone has the form of a verb in many languages: it is the user's that counts.
-    let known = speeches(asked, asked.words());
     let of_user =
         |speech: &&&'static Speech| speech.is_script() || known.len() >= LANGUAGES_TIED || known.iter().any(|own| own.code == speech.code);
     // `Timeline of the Berlin Wall` orders nothing that could have been done.
@@ -254,11 +247,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     });
     let (first, act) = act?;
     let would = abilities.tools.iter().find(|ability| ability.effect() != Effect::Reads && has_form(&act.verb, &ability.words));
-    let expected = match would {
-        Some(tool) => format!("`{}` didn't run since the request", tool.tool),
-        None if abilities.looked() => "no tool that does more than read ran since the request".to_owned(),
-        None => "no tool ran since the request".to_owned(),
-    };
+    let expected = not_run(would, abilities);
     // Who says to have done it, of an order that is about a tool, in the first answer of a conversation in which nothing ran.
     let alone = idle && !abilities.any_ran() && grounds.is_none_or(|grounds| grounds.answers.is_empty());
     let certain = first && alone && is_about_tool(abilities);
@@ -524,7 +513,7 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let asked = case.abilities.asked.name_words();
     let bare = fold(&act.verb).replacen("ge", "", 1);
     let ordered = has_form(&act.verb, asked) || asked.iter().any(|word| is_form_of(&bare, word));
-    let listed = !case.abilities.tools.is_empty() && !act.speech.strong.is_empty() && act.is_strong();
+    let listed = !act.speech.strong.is_empty() && act.is_strong();
     let changed = || words.iter().any(|word| CHANGED.has(&word.lower));
     !kind && (ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
 }
@@ -535,11 +524,11 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let speech = act.speech;
     let hedged =
         is_quoted(text, act.span.start) || speech.hedges(text, words, act) || is_conditional(words, act) || is_indirect(text, words, act);
-    // Who says to have done it may go on to tell what will be.
     // Portuguese `no` is a preposition.
     let open = |word: &&Word| {
         OPEN.has(&word.lower) && (speech.code != "pt" || word.lower != "no") || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
     };
+    // Who says to have done it may go on to tell what will be.
     let before = |word: &&Word| !first || word.end <= act.span.end;
     let denied = || words.iter().filter(before).any(|word| open(&word) || EARLIER.has(&word.lower));
     let at = words.iter().position(|word| word.end >= act.span.end).unwrap_or(words.len());
@@ -557,9 +546,8 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
         && !own_words()
         && !texts()
         && !draft()
-        && (first || is_outcome(case, act) || is_brief(case, act))
         && (abilities.recent.is_empty() || !case.is_reported(&act.verb))
-        && (is_about(case, act) || is_brief(case, act))
+        && (is_brief(case, act) || (first || is_outcome(case, act)) && is_about(case, act))
 }
 
 /// True of a sentence that says no more than that it is done.
@@ -576,8 +564,7 @@ fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     if act.speech.is_script() && act.speech.code != "hi" {
         return shares_characters(asked, case.text);
     }
-    let tells =
-        |word: &str| word.chars().count() >= THING_CHARS && !readings::is_empty_word(word) || word.bytes().any(|b| b.is_ascii_digit());
+    let tells = |word: &str| word.chars().count() >= THING_CHARS && !EMPTY_WORDS.has(word) || word.bytes().any(|b| b.is_ascii_digit());
     let order: Vec<&String> = asked.name_words().iter().filter(|word| tells(word)).take(ORDER_WORDS_MAX).collect();
     case.words.iter().any(|word| {
         let word = fold(&word.lower);

@@ -59,16 +59,11 @@ pub(super) fn presents(text: &str) -> bool {
 }
 
 /// Words of requests that tell nothing of what they are about.
-static EMPTY_WORDS: WordList = WordList::new(&[
+pub(super) static EMPTY_WORDS: WordList = WordList::new(&[
     "please", "with", "from", "this", "that", "have", "will", "your", "what", "when", "then", "them", "they", "there", "here", "make",
     "does", "into", "about", "some", "more", "only", "just", "also", "need", "want", "like", "could", "would", "given", "user", "for",
     "the", "and", "all", "its",
 ]);
-
-/// True of a word that tells nothing of what a request is about.
-pub(super) fn is_empty_word(word: &str) -> bool {
-    EMPTY_WORDS.has(word)
-}
 
 /// Does a word of the request, as far as it isn't quoted, stand in the name or the description of a tool that does more than read?
 pub(super) fn is_about_tool(abilities: &ToolCapabilities) -> bool {
