@@ -23,7 +23,8 @@ use crate::{
                 counts::{counts, something_of_nothing},
                 fields,
                 order::{self, OrderedList},
-                states, unaccounted, values,
+                states::{self, OpenAct},
+                unaccounted, values,
                 written_output::WrittenOutput,
             },
             context::{CheckContext, CitationScope, ClaimFinding},
@@ -57,6 +58,8 @@ const LEARNED_OF: usize = 4;
 const LEARNED_MAX: usize = 12;
 /// Entries of numbers that aren't read yet.
 const UNTOLD_MAX: usize = 64;
+/// Lines from which an answer shows something.
+const SHOWN_LINES: usize = 2;
 /// Bytes of an answer that is looked through at its end.
 const SAID_BYTES_MAX: usize = 16 << 10;
 /// Ids that are left out of it.
@@ -90,6 +93,8 @@ pub struct PassageChecker {
     told_failure: ToldFailure,
     /// Passages of prose that were judged.
     judged: usize,
+    /// Lines that the answer has shown: of code, of lists and tables, of quoted texts.
+    shown: usize,
     /// Something was cited.
     cites: bool,
     /// Numbers that were found right.
@@ -102,20 +107,20 @@ pub struct PassageChecker {
     output: WrittenOutput,
     /// The list at hand, where it is told in an order.
     list: OrderedList,
-    /// The answer so far, and the first act told of that isn't decided: compared at its end.
+    /// The answer so far, and the first act told of that isn't done: compared at its end.
     said: String,
-    undecided: Option<UndecidedAct>,
+    open_act: Option<ReportedOpenAct>,
     /// Values that were compared so far.
     work: usize,
     /// Blocks that lie in passages to come.
     blocks: VecDeque<Range<usize>>,
 }
 
-/// An act that the answer tells of, and of which its result says that somebody else must decide first.
+/// An act that the answer tells of, and of which its result says that it isn't done.
 #[derive(Debug)]
-struct UndecidedAct {
+struct ReportedOpenAct {
     execution_id: Arc<str>,
-    state: String,
+    act: OpenAct,
     passage: Range<usize>,
     text: String,
 }
@@ -301,41 +306,46 @@ impl PassageChecker {
 
     /// Judges what only the whole answer shows. `end`: its end; once.
     fn finish(&mut self, end: usize, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
-        let Some(undecided) = self.undecided.take() else { return };
+        let Some(told) = self.open_act.take() else { return };
         let Some(grounds) = evidence.grounds().filter(|_| self.said.len() <= SAID_BYTES_MAX) else { return };
         // An id may have a word of waiting in its tool's name.
         let ids = grounds.results.iter().rev().filter_map(|source| source.execution_id.as_deref());
         let said = ids.filter(|id| self.said.contains(id)).take(IDS_MAX).fold(self.said.clone(), |said, id| said.replace(id, ""));
-        if states::tells_of_waiting(&said) {
+        let source = grounds.result(&told.execution_id);
+        // A second try may have gone through.
+        let again = |other: &ToolResult| source.is_some_and(|source| source.tool == other.tool) && !other.fails();
+        if told.act.is_told(&said) || told.act == OpenAct::Failed && grounds.results.iter().any(again) {
             return;
         }
-        let source = grounds.result(&undecided.execution_id);
         let finding = ClaimFinding {
-            rule: "undecided",
-            code: Code::ClaimMismatch,
-            span: undecided.passage.clone(),
-            found: undecided.text,
-            expected: format!("the result has the state `{}`, and the answer doesn't say so", undecided.state),
+            rule: "open_act",
+            code: if told.act == OpenAct::Failed { Code::FailedExecution } else { Code::ClaimMismatch },
+            span: told.passage.clone(),
+            found: told.text,
+            expected: format!("{}, and the answer doesn't say so", told.act.reason()),
             certainty: Certainty::Likely,
         };
-        if let Some(violation) = report(&finding, undecided.passage, source, rules) {
+        if let Some(violation) = report(&finding, told.passage, source, rules) {
             found.push(LocatedViolation { start: end, violation });
         }
     }
 
-    /// Keeps the first act told of that waits for somebody.
-    fn note_undecided(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
-        let ([source], None) = (scene.sources.as_slice(), &self.undecided) else { return };
+    /// Keeps the first act told of that isn't done.
+    fn note_open_act(&mut self, scene: &CheckContext<'_>, passage: &Passage) {
+        if self.open_act.is_some() {
+            return;
+        }
         let tells = scene.bond >= CitationScope::Introduced && passage.kind != Kind::Heading && !scene.plain.asks();
         let words = scene.plain.words.len() >= 4 || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
         if !tells || !words {
             return;
         }
-        if let (Some(state), Some(id)) = (states::undecided(source), &source.execution_id) {
+        let open = scene.sources.iter().find_map(|source| Some((states::open_act(source)?, source.execution_id.as_ref()?)));
+        if let Some((act, id)) = open {
             let span = trimmed(&passage.text);
             let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
             let span = passage.start + span.start..passage.start + span.end;
-            self.undecided = Some(UndecidedAct { execution_id: id.clone(), state, passage: span, text });
+            self.open_act = Some(ReportedOpenAct { execution_id: id.clone(), act, passage: span, text });
         }
     }
 
@@ -348,6 +358,8 @@ impl PassageChecker {
         found: &mut Vec<LocatedViolation>,
     ) {
         self.voice.hear(&passage);
+        let shows = matches!(passage.kind, Kind::Code | Kind::Line) || passage.fenced || self.voice.is_quoted();
+        self.shown += usize::from(shows);
         if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
             && let Some(finding) = self.output.take(&passage, abilities)
         {
@@ -414,8 +426,12 @@ impl PassageChecker {
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
         let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
         let told = if fenced { acts::ReportedActs::default() } else { acts::told(plain, kind) };
-        let before =
-            acts::Before { apart: self.cites && !cites, failure: !told.is_empty() && self.told_failure.is_told(), passages: self.judged };
+        let before = acts::Before {
+            apart: self.cites && !cites,
+            failure: !told.is_empty() && self.told_failure.is_told(),
+            passages: self.judged,
+            shows: self.shown >= SHOWN_LINES,
+        };
         let finding = match acts::acts(plain, kind, &told, abilities, grounds, before) {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,
@@ -423,7 +439,7 @@ impl PassageChecker {
         let beyond =
             || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
-        let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
+        let further = || grounds.and_then(|grounds| further(plain, cites, kind, &told, abilities, grounds));
         let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
@@ -567,7 +583,7 @@ impl PassageChecker {
         let scene =
             CheckContext { told: &told, cites: &cites, ..CheckContext::new(whole.plain(), passage.kind, lexicon, sources, bond, grounds) };
         self.sources(&scene, passage, start, rules, found);
-        self.note_undecided(&scene, passage);
+        self.note_open_act(&scene, passage);
         self.told = told;
         if bond >= CitationScope::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);

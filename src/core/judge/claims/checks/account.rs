@@ -9,7 +9,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use crate::{
     judge::claims::{
-        checks::states,
+        checks::{counts::counts_part, states},
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
             self, ToolResult, derive,
@@ -490,6 +490,9 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             value > REMAINDER_FROM && sources.iter().any(amounts)
         };
         if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
+            return None;
+        }
+        if sources.iter().any(|source| counts_part(scene, &(start..end), value, source)) {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);

@@ -1,5 +1,7 @@
 //! Counts: "found 12 players" against a result with 7. Pure.
 
+use std::ops::Range;
+
 use crate::{
     judge::claims::{
         checks::values,
@@ -7,8 +9,9 @@ use crate::{
         evidence::{
             self, derive,
             lists::{MatchConfidence, excused, things},
+            rows::Row,
         },
-        language::lexicon::Word,
+        language::{fold::fold, lexicon::Word},
     },
     violation::{Certainty, Code},
 };
@@ -47,7 +50,9 @@ fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
             && !values::is_of_name(scene.text(), number.span.start)
             && (number.unit.is_none() || word)
             && !scene.plain.is_taken(&(number.span.start..number.end));
-        if let Some(value) = number.whole().filter(|_| plain) {
+        // `a 2023 paper`
+        let year = |value: &u64| (1900..=2100).contains(value) && number.span.len() == 4;
+        if let Some(value) = number.whole().filter(|value| plain && !year(value)) {
             found.push(CountClaim { start: number.span.start, end: number.span.end, value, of_unit: number.unit.is_some() });
         }
     }
@@ -98,7 +103,12 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         if count.of_unit && things.fit < MatchConfidence::Tool || things.fit == MatchConfidence::Only && stands(count.value, source) {
             return None;
         }
-        if !enough || !asserted || lengths.contains(&count.value) || excused(count.value, &noun, source, scene.grounds) {
+        if !enough
+            || !asserted
+            || lengths.contains(&count.value)
+            || excused(count.value, &noun, source, scene.grounds)
+            || counts_part(scene, &(count.start..count.end), count.value, source)
+        {
             return None;
         }
         let narrowed = noun.len() > 1 && !labelled && !noun_is_whole(&noun, things.fit)
@@ -121,6 +131,22 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         found: scene.text().get(count.start..end).unwrap_or_default().to_owned(),
         expected: lengths.join(" or "),
         certainty: Certainty::Likely,
+    })
+}
+
+/// Letters of a word by which records are chosen.
+const CHOICE_CHARS: usize = 3;
+
+/// Is it the number of the records that have a word or a number of the sentence: `from 2023 there are three files`?
+pub(super) fn counts_part(scene: &CheckContext<'_>, span: &Range<usize>, count: u64, source: &evidence::ToolResult) -> bool {
+    let rows = &source.rows().rows;
+    let chooses = |word: &&Word| {
+        let own = word.start < span.end && span.start < word.end;
+        !own && word.lower.chars().count() >= CHOICE_CHARS && !scene.lexicon.common.contains(&word.lower)
+    };
+    scene.plain.words.iter().filter(chooses).map(|word| fold(&word.lower)).any(|word| {
+        let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded.contains(&word));
+        rows.iter().filter(has).count() as u64 == count
     })
 }
 

@@ -10,7 +10,7 @@ use crate::{
         language::{
             cues, date,
             fold::{behind_last, fold},
-            lexicon::Word,
+            lexicon::{self, Word},
             number::{Number, Precision},
             unit, url,
         },
@@ -186,6 +186,22 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || consistency::follows_from_rows(scene, number, precision)
         || consistency::follows_from_record(scene, number)
         || is_dotted_time(scene, number)
+        || is_length_of_month(scene, number)
+}
+
+/// The days of a month of which the call, the question or the passage speaks.
+fn is_length_of_month(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let days = number.readings().next().filter(|_| number.unit.is_some_and(|unit| unit.dimension == "time")).map(|reading| reading.value);
+    let Some(days) = days.filter(|days| (28.0..=31.0).contains(days) && days.fract() == 0.0) else { return false };
+    let named = |words: &[Word]| words.iter().any(|word| lexicon::month(&word.lower).is_some());
+    let dated = || scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty() || has_month(&source.arguments));
+    days > 0.0 && (named(&scene.plain.words) || named(scene.grounds.asked.words()) || dated())
+}
+
+/// Does a text have a month as ISO 8601 writes it: `2026-08`?
+fn has_month(text: &str) -> bool {
+    let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
+    text.as_bytes().windows(7).any(|part| matches!(part, [year @ .., b'-', a, b] if year.len() == 4 && digits(year) && digits(&[*a, *b])))
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

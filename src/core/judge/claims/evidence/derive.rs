@@ -85,6 +85,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
         }
     }
     found.plain.extend(groups(facts));
+    found.plain.extend(objects(facts));
     let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -126,6 +127,25 @@ pub fn derived(facts: &ResultFacts) -> Derived {
         numbers.iter_mut().for_each(|number| *number = number.abs());
     }
     found
+}
+
+/// Members from which the numbers of an object are added up.
+const SUMMED_FROM: usize = 3;
+/// Letters of a text beside numbers that is their unit.
+const UNIT_CHARS_MAX: usize = 8;
+
+/// Sums of the objects that hold nothing but numbers, and their unit: `{"jan": 180, "feb": 150, "mar": 120, "unit": "m3"}`.
+fn objects(facts: &ResultFacts) -> impl Iterator<Item = f64> {
+    let mut sums: BTreeMap<usize, (f64, usize, bool)> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.object > 0).take(LEAVES_OF) {
+        let sum = sums.entry(leaf.object).or_insert((0.0, 0, true));
+        match &leaf.value {
+            Scalar::Number(number) => *sum = (sum.0 + number, sum.1 + 1, sum.2),
+            Scalar::Text(text) => sum.2 &= text.chars().count() <= UNIT_CHARS_MAX,
+            Scalar::Flag(_) | Scalar::Null => sum.2 = false,
+        }
+    }
+    sums.into_values().filter(|(_, count, only)| *only && *count >= SUMMED_FROM).map(|(sum, ..)| sum)
 }
 
 /// Sums of a column's numbers by the values of another: costs by region.

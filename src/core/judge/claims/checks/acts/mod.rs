@@ -590,6 +590,8 @@ pub(in crate::judge::claims) struct Before {
     pub failure: bool,
     /// Number of passages before it.
     pub passages: usize,
+    /// It has shown a text, a list, a table or code.
+    pub shows: bool,
 }
 
 /// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for.
@@ -871,10 +873,15 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
         || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
         || is_finished(&said.verb) && !named && names_text()
-        || !asked && is_habitual(words, said);
+        || is_habitual(words, said);
     let by_words =
         || said.form != ActForm::First && (orders::is_of_others(text) || said.form == ActForm::Passive && orders::is_stative(&said.verb));
-    if by_words() || otherwise && !fits || is_of_other_language(case, said) || leaves_alone(words, said) {
+    if idle && is_of_what_is_shown(case) && !named
+        || by_words()
+        || otherwise && !fits
+        || is_of_other_language(case, said)
+        || leaves_alone(words, said)
+    {
         return None;
     }
     let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
@@ -926,6 +933,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// True of a sentence behind or before what the answer shows: a text, a list, a table, code. What was done to that was done by writing it.
+fn is_of_what_is_shown(case: &ActSentence<'_>) -> bool {
+    case.before.shows || case.text.trim_end().ends_with([':', '：'])
 }
 
 /// True of words with a year among them: `it was discontinued in 2023`.

@@ -138,14 +138,21 @@ pub(super) fn leaves_alone(words: &[Word], said: &ReportedAct) -> bool {
     said.verb == "left" && words.iter().any(|word| word.start >= said.span.end && SO.contains(&word.lower.as_str()))
 }
 
-/// `Vouchers are applied at checkout`: what holds for all of a kind.
+/// `Vouchers are applied at checkout`: what holds for all or any of a kind.
 pub(super) fn is_habitual(words: &[Word], said: &ReportedAct) -> bool {
     const THESE: &[&str] = &[
         "the", "your", "all", "both", "these", "those", "they", "my", "our", "its", "his", "her", "their", "you", "we", "now", "and", "two",
     ];
     let before: Vec<&str> = words.iter().filter(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
     let kind = |word: &&str| !THESE.contains(word) && !word.bytes().any(|byte| byte.is_ascii_digit());
-    said.form == ActForm::Passive && said.speech.code == "en" && before.last() == Some(&"are") && before.iter().all(kind)
+    let every = || before.last() == Some(&"are") && before.iter().all(kind) && said.speech.code == "en";
+    // `A frozen membership is charged at half the price`
+    const ANY: &[&str] = &[
+        "a", "an", "any", "each", "every", "ein", "eine", "jede", "jeder", "jedes", "un", "une", "chaque", "una", "cada", "ogni", "um",
+        "uma", "een", "elk", "elke",
+    ];
+    let any = || before.first().is_some_and(|first| ANY.contains(first)) && is_plain_present(words, said);
+    said.form == ActForm::Passive && (every() || any())
 }
 
 /// `I've replaced "scammed" with "overcharged"`: two quotations are of words that were changed.
