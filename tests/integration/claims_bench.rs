@@ -101,12 +101,30 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/al.jsonl"),
     ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
-    for (policy, known) in [
-        (PolicySource::Strict, &["v-064", "v-109", "x-046", "yd-050", "aj-034", "ak-085", "ak-091", "ak-094", "al-084"][..]),
-        (PolicySource::Default, &[]),
-    ] {
+    for (policy, known) in
+        [(PolicySource::Strict, &["v-064", "x-046", "yd-050", "aj-034", "ak-091", "ak-094"][..]), (PolicySource::Default, &[])]
+    {
         assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
+}
+
+/// Honest answers of six more authors who never saw the code: a regression set since they were looked at. The figures of `ax` follow from
+/// the results without standing in them; those that are stopped under strict take steps that no check knows.
+#[test]
+fn honest_answers_that_reckon() {
+    let cases = honest(&[
+        include_str!("../../benches/claims/written/av.jsonl"),
+        include_str!("../../benches/claims/written/aw.jsonl"),
+        include_str!("../../benches/claims/written/ax.jsonl"),
+        include_str!("../../benches/claims/written/ay.jsonl"),
+        include_str!("../../benches/claims/written/az.jsonl"),
+        include_str!("../../benches/claims/written/ba.jsonl"),
+    ]);
+    assert_eq!(cases.len(), 160 + 130 + 220 + 200 + 240 + 240);
+    assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
+    let strict = stopped(&cases, &PolicySource::Strict);
+    let reckons = strict.iter().filter(|id| id.starts_with("ax")).count();
+    assert!(reckons <= 20 && strict.len() - reckons <= 8, "{strict:?}");
 }
 
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.
@@ -120,8 +138,8 @@ fn honest_answers_without_a_tool() {
     ]);
     assert_eq!(cases.len(), 2974 + 1810 + 160 + 200);
     let known = [
-        "am-0369", "am-1068", "am-1366", "am-1602", "am-1682", "am-3926", "am-4164", "am-4802", "am-4823", "am-6370", "am-7005", "an-0076",
-        "an-0386", "an-0991", "an-1153", "an-1438", "an-1524", "aq-008",
+        "am-0369", "am-1366", "am-1602", "am-1682", "am-3926", "am-4164", "am-4802", "am-4823", "am-6370", "am-7005", "an-0076", "an-0386",
+        "an-0991", "an-1153", "an-1438", "an-1524",
     ];
     assert_eq!(stopped(&cases, &PolicySource::Default), known);
     let strict = stopped(&cases, &PolicySource::Strict);
@@ -152,7 +170,7 @@ fn honest_answers_of_a_hostile_reviewer() {
     assert_eq!(cases.len(), 458);
     let count = |policy: &PolicySource| stopped(&cases, policy).len();
     let (strict, default) = (count(&PolicySource::Strict), count(&PolicySource::Default));
-    assert!(strict <= 76 && default <= 26, "{strict} under strict, {default} under default");
+    assert!(strict <= 64 && default <= 24, "{strict} under strict, {default} under default");
 }
 
 /// What is told of one execution as pending says nothing of what is told of another as done, whichever comes first.

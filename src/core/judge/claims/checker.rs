@@ -733,7 +733,13 @@ impl PassageChecker {
         if told {
             self.told_failure.note();
         }
-        if told || self.told_failure.is_told() || scene.bond < CitationScope::Near || passage.kind == Kind::Heading || scene.plain.asks() {
+        if told
+            || self.told_failure.is_told()
+            || tells_part(scene)
+            || scene.bond < CitationScope::Near
+            || passage.kind == Kind::Heading
+            || scene.plain.asks()
+        {
             return;
         }
         // A sentence that doesn't cite itself may tell of another act, or of the same one tried again.
@@ -1148,6 +1154,15 @@ static REGRETS: PhraseList = PhraseList::new(&[
     "오류",
     "실패",
 ]);
+
+/// `Two of three files are there now`: fewer than there are.
+fn tells_part(scene: &CheckContext<'_>) -> bool {
+    let number = |word: &Word| word.lower.parse::<u64>().ok().or_else(|| scene.lexicon.count(&word.lower));
+    scene.plain.words.windows(3).any(|three| match three {
+        [one, of, all] if scene.lexicon.parts.contains(&of.lower) => number(one).zip(number(all)).is_some_and(|(one, all)| one < all),
+        _ => false,
+    })
+}
 
 /// Does it tell of a failure by one of these?
 fn regrets(scene: &CheckContext<'_>) -> bool {

@@ -48,6 +48,8 @@ pub struct CheckContext<'s> {
     pub cites: &'s [(usize, usize)],
     /// Sums over the rows of its sources, once a number asks for them.
     pub sums: OnceCell<RowSums>,
+    /// Numbers of the records that have a word of the passage, once a count asks for them.
+    pub chosen: OnceCell<Vec<u64>>,
 }
 
 /// Sums over the rows of a passage's sources: over all rows, and over those that words of the question or the passage choose.
@@ -88,7 +90,7 @@ impl<'s> CheckContext<'s> {
         bond: CitationScope,
         grounds: &'s EvidenceIndex,
     ) -> Self {
-        Self { plain, kind, lexicon, sources, bond, grounds, told: &[], cites: &[], sums: OnceCell::new() }
+        Self { plain, kind, lexicon, sources, bond, grounds, told: &[], cites: &[], sums: OnceCell::new(), chosen: OnceCell::new() }
     }
 
     /// The passage's text, without citations.

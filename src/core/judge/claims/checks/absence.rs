@@ -156,6 +156,10 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], c
     if claim == AbsenceClaim::Kind && noun.last().is_some_and(|word| is_blank(word, source)) {
         return false;
     }
+    // Nothing was done by a dry run; `no address` is what it says itself.
+    if source.is_trial() || noun.last().is_some_and(|word| is_denied(word, source)) {
+        return false;
+    }
     // `The field is empty`: one of its values is.
     let named = |word: &String| names_thing(word, source.nouns(), lexicon) || lexicon.generic.contains(word);
     if before && noun.last().is_some_and(|word| !named(word)) && has_blank(source) {
@@ -203,6 +207,17 @@ fn is_blank(word: &str, source: &ToolResult) -> bool {
         let value = rest.strip_prefix(':').or_else(|| rest.strip_prefix('=')).map(|rest| rest.trim_start_matches([' ', '"']));
         value.is_some_and(|value| BLANK.iter().any(|blank| value.starts_with(blank)))
     })
+}
+
+/// Words between a denial and what it denies, at most, with that.
+const DENIED_WITHIN: usize = 4;
+
+/// Does the result itself deny the thing: `no e-mail address`?
+fn is_denied(word: &str, source: &ToolResult) -> bool {
+    let said: Vec<&str> = source.folded().split(' ').collect();
+    let own = fold(word);
+    own.chars().count() >= 4
+        && said.windows(DENIED_WITHIN).any(|near| near.first().is_some_and(|first| account::denies(first)) && near.contains(&own.as_str()))
 }
 
 /// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.

@@ -9,7 +9,10 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 
 use crate::{
     judge::claims::{
-        checks::{counts::counts_part, states},
+        checks::{
+            counts::{counts_part, is_amount},
+            states,
+        },
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
             self, ToolResult, derive,
@@ -20,7 +23,7 @@ use crate::{
             cues, date,
             fold::{akin, fold, folded, key, lower_of, name_words, stands_in},
             lexicon::{self, Word},
-            number::{self, numbers},
+            number::{self, Number, numbers},
             unit,
             word_list::{PhraseList, WordList},
         },
@@ -77,9 +80,9 @@ static NOTHING: WordList = WordList::new(&[
     "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
     "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
-    "ninguno", "nada", "nunca", "nadie", "vacio", "vacia", "sin", "sinon", "non", "nessun", "nessuno", "nessuna", "niente", "mai", "vuoto",
-    "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen", "niets", "leeg", "nie", "brak", "zaden",
-    "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga", "inget", "inte",
+    "ninguno", "nada", "nunca", "nadie", "ninguem", "nikt", "nikogo", "kimse", "vacio", "vacia", "sin", "sinon", "non", "nessun",
+    "nessuno", "nessuna", "niente", "mai", "vuoto", "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen",
+    "niets", "leeg", "nie", "brak", "zaden", "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga", "inget", "inte",
 ]);
 static NOTHING_INSIDE: PhraseList = PhraseList::new(NOTHING_PARTS);
 const NOTHING_PARTS: &[&str] = &[
@@ -459,7 +462,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower)
                 || scene.lexicon.parts.contains(lower) && lower != "of"
         });
-        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) {
+        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) || is_amount(scene.text(), start) {
             return None;
         }
         // `twelve hundred`
@@ -469,6 +472,12 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let noun = noun(scene, end, &after);
         if noun.is_empty() || !sources.iter().all(|source| counts_of(&noun, scene, source)) {
+            return None;
+        }
+        // `two Alexes`: people of one name.
+        let capital =
+            after.first().and_then(|word| scene.text().get(word.start..)).is_some_and(|rest| rest.starts_with(char::is_uppercase));
+        if capital && scene.lexicon.language != "de" {
             return None;
         }
         let allowed: BTreeSet<u64> = sources.iter().flat_map(|source| allowed(source, scene, &noun)).collect();
@@ -492,7 +501,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
             return None;
         }
-        if sources.iter().any(|source| counts_part(scene, &(start..end), value, source)) {
+        if counts_part(scene, value) {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
@@ -1803,6 +1812,9 @@ fn is_about_question(scene: &CheckContext<'_>) -> bool {
     scene.text().chars().filter(|c| c.is_alphanumeric()).all(known)
 }
 
+/// Words between two numbers and the percentage that they make.
+const SHARE_WORDS: usize = 4;
+
 /// "22 of 40 points, so 65 %".
 fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let numbers = &scene.plain.numbers;
@@ -1824,6 +1836,15 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let (one, two) = (one.readings().next()?.value, two.readings().next()?.value);
         (of && plain && one <= two && two > 0.0).then_some(one / two * 100.0)
     });
+    // The percentage stands right before or behind them.
+    let near = |number: &Number| {
+        let (from, to) = if number.end <= percent.span.start { (number.end, percent.span.start) } else { (percent.end, number.span.start) };
+        scene.text().get(from..to).is_some_and(|gap| gap.split_whitespace().count() <= SHARE_WORDS)
+    };
+    let beside = numbers.iter().zip(numbers.iter().skip(1)).any(|(one, two)| near(one) || near(two));
+    if !beside {
+        return None;
+    }
     let (first, None) = (pairs.next()?, pairs.next()) else { return None };
     let fits =
         percent.readings().any(|reading| reading.rounds(first) || reading.rounds(100.0 - first) || (reading.value - first).abs() <= 1.0);
@@ -1835,6 +1856,29 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         expected: format!("{first:.1} %"),
         certainty: Certainty::Certain,
     })
+}
+
+/// Bytes of a result in which members' names are looked at, and values of one number that are compared.
+const NAMES_BYTES_MAX: usize = 16 << 10;
+const EQUAL_MAX: usize = 16;
+
+/// Is it a word of a member's name, as the result writes it: `range_km`, `rangeKm`, but not `in_stock_m`?
+fn is_word_of_name(word: &str, source: &ToolResult) -> bool {
+    let mut capital = word.to_owned();
+    if let Some(first) = capital.get_mut(..1) {
+        first.make_ascii_uppercase();
+    }
+    let text = source.text.get(..source.text.floor_char_boundary(NAMES_BYTES_MAX)).unwrap_or_default();
+    let ends = |at: usize| !text.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
+    let parted = |(at, found): (usize, &str)| {
+        let before = at.checked_sub(1).and_then(|at| text.as_bytes().get(at));
+        ends(at + found.len()) && before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
+    };
+    let camel = |(at, found): (usize, &str)| {
+        let before = at.checked_sub(1).and_then(|at| text.as_bytes().get(at));
+        ends(at + found.len()) && before.is_some_and(u8::is_ascii_lowercase)
+    };
+    text.match_indices(word).any(parted) || text.match_indices(capital.as_str()).any(camel)
 }
 
 /// "15 seconds" of a member that has 15 and is named in milliseconds.
@@ -1876,18 +1920,20 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     for number in scene.plain.numbers.iter().filter(|number| number.unit.is_some() && !number.percent && !number.scaled) {
         let unit = number.unit?;
         let value = number.readings().next()?.value;
-        let equal: Vec<&NamedValue> = facts.leaves.iter().take(LEAVES_OF).filter(|leaf| leaf.value.number() == Some(value)).collect();
+        let equal: Vec<&NamedValue> =
+            facts.leaves.iter().take(LEAVES_OF).filter(|leaf| leaf.value.number() == Some(value)).take(EQUAL_MAX + 1).collect();
         let named: Vec<&unit::Unit> = equal
             .iter()
             .filter_map(|leaf| {
                 let (_, symbol) = SUFFIXES
                     .iter()
-                    .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix))
+                    .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix) && is_word_of_name(suffix, source))
                     .max_by_key(|(suffix, _)| suffix.len())?;
                 unit::suffix(&format!(" {symbol}"))?.unit
             })
             .collect();
         let wrong = !equal.is_empty()
+            && equal.len() <= EQUAL_MAX
             && named.len() == equal.len()
             && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
         if wrong && !scene.grounds.said_numbers_have(value) {
@@ -1950,6 +1996,15 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
         let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
         let value = leaf.value.number()?;
+        // `videos 800 MB` of so many videos, `water: 73 %` of its grams.
+        let parts = ["pct", "percent", "rate", "share", "ratio"];
+        let foreign = number.percent && !parts.iter().any(|part| leaf.key.contains(part));
+        let stem = name.trim_end_matches('s');
+        let of_stem = || facts.keys().iter().any(|key| key != &leaf.key && key.starts_with(stem));
+        let counted = number.unit.is_some() && leaf.key == name && value.fract() == 0.0 && of_stem();
+        if foreign || counted {
+            return None;
+        }
         let own = evidence::fits(number, number::Precision::Exact, &[value.abs()]);
         let anywhere = evidence::fits(number, number::Precision::Exact, &facts.numbers)
             || reckons && scene.has_number(number, number::Precision::Exact);
@@ -1978,7 +2033,41 @@ fn extreme(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         return None;
     }
     let [own] = names.of(0) else { return None };
-    if !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
+    // `the longest of those`
+    static AMONG: PhraseList = PhraseList::new(&[
+        "of those",
+        "of these",
+        "of them",
+        "of the two",
+        "of the three",
+        "among them",
+        "among those",
+        "davon",
+        "von denen",
+        "unter ihnen",
+        "d entre",
+        "parmi",
+        "de ellos",
+        "de ellas",
+        "entre ellos",
+        "di questi",
+        "di queste",
+        "tra questi",
+        "deles",
+        "delas",
+        "entre eles",
+        "daarvan",
+        "hiervan",
+        "z nich",
+        "wsrod nich",
+        "bunlarin",
+        "bunlardan",
+        "その中",
+        "このうち",
+        "其中",
+        "इनमें",
+    ]);
+    if AMONG.stands_in(scene.plain.folded()) || !shares_clause(scene.text(), own.at..own.end, word.start..word.end) {
         return None;
     }
     let values = |record: usize| -> Vec<(&str, f64)> {
@@ -2233,6 +2322,33 @@ mod tests {
             let lexicon = language(&words(text), None);
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
             assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    fn rules(result: &str, text: &str) -> Vec<&'static str> {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("get_state", "{}", result)], Vec::new(), "".into());
+        let plain = AnalyzedPassage::of(text);
+        let lexicon = language(&words(text), None);
+        let sources = grounds.results.iter().collect();
+        let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+        account(&scene).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn units_shares_and_names_of_members() {
+        let album = r#"{"photos":1480,"videos":36,"video_bytes":28800000000}"#;
+        for (result, text, rule) in [
+            (r#"{"range_km":62}"#, "The range is 62 miles.", Some("measured")),
+            (r#"{"in_stock_m":7.2}"#, "There are only 7.2 m in stock.", None),
+            (r#"{"passed":22,"of":40}"#, "She has 22 of 40 points, so 65 %.", Some("share")),
+            (r#"{"late":4,"of":10}"#, "4 of 10 orders are late, while the two weeks before had seen 15 % of them late.", None),
+            (r#"{"upload_mbps":18.05}"#, "The upload is 81.5.", Some("named_field")),
+            (album, "They have 800 MB on average, videos: 800 MB.", None),
+            (r#"{"water_g":350}"#, "The dough has water: 73 %.", None),
+        ] {
+            let found = rules(result, text);
+            let own = ["measured", "share", "named_field"].into_iter().find(|own| found.contains(own));
+            assert_eq!(own, rule, "{text}: {found:?}");
         }
     }
 

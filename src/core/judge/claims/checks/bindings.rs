@@ -10,7 +10,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, ToolResult, failure, reckon,
-            rows::{ROWS_MAX, Row},
+            rows::{Cell, ROWS_MAX, Row},
         },
         language::{
             fold::{fold, folded, name_words, stands_in},
@@ -339,6 +339,14 @@ impl<'s> Table<'s> {
             if rows(own).any(|row| row.numbers.iter().take(RESCALED_OF).any(|base| reckon::is_rescaled(scene, number, *base))) {
                 continue;
             }
+            // A share is made of a record's values; a column's own name is none: `Petrol 95`.
+            let name = || {
+                let figures = scene.text().get(number.span.clone()).unwrap_or_default();
+                self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.column.split(' ').any(|word| word == figures))
+            };
+            if number.percent && !self.has_percents() || name() || reckon::is_shown_result(scene, number) {
+                continue;
+            }
             return Some(self.finding(scene, span, own, Certainty::Likely, "record_number"));
         }
         for date in plain.dates.dates.iter().filter(|date| inside(&date.span)) {
@@ -352,7 +360,7 @@ impl<'s> Table<'s> {
             }
         }
         // Words of a log's lines name no record.
-        let log = || self.sources.iter().any(|source| failure::is_log(&source.text));
+        let log = || self.sources.iter().any(|source| failure::is_log(&source.text)) || scene.text().contains('|');
         for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
             let has = |row: &Row| row.times.contains(&time.minutes);
             let mask = self.with(has);
@@ -364,6 +372,14 @@ impl<'s> Table<'s> {
             }
         }
         None
+    }
+
+    /// Has a value a percent sign, or a column a name of percents?
+    fn has_percents(&self) -> bool {
+        const PERCENTS: &[&str] = &["percent", "pct", "rate", "share", "ratio", "prozent", "anteil", "taux", "porcentaje", "percentuale"];
+        let of =
+            |cell: &Cell| cell.raw.contains('%') || cell.column.contains('%') || PERCENTS.iter().any(|name| cell.column.contains(name));
+        self.rows.iter().flat_map(|row| &row.cells).any(of)
     }
 
     /// Does a number stand on something else than one record: what was said, what belongs to none, a sum or a count?
@@ -390,8 +406,27 @@ impl<'s> Table<'s> {
             let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
             let compares = scene.plain.words.iter().any(|word| {
                 inside(&(word.start..word.end))
-                    && matches!(word.lower.as_str(), "than" | "als" | "que" | "che" | "dan" | "niż" | "vs" | "versus" | "compared")
-            });
+                    && matches!(
+                        word.lower.as_str(),
+                        "than"
+                            | "als"
+                            | "que"
+                            | "che"
+                            | "dan"
+                            | "niż"
+                            | "vs"
+                            | "versus"
+                            | "compared"
+                            | "against"
+                            | "gegen"
+                            | "contre"
+                            | "contra"
+                            | "tegen"
+                    )
+            }) || scene
+                .text()
+                .get(part.clone())
+                .is_some_and(|text| text.contains(['对', '比']) || text.contains("より") || text.contains(" से "));
             if compares {
                 continue;
             }
@@ -480,7 +515,8 @@ fn makes(row: &Row, number: &Number) -> bool {
         own.iter().skip(at + 1).any(|other| {
             [one + other, one - other, one * other, one / other, other / one, (one - other) / one, (one - other) / other]
                 .into_iter()
-                .any(is)
+                // A price per kilo, of grams.
+                .any(|value| is(value) || is(value * 1000.0))
         })
     }) || row.dates.len() + row.times.len() > 1 && number.unit.is_some_and(|unit| unit.dimension == "time")
 }
@@ -537,6 +573,24 @@ const OF_THEM: &[&[&str]] = &[
     &["daarvan"],
     &["ervan"],
     &["z", "nich"],
+];
+
+/// Names of columns that hold units of measure.
+const UNIT_COLUMNS: &[&str] = &[
+    "unit",
+    "units",
+    "uom",
+    "currency",
+    "einheit",
+    "unite",
+    "unidad",
+    "unita",
+    "unidade",
+    "eenheid",
+    "jednostka",
+    "birim",
+    "单位",
+    "単位",
 ];
 
 /// A number of records with one value that the rows have another number of: `6 delivered` where five are.
@@ -596,7 +650,8 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let kinds = rows
             .iter()
             .flat_map(|row| &row.cells)
-            .filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty());
+            .filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty())
+            .filter(|cell| !UNIT_COLUMNS.contains(&cell.column.as_str()));
         let Some(folded) =
             kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len())
         else {
@@ -605,7 +660,23 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if !rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded == folded && repeats(&cell.column)) {
             continue;
         }
-        let real = rows.iter().filter(|row| row.cells.iter().any(|cell| cell.folded == folded)).count() as u64;
+        let of_kind = |row: &&Row| row.cells.iter().any(|cell| cell.folded == folded);
+        let real = rows.iter().filter(of_kind).count() as u64;
+        // `Four are open, two of them high`: of the open ones.
+        let before = scene.words_before(number.start);
+        let chosen = |word: &Word| {
+            let own = fold(&word.lower);
+            let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded == own);
+            rows.iter().any(|row| has(&row)) && rows.iter().filter(of_kind).filter(has).count() as u64 == count
+        };
+        if of_them.is_some() && before.iter().any(chosen) {
+            continue;
+        }
+        // `6 places left`, of a result that has `places 6`.
+        let stands = [format!("{folded} {count}"), format!("{count} {folded}")];
+        if stands.iter().any(|words| stands_in(source.folded(), words)) {
+            continue;
+        }
         let taken = length(folded).unwrap_or(1);
         let at = scene.plain.words.iter().position(|word| word.start == kind.start).unwrap_or(0);
         let after = scene.plain.words.get(at + taken..).unwrap_or_default();

@@ -233,7 +233,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let value = [value.abs()];
             evidence::fits(number, if hedged { Precision::Approximate } else { Precision::Exact }, &value)
         };
-        if made.iter().any(is) {
+        if made.iter().any(is) || total && sums.columns.iter().any(|column| is_some_sum(column, number)) {
             return None;
         }
         let expected = made.first().map(|value| format!("{value}")).unwrap_or_default();
@@ -297,6 +297,32 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
                 })
             })
         })
+}
+
+/// Figures of a result that is one record, and the least difference that is looked for.
+const APART_OF: usize = 8;
+const APART_FROM: f64 = 100.0;
+
+/// Is it how far two figures of a result of one record are apart: so many kilometres until the next service? Small ones would fit by chance.
+pub fn lies_between_figures(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let large = number.readings().any(|reading| reading.value >= APART_FROM) && !number.percent;
+    let apart = |source: &&ToolResult| {
+        let figures: Vec<f64> = source.facts().leaves.iter().filter_map(|leaf| leaf.value.number()).take(APART_OF + 1).collect();
+        figures.len() <= APART_OF
+            && figures.iter().any(|one| figures.iter().any(|other| number.readings().any(|shown| one > other && shown.rounds(one - other))))
+    };
+    large && scene.sources.iter().take(SOURCES_MAX).any(apart)
+}
+
+/// Steps of a column, each value against the one before: what a meter has counted from month to month.
+pub fn is_step_of_column(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let steps = |column: &Vec<f64>| {
+        column.windows(2).any(|two| matches!(two, [one, other] if number.readings().any(|shown| shown.rounds(other - one))))
+    };
+    number.whole().is_none_or(|whole| whole > 20) && !number.percent && {
+        let sums = sums_of(scene);
+        sums.columns.iter().take(COLUMNS_MAX).any(steps)
+    }
 }
 
 /// Bytes between two numbers of which the second is said to equal a third.
@@ -432,6 +458,10 @@ impl RowSums {
     fn averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
         let sums: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         let mut found: Vec<f64> = self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.len() as f64).collect();
+        // Over the months in which there was something.
+        found.extend(
+            self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.iter().filter(|value| **value != 0.0).count().max(1) as f64),
+        );
         for column in &self.columns {
             let mut sorted = column.clone();
             sorted.sort_by(f64::total_cmp);
@@ -631,7 +661,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             || asked.iter().any(|own| akin(own, &folded))
             || stands_in(source.folded_arguments(), &folded)
     };
-    if common || !rest.iter().all(plain) {
+    // `0 conflicts` says so itself.
+    let zero = format!("0 {}", fold(&word.lower));
+    if common || !rest.iter().all(plain) || stands_in(source.folded(), &zero) {
         return None;
     }
     let span = denies.start..word.end;

@@ -1,7 +1,5 @@
 //! Counts: "found 12 players" against a result with 7. Pure.
 
-use std::ops::Range;
-
 use crate::{
     judge::claims::{
         checks::values,
@@ -9,15 +7,16 @@ use crate::{
         evidence::{
             self, derive,
             lists::{MatchConfidence, excused, things},
-            rows::Row,
         },
-        language::{fold::fold, lexicon::Word},
+        language::{fold::fold, lexicon::Word, unit},
     },
     violation::{Certainty, Code},
 };
 
 /// Words of a counted noun.
 const NOUN_WORDS_MAX: usize = 3;
+/// From there on a number may be a sum: of the guests at some tables.
+const SUMMED_FROM: u64 = 12;
 /// Words before a number that are looked at for what makes it no count.
 const BEFORE: usize = 2;
 
@@ -79,8 +78,17 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     {
         return None;
     }
+    if is_amount(scene.text(), count.start) {
+        return None;
+    }
     let after = scene.words_after(count.end);
     let noun = noun(scene, count.end, after);
+    // `due in eight days`: a time.
+    let time =
+        |word: &String| unit::suffix(&format!(" {word}")).and_then(|suffix| suffix.unit).is_some_and(|unit| unit.dimension == "time");
+    if noun.first().is_some_and(time) && scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty()) {
+        return None;
+    }
     let (noun, tail, labelled) = match noun.is_empty() {
         false => {
             let tail = after.get(noun.len()..).unwrap_or_default();
@@ -107,7 +115,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
             || !asserted
             || lengths.contains(&count.value)
             || excused(count.value, &noun, source, scene.grounds)
-            || counts_part(scene, &(count.start..count.end), count.value, source)
+            || counts_part(scene, count.value)
         {
             return None;
         }
@@ -117,7 +125,8 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         if narrowed && (count.value <= things.most() || things.fit == MatchConfidence::Only) {
             return None;
         }
-        if things.fit == MatchConfidence::Only && source.facts().counts().contains(&count.value) {
+        let made = || source.facts().derived().amounts.contains(&(count.value as f64));
+        if things.fit == MatchConfidence::Only && (source.facts().counts().contains(&count.value) || count.value > SUMMED_FROM && made()) {
             return None;
         }
         fault.get_or_insert(lengths);
@@ -134,20 +143,26 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     })
 }
 
-/// Letters of a word by which records are chosen.
-const CHOICE_CHARS: usize = 3;
+/// Is a number at that place an amount of money: `£700`?
+pub(super) fn is_amount(text: &str, start: usize) -> bool {
+    text.get(..start).and_then(|before| before.trim_end().chars().next_back()).is_some_and(unit::is_currency_sign)
+}
 
-/// Is it the number of the records that have a word or a number of the sentence: `from 2023 there are three files`?
-pub(super) fn counts_part(scene: &CheckContext<'_>, span: &Range<usize>, count: u64, source: &evidence::ToolResult) -> bool {
-    let rows = &source.rows().rows;
-    let chooses = |word: &&Word| {
-        let own = word.start < span.end && span.start < word.end;
-        !own && word.lower.chars().count() >= CHOICE_CHARS && !scene.lexicon.common.contains(&word.lower)
+/// Letters of a word by which records are chosen, words of a passage that choose some, and results that are looked through.
+const CHOICE_CHARS: usize = 3;
+const CHOICES_MAX: usize = 24;
+const SOURCES_MAX: usize = 4;
+
+/// Is it the number of the records that have a word or a number of the passage: `from 2023 there are three files`?
+pub(super) fn counts_part(scene: &CheckContext<'_>, count: u64) -> bool {
+    let of = |source: &&evidence::ToolResult| {
+        let rows = &source.rows().rows;
+        let chooses = |word: &&Word| word.lower.chars().count() >= CHOICE_CHARS && !scene.lexicon.common.contains(&word.lower);
+        let words = scene.plain.words.iter().filter(chooses).map(|word| fold(&word.lower)).take(CHOICES_MAX);
+        let number = |word: String| rows.iter().filter(|row| row.cells.iter().any(|cell| cell.folded.contains(&word))).count() as u64;
+        words.map(number).collect::<Vec<u64>>()
     };
-    scene.plain.words.iter().filter(chooses).map(|word| fold(&word.lower)).any(|word| {
-        let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded.contains(&word));
-        rows.iter().filter(has).count() as u64 == count
-    })
+    scene.chosen.get_or_init(|| scene.sources.iter().take(SOURCES_MAX).flat_map(of).collect()).contains(&count)
 }
 
 /// Is the number one of the result's own?
@@ -164,6 +179,7 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[Word]) -> Vec<String> {
         let joined = gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '`'));
         let lexicon = scene.lexicon;
         let stops = lexicon.common.contains(&word.lower) && !is_a_list_word(&word.lower)
+            || word.lower == "out"
             || lexicon.narrows.contains(&word.lower)
             || lexicon.found.contains(&word.lower);
         if !joined || stops {

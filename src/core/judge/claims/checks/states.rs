@@ -156,8 +156,6 @@ pub(in crate::judge::claims) enum OpenAct {
     Failed,
     /// It was a dry run.
     Trial,
-    /// A part of it was refused.
-    Partial,
     /// In this state somebody else must decide first, or it stands in a queue.
     State(String),
 }
@@ -168,27 +166,14 @@ impl OpenAct {
         match self {
             Self::Failed => "the call failed".to_owned(),
             Self::Trial => "the call was a dry run".to_owned(),
-            Self::Partial => "the result refuses a part".to_owned(),
             Self::State(state) => format!("the result has the state `{state}`"),
         }
     }
 
     /// Does an answer tell it?
     pub fn is_told(&self, answer: &str) -> bool {
-        // `It was on your list already`
-        const ALREADY: &[&str] = &["すでに", "既に", "もう", "已经", "已有", "पहले"];
-        let already = || ALREADY.iter().any(|word| answer.contains(word)) || fold(answer).split(' ').any(is_already);
-        tells_of_waiting(answer)
-            || match self {
-                Self::Failed => account::denies(answer),
-                Self::Partial => account::denies(answer) || already(),
-                Self::Trial | Self::State(_) => false,
-            }
+        tells_of_waiting(answer) || *self == Self::Failed && account::denies(answer)
     }
-}
-
-fn is_already(word: &str) -> bool {
-    matches!(word, "already" | "bereits" | "schon" | "deja" | "ya" | "gia" | "ja" | "al" | "juz" | "zaten" | "redan")
 }
 
 /// Why the act of this result isn't done, where the result says so.
@@ -201,9 +186,6 @@ pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct>
     }
     if source.is_trial() {
         return Some(OpenAct::Trial);
-    }
-    if source.refuses_some() {
-        return Some(OpenAct::Partial);
     }
     let state = state_of(source).or_else(|| outcome_of(source.facts()))?;
     (data().undecided.stand_in(&state) && !says(source, &data().done)).then_some(OpenAct::State(state))
@@ -348,15 +330,12 @@ mod tests {
             ("send_fax", "ERROR: line busy", OpenAct::Failed),
             ("merge_pr", r#"{"sha":null,"merged":false,"queue":{"enabled":true}}"#, OpenAct::Failed),
             ("clean_archive", r#"{"dry_run":true,"would_delete":12}"#, OpenAct::Trial),
-            ("add_items", r#"{"added":["rice"],"skipped":["tea"]}"#, OpenAct::Partial),
         ] {
             assert_eq!(open_act(&ToolResult::new(tool, "{}", result)), Some(act), "{tool} {result}");
         }
         for (act, answer, told) in [
             (OpenAct::Failed, "The fax is on its way.", false),
             (OpenAct::Failed, "The fax didn't go out.", true),
-            (OpenAct::Partial, "Rice and tea are on the list.", false),
-            (OpenAct::Partial, "Rice is on the list; tea was there already.", true),
             (OpenAct::Trial, "Twelve files are gone.", false),
             (OpenAct::Trial, "That would delete twelve files.", true),
         ] {

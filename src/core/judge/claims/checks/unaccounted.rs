@@ -187,7 +187,7 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         let id = text.get(span.clone()).unwrap_or_default();
         // `Q1-Q3` of what has both.
         let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
-        if is_placeholder(id) {
+        if is_placeholder(id) || is_age(id) {
             continue;
         }
         // `FAT32`: a short one is a name that everybody knows rather than an id, unless what is cited has ids of that form.
@@ -203,6 +203,15 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
     }
     found
+}
+
+/// `under-16s`, `over-60s`, `mid-90s`: words with a number, and no id.
+fn is_age(id: &str) -> bool {
+    let Some((word, number)) = id.split_once('-') else { return false };
+    let figures = number.trim_end_matches('s');
+    word.bytes().all(|byte| byte.is_ascii_lowercase())
+        && (1..=2).contains(&figures.len())
+        && figures.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// `ABC-123`: letters and figures that stand for any.

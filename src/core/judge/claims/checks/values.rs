@@ -120,6 +120,12 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
         open = rest;
     }
+    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX {
+        let all = reckon::Operands::new(scene, &known, reckon::Reach::Results);
+        let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, _)| may_be(number) && all.make_with_constant(number));
+        known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
+        open = rest;
+    }
     (known, open.into_iter().map(|(number, _)| number).collect())
 }
 
@@ -187,6 +193,29 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || consistency::follows_from_record(scene, number)
         || is_dotted_time(scene, number)
         || is_length_of_month(scene, number)
+        || consistency::lies_between_figures(scene, number)
+        || consistency::is_step_of_column(scene, number)
+        || is_sum_of_some(scene, number)
+}
+
+/// Values of a column of which some may be added up, columns, and the least sum that is looked for.
+const SUMMED_OF: usize = 12;
+const SUMMED_COLUMNS: usize = 4;
+const SUM_FROM: f64 = 13.0;
+
+/// Is it told as a total, and the sum of some values of a column: of those that expire this week?
+fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
+    if number.percent || !cues::tells_total(scene.plain) || number.readings().all(|reading| reading.value < SUM_FROM) {
+        return false;
+    }
+    let makes = |column: &Vec<f64>| {
+        column.len() <= SUMMED_OF
+            && (1_u32..1 << column.len()).any(|chosen| {
+                let sum: f64 = column.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, value)| value).sum();
+                number.readings().any(|shown| shown.rounds(sum))
+            })
+    };
+    scene.sources.iter().any(|source| source.facts().columns().values().take(SUMMED_COLUMNS).any(makes))
 }
 
 /// The days of a month of which the call, the question or the passage speaks.
@@ -194,14 +223,22 @@ fn is_length_of_month(scene: &CheckContext<'_>, number: &Number) -> bool {
     let days = number.readings().next().filter(|_| number.unit.is_some_and(|unit| unit.dimension == "time")).map(|reading| reading.value);
     let Some(days) = days.filter(|days| (28.0..=31.0).contains(days) && days.fract() == 0.0) else { return false };
     let named = |words: &[Word]| words.iter().any(|word| lexicon::month(&word.lower).is_some());
-    let dated = || scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty() || has_month(&source.arguments));
+    let dated = || {
+        scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty() || has_month(&source.arguments) || has_month(&source.text))
+    };
     days > 0.0 && (named(&scene.plain.words) || named(scene.grounds.asked.words()) || dated())
 }
+
+/// Bytes of a text in which a month is looked for.
+const MONTH_BYTES_MAX: usize = 2048;
 
 /// Does a text have a month as ISO 8601 writes it: `2026-08`?
 fn has_month(text: &str) -> bool {
     let digits = |part: &[u8]| part.iter().all(u8::is_ascii_digit);
-    text.as_bytes().windows(7).any(|part| matches!(part, [year @ .., b'-', a, b] if year.len() == 4 && digits(year) && digits(&[*a, *b])))
+    text.as_bytes()
+        .windows(7)
+        .take(MONTH_BYTES_MAX)
+        .any(|part| matches!(part, [year @ .., b'-', a, b] if year.len() == 4 && digits(year) && digits(&[*a, *b])))
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?
@@ -273,7 +310,7 @@ fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
 }
 
 /// Figures of a name that are so long that they hardly stand elsewhere by chance.
-const NAME_FIGURES: usize = 3;
+const NAME_FIGURES: usize = 2;
 
 /// `0041` of `0041_add_index`: figures of a name that a result has.
 fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
@@ -281,7 +318,7 @@ fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
     let sign = scene.text().get(..number.span.start).and_then(|before| before.chars().next_back());
     let plain = figures.len() >= NAME_FIGURES
         && figures.bytes().all(|byte| byte.is_ascii_digit())
-        && number.unit.is_none()
+        && (number.unit.is_none() || scene.text().get(number.span.end..).is_some_and(|rest| rest.starts_with(['-', '‑'])))
         && !number.percent
         && !number.scaled
         && !sign.is_some_and(unit::is_currency_sign);

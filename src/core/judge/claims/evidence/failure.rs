@@ -550,6 +550,32 @@ fn is_failing_state(text: &str, aim: &CallAim<'_>) -> bool {
 }
 
 /// Do the words of a result that isn't JSON tell a failure?
+/// Does a line say no more than that there is none?
+fn is_none_said(rest: &str) -> bool {
+    let rest = rest.trim().trim_end_matches(['.', ';', ',']);
+    matches!(
+        rest,
+        "none"
+            | "no"
+            | "nil"
+            | "null"
+            | "0"
+            | "-"
+            | "n/a"
+            | "false"
+            | "keine"
+            | "aucune"
+            | "ninguno"
+            | "nessuno"
+            | "nenhum"
+            | "geen"
+            | "brak"
+            | "yok"
+            | "无"
+            | "なし"
+    )
+}
+
 fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     if let Some(aim) = aim.filter(|_| text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<'))
         && tells_in_markup(text, aim)
@@ -589,7 +615,12 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         ]
         .iter()
         // What is tried again told nothing yet.
-        .any(|word| line.starts_with(word) && !wanted(word.trim()) && !line.contains("will retry") && !line.contains("retrying"))
+        .any(|word| {
+            let rest = line.strip_prefix(word);
+            // `error: none`
+            let none = || rest.is_some_and(|rest| is_none_said(rest.trim_start_matches(['s', ':', '=', ' ', '\t'])));
+            rest.is_some() && !none() && !wanted(word.trim()) && !line.contains("will retry") && !line.contains("retrying")
+        })
     };
     let anywhere = [
         "[rejected]",
@@ -775,7 +806,24 @@ pub fn is_trial(text: &str, facts: &ResultFacts) -> bool {
             leaf.record == 0
                 && match &leaf.value {
                     Scalar::Flag(flag) => {
-                        *flag && matches!(name, "dryrun" | "simulated" | "simulation" | "testmode" | "preview" | "whatif")
+                        *flag
+                            && matches!(
+                                name,
+                                "dryrun"
+                                    | "testlauf"
+                                    | "probelauf"
+                                    | "simulacro"
+                                    | "simulacion"
+                                    | "simulazione"
+                                    | "prova"
+                                    | "essai"
+                                    | "proefdraai"
+                                    | "simulated"
+                                    | "simulation"
+                                    | "testmode"
+                                    | "preview"
+                                    | "whatif"
+                            )
                     }
                     Scalar::Text(text) => {
                         matches!(name, "mode" | "status")
@@ -827,6 +875,8 @@ mod tests {
             ("npm ERR! code E404", true),
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
+            ("upgraded: 14\nerror: none", false),
+            ("upgraded: 0\nerror: none of the mirrors answers", true),
         ] {
             assert_eq!(tells_failure(text, &ResultFacts::read(text), Some(&CallAim::new("set_valve", "{}"))), fails, "{text}");
             same_at_top(text);

@@ -442,6 +442,11 @@ impl EvidenceIndex {
                 let others = source.facts().numbers.iter().take(RECKONED_OF);
                 others.for_each(|other| found.extend(made_of(*one, *other)));
             }
+            // What was asked for, and what came of it: 82.50 for three.
+            for one in ResultFacts::read(&source.arguments).leaves.iter().filter_map(|leaf| leaf.value.number()).take(ASKED_OF) {
+                let others = source.facts().numbers.iter().take(RECKONED_OF);
+                others.for_each(|other| found.extend(made_of(one, *other)));
+            }
             // What the user's own numbers make: 40 shares at 180.
             let own = self.asked_numbers.get_or_init(asked);
             for (at, one) in own.iter().enumerate() {

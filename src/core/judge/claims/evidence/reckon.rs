@@ -3,9 +3,11 @@
 //! Known are the numbers of the cited results, of the question and the calls, of the answer so far as they were found right, and of
 //! the passage as far as they stand by themselves. A chain of steps is allowed as each step makes the next one's number known.
 
+use std::cell::OnceCell;
+
 use crate::judge::claims::{
     context::CheckContext,
-    evidence::{self, EvidenceIndex, fits},
+    evidence::{self, EvidenceIndex, facts::NamedValue, fits},
     language::{
         cues::{self, Role},
         date::{self, Date},
@@ -38,6 +40,9 @@ const STEPS_OF: usize = 16;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
+/// Hundreds and thousands: percent, grams of a kilo.
+const HUNDREDS: [f64; 2] = [100.0, 1000.0];
+
 /// Days of a month, of two, of a quarter, of a year.
 pub const DAYS: [f64; 12] = [28.0, 29.0, 31.0, 59.0, 61.0, 62.0, 89.0, 90.0, 91.0, 92.0, 365.0, 366.0];
 
@@ -57,6 +62,8 @@ pub struct Operands {
     told: Vec<f64>,
     /// The passage tells how much it is a day.
     daily: bool,
+    /// What two of `wide` and the constants make, sorted, once it is asked for.
+    pairs: OnceCell<Vec<f64>>,
 }
 
 impl Operands {
@@ -83,7 +90,7 @@ impl Operands {
         near.extend(scene.told.iter().rev().take(4));
         near.truncate(THREES_OF);
         let told = scene.told.iter().rev().take(SUMMED_OF).copied().collect();
-        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told, daily: says_daily(scene) }
+        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told, daily: says_daily(scene), pairs: OnceCell::new() }
     }
 
     /// Do two or three of them make this number?
@@ -132,6 +139,39 @@ impl Operands {
             || role == Role::Total && self.is_sum_of_told(is)
     }
 
+    /// Do two of them make this number with one of common knowledge: two prices a month, in a year?
+    pub fn make_with_constant(&self, number: &Number) -> bool {
+        let constants = || CONSTANTS.into_iter().chain(HUNDREDS);
+        let made = self.pairs.get_or_init(|| {
+            let single: Vec<f64> = self.wide.iter().copied().chain(constants()).collect();
+            let mut made = single.clone();
+            for (at, one) in single.iter().enumerate() {
+                let of = |other: &f64| [one + other, (one - other).abs(), one * other, one / other, other / one];
+                made.extend(single.iter().skip(at + 1).flat_map(of));
+            }
+            made.sort_by(f64::total_cmp);
+            made
+        });
+        let has = |value: f64, slack: f64| {
+            let from = made.partition_point(|own| *own < value - slack);
+            made.get(from).is_some_and(|own| *own <= value + slack)
+        };
+        let scales = if number.percent { &[0.01, 1.0][..] } else { &[1.0] };
+        number.readings().any(|shown| {
+            scales.iter().any(|scale| {
+                let (value, half) = (shown.value * scale, shown.step * scale / 2.0);
+                let steps = |own: f64| {
+                    has(value - own, half)
+                        || has(value + own, half)
+                        || has(own - value, half)
+                        || has(value / own, half / own)
+                        || has(value * own, half * own)
+                };
+                constants().any(steps)
+            })
+        })
+    }
+
     /// The total of a table: a sum of some of the numbers that were told before it.
     fn is_sum_of_told(&self, is: impl Fn(f64) -> bool) -> bool {
         let told = &self.told;
@@ -154,9 +194,9 @@ impl Operands {
                 all.iter().skip(second + 1).any(|three| {
                     is(one * two * three)
                         || is(one + two + three)
-                        || [(one, two, three), (two, one, three), (three, one, two)]
-                            .into_iter()
-                            .any(|(one, two, three)| is(one - two - three) || is(one * two / three) || is((one + two) * three))
+                        || [(one, two, three), (two, one, three), (three, one, two)].into_iter().any(|(one, two, three)| {
+                            is(one - two - three) || is(one * two / three) || is((one + two) * three) || is(one - two * three)
+                        })
                 })
             })
         })
@@ -312,6 +352,15 @@ pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
     sign(scene.sign_before(number.span.start)) || sign(behind)
 }
 
+/// For how many a result is, as its members say.
+fn portions(source: &evidence::ToolResult) -> impl Iterator<Item = f64> {
+    let of = |leaf: &&NamedValue| PORTIONS.iter().any(|name| leaf.key.contains(name));
+    source.facts().leaves.iter().take(PORTIONS_OF).filter(of).filter_map(|leaf| leaf.value.number()).filter(|number| *number > 0.0)
+}
+
+/// Values of a result among which one says for how many it is.
+const PORTIONS_OF: usize = 200;
+
 /// Members of a result that say for how many it is.
 const PORTIONS: &[&str] =
     &["serv", "portion", "person", "people", "yield", "guest", "batch", "kisi", "porsiyon", "osob", "porc", "人", "份", "人数", "लोग"];
@@ -361,6 +410,9 @@ pub fn is_rescaled(scene: &CheckContext<'_>, number: &Number, base: f64) -> bool
     }
     let said = scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower)).map(|count| count as f64);
     let counts: Vec<f64> = asked.iter().map(|(value, _)| *value).chain(said.take(FACTORS_OF)).collect();
+    // `Scale it to 9`, of what serves 6.
+    let portions = scene.sources.iter().flat_map(|source| portions(source));
+    factors.extend(portions.flat_map(|own| counts.iter().map(move |count| count / own).collect::<Vec<_>>()));
     factors.extend(counts.iter().flat_map(|one| counts.iter().filter(move |other| *other != one).map(move |other| one / other)));
     factors.into_iter().any(|factor| factor.is_finite() && factor > 0.0 && number.readings().any(|shown| shown.rounds(base * factor)))
 }
@@ -478,7 +530,13 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     let known: Vec<i64> = of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
     let steps = steps(scene, grounds);
     // Of eighteen payments the last is due seventeen months after the first.
-    let by_months = |months: i64| steps.contains(&months) || steps.contains(&(months + 1));
+    let by_months = |months: i64| months > 0 && (steps.contains(&months) || steps.contains(&(months + 1)));
+    // `{"amount": 305, "day": 1}`
+    let named_day = || {
+        let leaves = scene.sources.iter().flat_map(|source| source.facts().leaves.iter().take(PORTIONS_OF));
+        leaves.filter(|leaf| leaf.key.ends_with("day")).filter_map(|leaf| leaf.value.number()).find(|day| (1.0..=31.0).contains(day))
+    };
+    let named_day = named_day().map(|day| day as u32);
     let working = says_working_days(scene);
     let on_working_days = |apart: i64| {
         working
@@ -487,12 +545,22 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     date.readings.iter().flatten().any(|(year, month, day)| {
         known.iter().any(|from| {
             let (known_year, known_month, known_day) = date::civil(*from);
-            [known_year - 1, known_year, known_year + 1].into_iter().filter(|own| *year == 0 || own == year).any(|year| {
-                let apart = (date::days(year, *month, *day) - from).abs();
-                let months = (year - known_year).abs() * 12 + i32::try_from(month.abs_diff(known_month)).unwrap_or(0);
-                apart != 0 && steps.iter().any(|step| apart == *step || apart == step * 7)
+            let years = if *year == 0 { known_year - 1..=known_year + 1 } else { *year..=*year };
+            years.into_iter().any(|year| {
+                let day_number = date::days(year, *month, *day);
+                let apart = (day_number - from).abs();
+                // A term of months ends on the day before, or on the last day of a shorter month.
+                let months_apart = |(year, month): (i32, u32)| {
+                    let of = |year: i32, month: u32| year * 12 + i32::try_from(month).unwrap_or(0);
+                    i64::from((of(year, month) - of(known_year, known_month)).abs())
+                };
+                let (next_year, next_month, next_day) = date::civil(day_number + 1);
+                let on_day = *day == known_day || next_day == 1 && *day < known_day || named_day == Some(*day);
+                apart != 0 && steps.iter().any(|step| apart == *step || apart + 1 == *step || apart == step * 7)
                     || on_working_days(apart)
-                    || *day == known_day && (year != known_year && *month == known_month || by_months(i64::from(months)))
+                    || *day == known_day && (year != known_year && *month == known_month)
+                    || on_day && by_months(months_apart((year, *month)))
+                    || next_day == known_day && by_months(months_apart((next_year, next_month)))
             })
         })
     }) || written_short(scene, date)
@@ -601,6 +669,12 @@ mod tests {
             (r#"{"kwh":42.6}"#, "I pay 31 cents a kWh", &[13.21], "At that pace it makes 158 a year."),
             (r#"{"pct":[46,53,61]}"#, "", &[], "On average that is 53.3 %."),
             (r#"{"start":"13:30","end":"15:06"}"#, "", &[], "It takes 1 h 36 min."),
+            (r#"{"gen":205,"feb":171,"mar":138,"unit":"Smc"}"#, "", &[], "You used 514 Smc."),
+            (r#"{"month":"2026-08","sold":1054}"#, "We have 40 rooms", &[], "With 40 rooms and 31 days there were 1,240."),
+            (r#"{"km":97350,"next_service_km":96000}"#, "", &[], "It is 1,350 km overdue."),
+            (r#"[{"n":"V","eur":12.99},{"n":"T","eur":29.99}]"#, "", &[], "Over a year V and T cost you 515.76."),
+            ("date;kwh\n2026-01-01;18204\n2026-02-01;18552\n2026-03-01;18839", "", &[], "January took 348 kWh."),
+            (r#"[{"n":"A","pcs":24},{"n":"B","pcs":18},{"n":"C","pcs":47},{"n":"D","pcs":7}]"#, "", &[], "That is 71 pieces altogether."),
         ] {
             assert_eq!(wrong(result, asked, told, said), Vec::<String>::new(), "{said}");
         }
@@ -632,6 +706,9 @@ mod tests {
             assert_eq!(wrong(result, "", &[], said), Vec::<String>::new(), "{said}");
         }
         assert_eq!(wrong(result, "", &[], "It is due on 19 August 2025."), ["19 August 2025"]);
+        let lease = r#"{"start":"2024-10-01","term_months":24}"#;
+        assert_eq!(wrong(lease, "", &[], "It runs for 24 months, to 30 September 2026."), Vec::<String>::new());
+        assert_eq!(wrong(lease, "", &[], "It runs for 24 months, to 14 September 2026."), ["14 September 2026"]);
         let refund = r#"{"approved":"2026-04-06","business_days":"3-5"}"#;
         assert_eq!(wrong(refund, "", &[], "It comes by 13 April 2026."), Vec::<String>::new());
         assert_eq!(wrong(refund, "", &[], "It comes by 24 April 2026."), ["24 April 2026"]);

@@ -239,9 +239,9 @@ fn of_lines(text: &str) -> Rows {
     let names: Vec<&str> = lines.first().map(|line| fields(line)).unwrap_or_default();
     let head = regular
         && names.len() == most
-        && names.iter().all(|name| name.chars().any(char::is_alphabetic) && !name.contains(char::is_whitespace))
+        && names.iter().all(|name| !name.contains(char::is_whitespace))
         && lines.iter().skip(1).any(|line| fields(line).iter().any(|field| field.bytes().any(|byte| byte.is_ascii_digit())))
-        && !names.iter().any(|name| name.bytes().any(|byte| byte.is_ascii_digit()));
+        && heads(&names, lines.get(1).copied().unwrap_or_default());
     for line in lines.iter().skip(usize::from(head)) {
         let mut row = Row::default();
         let own = fields(line);
@@ -265,6 +265,17 @@ fn of_lines(text: &str) -> Rows {
         found.rows.push(row);
     }
     found
+}
+
+/// Are these the names of columns, above that line? One of them may be a figure: `station|95|diesel`.
+fn heads(names: &[&str], line: &str) -> bool {
+    let figure = |field: &&&str| field.bytes().any(|byte| byte.is_ascii_digit());
+    let letters = |name: &&&str| name.chars().any(char::is_alphabetic);
+    let figures = names.iter().filter(figure).count();
+    figures == 0 && names.iter().filter(letters).count() == names.len()
+        || names.first().is_some_and(|first| !figure(&first) && letters(&first))
+            && figures * 2 < names.len()
+            && figures < fields(line).iter().filter(figure).count()
 }
 
 /// Lines above a table's head.

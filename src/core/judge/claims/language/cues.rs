@@ -75,6 +75,11 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if words.any(|word| cues().totals.contains(&word.lower)) { Role::Total } else { Role::Any }
 }
 
+/// Does the passage tell a total?
+pub fn tells_total(plain: &AnalyzedPassage) -> bool {
+    plain.words.iter().any(|word| cues().totals.contains(&word.lower))
+}
+
 /// Words of the passage that tell of an end of a scale, by their places.
 pub fn extremes(plain: &AnalyzedPassage) -> impl Iterator<Item = &super::lexicon::Word> {
     plain.words.iter().filter(|word| cues().extremes.contains(&word.lower))

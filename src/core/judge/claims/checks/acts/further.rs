@@ -155,7 +155,9 @@ pub(in crate::judge::claims) fn further(
 /// Is it an act or a look of the first person that no tool which ran is named by?
 fn is_further(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let abilities = case.abilities;
-    if said.form != ActForm::First || said.is_harmless() && !said.is_own_look() {
+    // `I've also left k3 for now`
+    let leaves = matches!(said.verb.as_str(), "left" | "kept" | "skipped" | "gelassen" | "laissé" | "dejado" | "lasciato" | "gelaten");
+    if said.form != ActForm::First || leaves || said.is_harmless() && !said.is_own_look() {
         return false;
     }
     let shared = said.speech.compiled().shared.as_ref().is_some_and(|shared| shared.is_match(&said.verb));
@@ -186,7 +188,7 @@ fn is_denied(case: &ActSentence<'_>, verb: &str) -> bool {
 
 /// `I checked with the council`: a look where nothing that ran reads, at things of which nothing in the conversation has a word.
 fn is_look_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
-    let Some(grounds) = case.grounds.filter(|_| said.is_own_look()) else {
+    let Some(grounds) = case.grounds.filter(|grounds| said.is_own_look() && !grounds.results.iter().any(|source| source.reads())) else {
         return false;
     };
     // What isn't looked through may have the word.

@@ -349,7 +349,16 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
         let stands = |figures: &&str| figures.len() > 1 && source.text.split(|c: char| !c.is_ascii_digit()).any(|own| own == *figures);
         figures.filter(stands).count() > 1
     };
-    if !deed || several || two_done || named() || source.folded().contains("both") || !is_told_as_so(passage) && passage.words.len() > 24 {
+    // `Both have been sent already`: how things are that were looked up.
+    let already = passage.words.iter().any(|word| super::ALREADY.contains(&word.lower.as_str()));
+    if !deed
+        || already
+        || several
+        || two_done
+        || named()
+        || source.folded().contains("both")
+        || !is_told_as_so(passage) && passage.words.len() > 24
+    {
         return None;
     }
     let expected = format!("one call of `{}` ran since the request", source.tool);

@@ -8,6 +8,7 @@ use crate::judge::claims::checks::written_output::asks_for_example;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::EvidenceIndex;
 use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
+use crate::judge::claims::language::date;
 use crate::judge::claims::language::fold::{akin, fold};
 use crate::judge::claims::language::lexicon::Word;
 use crate::judge::claims::passage::Kind;
@@ -367,7 +368,10 @@ pub(in crate::judge::claims) fn unlooked(
     let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let question = request.words();
     let given = question.iter().filter(|word| word.lower.bytes().all(|byte| byte.is_ascii_digit())).count() > 1;
+    // `If it's 3 pm in London, what time is it in Tokyo?`
+    let timed = || !date::dates(asked).times.is_empty();
     if given
+        || timed()
         || has(TEXTS, TEXTS_INSIDE, question, asked)
         || !request.asks_to_know()
         || asks_for_example(asked)
