@@ -439,7 +439,7 @@ impl PassageChecker {
         let beyond =
             || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
-        let further = || grounds.and_then(|grounds| further(plain, cites, kind, &told, abilities, grounds));
+        let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
         let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);

@@ -303,7 +303,8 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
 const APART_OF: usize = 8;
 const APART_FROM: f64 = 100.0;
 
-/// Is it how far two figures of a result of one record are apart: so many kilometres until the next service? Small ones would fit by chance.
+/// True of the difference of two figures of a result that is one record: so many kilometres until the next service. Small ones would fit by
+/// chance.
 pub fn lies_between_figures(scene: &CheckContext<'_>, number: &Number) -> bool {
     let large = number.readings().any(|reading| reading.value >= APART_FROM) && !number.percent;
     let apart = |source: &&ToolResult| {
@@ -314,7 +315,7 @@ pub fn lies_between_figures(scene: &CheckContext<'_>, number: &Number) -> bool {
     large && scene.sources.iter().take(SOURCES_MAX).any(apart)
 }
 
-/// Steps of a column, each value against the one before: what a meter has counted from month to month.
+/// True of a step of a column, from one value to the next: of what a meter has counted in a month.
 pub fn is_step_of_column(scene: &CheckContext<'_>, number: &Number) -> bool {
     let steps = |column: &Vec<f64>| {
         column.windows(2).any(|two| matches!(two, [one, other] if number.readings().any(|shown| shown.rounds(other - one))))

@@ -149,7 +149,7 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
-/// Why an act that ran isn't done. Who reports it says so somewhere.
+/// The way in which an act that ran isn't done. Who reports it says so somewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::judge::claims) enum OpenAct {
     /// Its result is an error.
@@ -161,7 +161,7 @@ pub(in crate::judge::claims) enum OpenAct {
 }
 
 impl OpenAct {
-    /// What a finding says of it.
+    /// The reason of a finding.
     pub fn reason(&self) -> String {
         match self {
             Self::Failed => "the call failed".to_owned(),
@@ -170,13 +170,13 @@ impl OpenAct {
         }
     }
 
-    /// Does an answer tell it?
+    /// True if the answer tells it somewhere.
     pub fn is_told(&self, answer: &str) -> bool {
         tells_of_waiting(answer) || *self == Self::Failed && account::denies(answer)
     }
 }
 
-/// Why the act of this result isn't done, where the result says so.
+/// The way in which the act of this result isn't done, where the result says so.
 pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct> {
     if source.reads() || source.is_partial() {
         return None;

@@ -205,7 +205,11 @@ const SUM_FROM: f64 = 13.0;
 
 /// Is it told as a total, and the sum of some values of a column: of those that expire this week?
 fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
-    if number.percent || !cues::tells_total(scene.plain) || number.readings().all(|reading| reading.value < SUM_FROM) {
+    if number.percent
+        || scene.plain.numbers.len() > reckon::RECKONED_MAX
+        || !cues::tells_total(scene.plain)
+        || number.readings().all(|reading| reading.value < SUM_FROM)
+    {
         return false;
     }
     let makes = |column: &Vec<f64>| {

@@ -62,7 +62,7 @@ pub struct Operands {
     told: Vec<f64>,
     /// The passage tells how much it is a day.
     daily: bool,
-    /// What two of `wide` and the constants make, sorted, once it is asked for.
+    /// Numbers that two of `wide` and the constants make, sorted, once they are asked for.
     pairs: OnceCell<Vec<f64>>,
 }
 
@@ -139,7 +139,7 @@ impl Operands {
             || role == Role::Total && self.is_sum_of_told(is)
     }
 
-    /// Do two of them make this number with one of common knowledge: two prices a month, in a year?
+    /// True if two of them make this number with one of common knowledge: two prices a month, in a year.
     pub fn make_with_constant(&self, number: &Number) -> bool {
         let constants = || CONSTANTS.into_iter().chain(HUNDREDS);
         let made = self.pairs.get_or_init(|| {

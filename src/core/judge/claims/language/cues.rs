@@ -75,7 +75,7 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if words.any(|word| cues().totals.contains(&word.lower)) { Role::Total } else { Role::Any }
 }
 
-/// Does the passage tell a total?
+/// True of a passage that tells a total.
 pub fn tells_total(plain: &AnalyzedPassage) -> bool {
     plain.words.iter().any(|word| cues().totals.contains(&word.lower))
 }

@@ -3,7 +3,7 @@
 //! One execution accounts for one act. Who says `also` says that there was another; where a single call ran since the request and it is
 //! of another kind, nothing accounts for that one.
 
-use super::{ActForm, ActSentence, Before, ReportedAct, ReportedActs, clause, has_form, is_of_language, orders};
+use super::{ActForm, ActSentence, Before, ReportedAct, clause, has_form, is_of_language};
 use crate::{
     judge::claims::{
         context::ClaimFinding,
@@ -105,13 +105,12 @@ static ONLY: WordList = WordList::new(&[
 /// The finding of a sentence that tells of a further act or look, beside a single call that is none.
 pub(in crate::judge::claims) fn further(
     passage: &AnalyzedPassage,
-    cites: bool,
     kind: Kind,
-    told: &ReportedActs,
+    told: &[ReportedAct],
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    if abilities.unseen || abilities.recent.is_empty() {
+    if abilities.unseen || told.is_empty() || abilities.recent.is_empty() {
         return None;
     }
     // What an earlier turn did may be told again.
@@ -119,22 +118,16 @@ pub(in crate::judge::claims) fn further(
         return None;
     }
     // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
-    let count = |reads: bool| grounds.results.iter().filter(|source| source.reads() == reads).take(2).count();
+    let may_read = |source: &ToolResult| source.reads() || abilities.effect(&source.tool) == Effect::Unknown;
+    let count = |reads: bool| grounds.results.iter().filter(|source| may_read(source) == reads).take(2).count();
     let (reads, acts) = (count(true), count(false));
-    // What a sentence cites it has looked at.
-    let looked = reads > 0 && reads + acts.min(1) > 1 || cites && reads + acts > 1;
+    let looked = reads > 0 && reads + acts.min(1) > 1;
     let accounted = |said: &ReportedAct| if said.is_own_look() { looked } else { acts > 1 };
-    // `我只改了日历`: no more than that.
-    if passage.text.contains(['只', '仅']) || passage.words.iter().any(|word| ONLY.has(&word.lower)) {
-        return None;
-    }
     let says = passage.words.iter().any(|word| FURTHER.has(&word.lower)) || FURTHER_PHRASES.stands_in(passage.lower());
     let (text, words) = (&passage.text, &passage.words);
     let case = ActSentence { text, words, kind, abilities, grounds: Some(grounds), before: Before::default() };
-    // A look is no other act, too.
-    let own = if told.iter().any(ReportedAct::is_own_look) { Vec::new() } else { orders::own_deeds(&case, told) };
     let is = |said: &&ReportedAct| !accounted(said) && is_further(&case, said) && (says || is_look_elsewhere(&case, said));
-    let deed = told.iter().chain(&own).find(is)?;
+    let deed = told.iter().find(is)?;
     let unknown = |source: &&ToolResult| {
         abilities.effect(&source.tool) == Effect::Unknown || abilities.tool(&source.tool).is_some_and(ToolCapability::may_do_anything)
     };

@@ -520,21 +520,6 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
 
 /// True of an act, found by a generous pattern, that tells the order as done. `first`: it is of the first person.
 fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
-    is_told(case, first, act) && (is_brief(case, act) || (first || is_outcome(case, act)) && is_about(case, act))
-}
-
-/// What the first person says to have done in a sentence, whatever the verb.
-pub(super) fn own_deeds(case: &ActSentence<'_>, told: &ReportedActs) -> Vec<ReportedAct> {
-    let of = |speech: &&'static Speech| {
-        let speech = *speech;
-        let patterns = speech.compiled().ordered.iter().filter(|(first, _)| *first);
-        patterns.flat_map(|(_, pattern)| said(pattern, ActForm::First, speech, &told.lower)).collect::<Vec<_>>()
-    };
-    told.speeches.iter().flat_map(of).filter(|act| is_told(case, true, act)).collect()
-}
-
-/// True of an act that a sentence tells as done, neither denied nor left open, and one of the world.
-fn is_told(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let ActSentence { text, words, abilities, .. } = *case;
     let speech = act.speech;
     let hedged =
@@ -556,7 +541,13 @@ fn is_told(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
         || matches!(act.verb.as_str(), "refrained" | "abstained" | "ruled" | "stopped")
         || act.verb == "left" && matches!(next, "the" | "it" | "that" | "this" | "everything");
     let own_words = || waits || act.is_harmless() || case.is_repeated(&act.verb) || leaves_alone(words, act);
-    !hedged && !denied() && !own_words() && !texts() && !draft() && (abilities.recent.is_empty() || !case.is_reported(&act.verb))
+    !hedged
+        && !denied()
+        && !own_words()
+        && !texts()
+        && !draft()
+        && (abilities.recent.is_empty() || !case.is_reported(&act.verb))
+        && (is_brief(case, act) || (first || is_outcome(case, act)) && is_about(case, act))
 }
 
 /// True of a sentence that says no more than that it is done.
