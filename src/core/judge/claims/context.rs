@@ -50,6 +50,8 @@ pub struct CheckContext<'s> {
     pub sums: OnceCell<RowSums>,
     /// Numbers of the records that have a word of the passage, once a count asks for them.
     pub chosen: OnceCell<Vec<u64>>,
+    /// Factors by which a word of the passage or the question tells values for more or less, once a number asks for them.
+    pub scales: OnceCell<Vec<f64>>,
 }
 
 /// Sums over the rows of a passage's sources: over all rows, and over those that words of the question or the passage choose.
@@ -90,7 +92,19 @@ impl<'s> CheckContext<'s> {
         bond: CitationScope,
         grounds: &'s EvidenceIndex,
     ) -> Self {
-        Self { plain, kind, lexicon, sources, bond, grounds, told: &[], cites: &[], sums: OnceCell::new(), chosen: OnceCell::new() }
+        Self {
+            plain,
+            kind,
+            lexicon,
+            sources,
+            bond,
+            grounds,
+            told: &[],
+            cites: &[],
+            sums: OnceCell::new(),
+            chosen: OnceCell::new(),
+            scales: OnceCell::new(),
+        }
     }
 
     /// The passage's text, without citations.

@@ -1,11 +1,14 @@
 //! Numbers that stand on a result only together with what is beside them: `1 h 23 min`, `36–52 °F`, `am 23.11.`, sums of what
 //! a passage itself reports. Asked for only where a number stands nowhere by itself. Pure.
 
+use std::{collections::HashMap, sync::OnceLock};
+
 use crate::judge::claims::{
     context::CheckContext,
     evidence::{derive, equals, fits, follows},
     language::{
         date,
+        lexicon::Word,
         number::{Interpretation, Number, Precision},
         unit::{self, Unit},
     },
@@ -28,11 +31,15 @@ pub fn stands(scene: &CheckContext<'_>, number: &Number, precision: Precision) -
         || is_ratio(scene, number)
 }
 
+/// Bytes behind a number in which `times` is looked for.
+const TIMES_BYTES: usize = 8;
+
 /// `four times as long`, `3.5x`: how often one number of a result is another.
 fn is_ratio(scene: &CheckContext<'_>, number: &Number) -> bool {
     let after = scene.text().get(number.end..).unwrap_or_default().trim_start();
+    let after = after.get(..after.floor_char_boundary(TIMES_BYTES)).unwrap_or_default().to_lowercase();
     let times = ["times", "x", "×", "mal", "fois", "veces", "volte", "vezes", "keer", "-fold", "fold", "to 1", ": 1", ":1"];
-    let said = times.iter().any(|times| after.to_lowercase().starts_with(times));
+    let said = times.iter().any(|times| after.starts_with(times));
     said && scene.sources.iter().any(|source| equals(number, Precision::Approximate, &source.facts().derived().ratios))
 }
 
@@ -82,10 +89,20 @@ const SCALES: &[(&str, &[f64])] = &[
 
 /// Is it a value of the result for half of it, a dozen, a month instead of a year, as the passage or the question says?
 fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let asked = scene.grounds.asked.words();
-    let words = || scene.plain.words.iter().chain(asked);
-    let factors = SCALES.iter().filter(|(name, _)| words().any(|word| word.lower == *name || word.lower.strip_suffix('s') == Some(name)));
-    factors.flat_map(|(_, factors)| factors.iter()).any(|factor| {
+    let factors = scene.scales.get_or_init(|| {
+        static BY_WORD: OnceLock<HashMap<&str, &[f64]>> = OnceLock::new();
+        let by_word = BY_WORD.get_or_init(|| SCALES.iter().copied().collect());
+        let words = scene.plain.words.iter().chain(scene.grounds.asked.words());
+        let of = |word: &Word| {
+            let lower = word.lower.as_str();
+            by_word.get(lower).or_else(|| by_word.get(lower.strip_suffix('s')?)).copied()
+        };
+        let mut factors: Vec<f64> = words.filter_map(of).flatten().copied().collect();
+        factors.sort_by(f64::total_cmp);
+        factors.dedup();
+        factors
+    });
+    factors.iter().any(|factor| {
         let scaled = |reading: Interpretation| Interpretation { value: reading.value / factor, step: reading.step / factor };
         let other = Number { readings: number.readings.map(|reading| reading.map(scaled)), ..number.clone() };
         scene.sources.iter().any(|source| fits(&other, precision, &source.facts().numbers) || follows(&other, precision, source.facts()))

@@ -19,6 +19,8 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+/// Numbers of a passage that stand nowhere: what is behind so many isn't looked at.
+const OPEN_MAX: usize = 48;
 /// Whole numbers up to here are used for anything.
 const SMALL: u64 = 10;
 /// Numbers of hours, minutes, percent and such that need no source.
@@ -95,6 +97,9 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
+        if open.len() >= OPEN_MAX {
+            break;
+        }
         let taken = scene.plain.is_taken(&(number.span.start..number.end))
             || in_code(scene.text(), number.span.start)
             || is_of_name(scene.text(), number.span.start);
