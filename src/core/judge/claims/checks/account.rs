@@ -462,7 +462,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             scene.lexicon.bounds.contains(lower) && !scene.lexicon.near.contains(lower)
                 || scene.lexicon.parts.contains(lower) && lower != "of"
         });
-        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) || is_amount(scene.text(), start) {
+        if !joined || vague || !(2..=10_000).contains(&value) || is_of_something(scene, end, start) || is_amount(scene, start) {
             return None;
         }
         // `twelve hundred`
@@ -1869,16 +1869,14 @@ fn is_word_of_name(word: &str, source: &ToolResult) -> bool {
         first.make_ascii_uppercase();
     }
     let text = source.text.get(..source.text.floor_char_boundary(NAMES_BYTES_MAX)).unwrap_or_default();
-    let ends = |at: usize| !text.as_bytes().get(at).is_some_and(u8::is_ascii_alphanumeric);
-    let parted = |(at, found): (usize, &str)| {
-        let before = at.checked_sub(1).and_then(|at| text.as_bytes().get(at));
-        ends(at + found.len()) && before.is_none_or(|byte| !byte.is_ascii_alphanumeric())
+    let stands = |word: &str, begins: fn(Option<&u8>) -> bool| {
+        text.match_indices(word).any(|(at, _)| {
+            let (before, behind) = (at.checked_sub(1).and_then(|at| text.as_bytes().get(at)), text.as_bytes().get(at + word.len()));
+            begins(before) && !behind.is_some_and(u8::is_ascii_alphanumeric)
+        })
     };
-    let camel = |(at, found): (usize, &str)| {
-        let before = at.checked_sub(1).and_then(|at| text.as_bytes().get(at));
-        ends(at + found.len()) && before.is_some_and(u8::is_ascii_lowercase)
-    };
-    text.match_indices(word).any(parted) || text.match_indices(capital.as_str()).any(camel)
+    stands(word, |before| !before.is_some_and(u8::is_ascii_alphanumeric))
+        || stands(&capital, |before| before.is_some_and(u8::is_ascii_lowercase))
 }
 
 /// "15 seconds" of a member that has 15 and is named in milliseconds.
@@ -1929,7 +1927,7 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                     .iter()
                     .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix) && is_word_of_name(suffix, source))
                     .max_by_key(|(suffix, _)| suffix.len())?;
-                unit::suffix(&format!(" {symbol}"))?.unit
+                unit::named(symbol)
             })
             .collect();
         let wrong = !equal.is_empty()
@@ -2361,13 +2359,8 @@ mod tests {
             (hours, "At weekends it's open from 9 to 6.", false),
             (hours, "On Monday it's open as well.", true),
         ] {
-            let grounds = EvidenceIndex::new(vec![ToolResult::new("get_state", "{}", result)], Vec::new(), "".into());
-            let plain = AnalyzedPassage::of(text);
-            let sources = grounds.results.iter().collect();
-            let lexicon = language(&words(text), None);
-            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
-            let found = account(&scene);
-            assert_eq!(found.iter().any(|finding| finding.rule == "opposites"), wrong, "{text}: {found:?}");
+            let found = rules(result, text);
+            assert_eq!(found.contains(&"opposites"), wrong, "{text}: {found:?}");
         }
     }
 }

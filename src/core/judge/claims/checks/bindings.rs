@@ -148,6 +148,9 @@ static COMPARES: WordList = WordList::new(&[
     "rest",
     "remaining",
 ]);
+/// Words between the values of two results that are compared.
+const BESIDE: &[&str] =
+    &["than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen"];
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
 /// Values of a clause that are compared with one another.
@@ -404,29 +407,11 @@ impl<'s> Table<'s> {
                 continue;
             }
             let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
-            let compares = scene.plain.words.iter().any(|word| {
-                inside(&(word.start..word.end))
-                    && matches!(
-                        word.lower.as_str(),
-                        "than"
-                            | "als"
-                            | "que"
-                            | "che"
-                            | "dan"
-                            | "niż"
-                            | "vs"
-                            | "versus"
-                            | "compared"
-                            | "against"
-                            | "gegen"
-                            | "contre"
-                            | "contra"
-                            | "tegen"
-                    )
-            }) || scene
-                .text()
-                .get(part.clone())
-                .is_some_and(|text| text.contains(['对', '比']) || text.contains("より") || text.contains(" से "));
+            let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && BESIDE.contains(&word.lower.as_str()))
+                || scene
+                    .text()
+                    .get(part.clone())
+                    .is_some_and(|text| text.contains(['对', '比']) || text.contains("より") || text.contains(" से "));
             if compares {
                 continue;
             }

@@ -15,7 +15,7 @@ use crate::{
     judge::claims::{
         checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
-        evidence::{self, ToolResult, reckon, rows::Row},
+        evidence::{self, ToolResult, derive, reckon, rows::Row},
         language::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
@@ -339,10 +339,7 @@ fn is_some_sum(column: &[f64], number: &Number) -> bool {
     if whole <= 0.0 || f64::from(count) * reading.step / whole > 0.05 {
         return false;
     }
-    (1..count).any(|chosen| {
-        let sum: f64 = column.iter().enumerate().filter(|(at, _)| chosen & (1 << at) != 0).map(|(_, value)| value).sum();
-        reading.rounds(sum.abs())
-    })
+    derive::sums_of_some(column).any(|(_, sum)| reading.rounds(sum))
 }
 
 /// The other numbers of the passage and the answer so far.

@@ -78,14 +78,13 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     {
         return None;
     }
-    if is_amount(scene.text(), count.start) {
+    if is_amount(scene, count.start) {
         return None;
     }
     let after = scene.words_after(count.end);
     let noun = noun(scene, count.end, after);
     // `due in eight days`: a time.
-    let time =
-        |word: &String| unit::suffix(&format!(" {word}")).and_then(|suffix| suffix.unit).is_some_and(|unit| unit.dimension == "time");
+    let time = |word: &String| unit::named(word).is_some_and(|unit| unit.dimension == "time");
     if noun.first().is_some_and(time) && scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty()) {
         return None;
     }
@@ -144,8 +143,8 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
 }
 
 /// Is a number at that place an amount of money: `£700`?
-pub(super) fn is_amount(text: &str, start: usize) -> bool {
-    text.get(..start).and_then(|before| before.trim_end().chars().next_back()).is_some_and(unit::is_currency_sign)
+pub(super) fn is_amount(scene: &CheckContext<'_>, start: usize) -> bool {
+    scene.sign_before(start).is_some_and(unit::is_currency_sign)
 }
 
 /// Letters of a word by which records are chosen, words of a passage that choose some, and results that are looked through.

@@ -205,10 +205,9 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found
 }
 
-/// `under-16s`, `over-60s`, `mid-90s`: words with a number, and no id.
+/// `under-16s`, `over-60s`, `mid-90s`: words with a number, and no id, as `web-4` is.
 fn is_age(id: &str) -> bool {
-    let Some((word, number)) = id.split_once('-') else { return false };
-    let figures = number.trim_end_matches('s');
+    let Some((word, figures)) = id.strip_suffix('s').and_then(|id| id.split_once('-')) else { return false };
     word.bytes().all(|byte| byte.is_ascii_lowercase())
         && (1..=2).contains(&figures.len())
         && figures.bytes().all(|byte| byte.is_ascii_digit())

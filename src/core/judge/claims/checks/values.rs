@@ -6,7 +6,7 @@ use crate::{
     judge::claims::{
         checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{ToolResult, reckon},
+        evidence::{ToolResult, derive, reckon},
         language::{
             cues, date,
             fold::{behind_last, fold},
@@ -218,11 +218,7 @@ fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
         return false;
     }
     let makes = |column: &Vec<f64>| {
-        column.len() <= SUMMED_OF
-            && (1_u32..1 << column.len()).any(|chosen| {
-                let sum: f64 = column.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, value)| value).sum();
-                number.readings().any(|shown| shown.rounds(sum))
-            })
+        column.len() <= SUMMED_OF && derive::sums_of_some(column).any(|(_, sum)| number.readings().any(|shown| shown.rounds(sum)))
     };
     scene.sources.iter().any(|source| source.facts().columns().values().take(SUMMED_COLUMNS).any(makes))
 }
@@ -230,12 +226,14 @@ fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// The days of a month of which the call, the question or the passage speaks.
 fn is_length_of_month(scene: &CheckContext<'_>, number: &Number) -> bool {
     let days = number.readings().next().filter(|_| number.unit.is_some_and(|unit| unit.dimension == "time")).map(|reading| reading.value);
-    let Some(days) = days.filter(|days| (28.0..=31.0).contains(days) && days.fract() == 0.0) else { return false };
+    if !days.is_some_and(|days| (28.0..=31.0).contains(&days) && days.fract() == 0.0) {
+        return false;
+    }
     let named = |words: &[Word]| words.iter().any(|word| lexicon::month(&word.lower).is_some());
     let dated = || {
         scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty() || has_month(&source.arguments) || has_month(&source.text))
     };
-    days > 0.0 && (named(&scene.plain.words) || named(scene.grounds.asked.words()) || dated())
+    named(&scene.plain.words) || named(scene.grounds.asked.words()) || dated()
 }
 
 /// Bytes of a text in which a month is looked for.

@@ -129,6 +129,14 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found
 }
 
+/// The sums of some of these values, each with how many they are. At most 31 values: there are two to their power.
+pub fn sums_of_some(values: &[f64]) -> impl Iterator<Item = (u32, f64)> {
+    (1_u32..1 << values.len()).map(|chosen| {
+        let own = values.iter().enumerate().filter(move |(at, _)| chosen >> at & 1 == 1);
+        (chosen.count_ones(), own.map(|(_, value)| value).sum())
+    })
+}
+
 /// Members from which the numbers of an object are added up.
 const SUMMED_FROM: usize = 3;
 /// Letters of a text beside numbers that is their unit.

@@ -549,7 +549,6 @@ fn is_failing_state(text: &str, aim: &CallAim<'_>) -> bool {
     (2..=3).contains(&words.len()) && !negated && words.iter().any(|word| failing(word))
 }
 
-/// Do the words of a result that isn't JSON tell a failure?
 /// Does a line say no more than that there is none?
 fn is_none_said(rest: &str) -> bool {
     let rest = rest.trim().trim_end_matches(['.', ';', ',']);
@@ -576,6 +575,7 @@ fn is_none_said(rest: &str) -> bool {
     )
 }
 
+/// Do the words of a result that isn't JSON tell a failure?
 fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     if let Some(aim) = aim.filter(|_| text.len() <= MARKUP_BYTES_MAX && text.trim_start().starts_with('<'))
         && tells_in_markup(text, aim)

@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 
 use crate::judge::claims::{
     context::CheckContext,
-    evidence::{self, EvidenceIndex, facts::NamedValue, fits},
+    evidence::{self, EvidenceIndex, derive, fits},
     language::{
         cues::{self, Role},
         date::{self, Date},
@@ -37,6 +37,8 @@ const TIMES_OF: usize = 16;
 /// Dates from which others are counted, and steps by which they are.
 const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
+/// Values of a result among which one names the day of a month.
+const LEAVES_OF: usize = 200;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
@@ -174,10 +176,7 @@ impl Operands {
 
     /// The total of a table: a sum of some of the numbers that were told before it.
     fn is_sum_of_told(&self, is: impl Fn(f64) -> bool) -> bool {
-        let told = &self.told;
-        (1_u32..1 << told.len())
-            .filter(|chosen| chosen.count_ones() > 2)
-            .any(|chosen| is(told.iter().enumerate().filter(|(at, _)| chosen >> at & 1 == 1).map(|(_, number)| number).sum()))
+        derive::sums_of_some(&self.told).any(|(count, sum)| count > 2 && is(sum))
     }
 
     /// So much of one number for so much of another: litres for 100 km, of all litres and all kilometres.
@@ -354,12 +353,9 @@ pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
 
 /// For how many a result is, as its members say.
 fn portions(source: &evidence::ToolResult) -> impl Iterator<Item = f64> {
-    let of = |leaf: &&NamedValue| PORTIONS.iter().any(|name| leaf.key.contains(name));
-    source.facts().leaves.iter().take(PORTIONS_OF).filter(of).filter_map(|leaf| leaf.value.number()).filter(|number| *number > 0.0)
+    let own = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
+    own.filter_map(|leaf| leaf.value.number()).filter(|value| *value >= 1.0).take(2)
 }
-
-/// Values of a result among which one says for how many it is.
-const PORTIONS_OF: usize = 200;
 
 /// Members of a result that say for how many it is.
 const PORTIONS: &[&str] =
@@ -368,13 +364,9 @@ const PORTIONS: &[&str] =
 /// Is it an amount of the result for another number of portions, which somebody named: 300 g for six is 200 g for four?
 pub fn is_scaled(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let asked: Vec<f64> = scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value).take(4).collect();
-    let whole = |source: &&evidence::ToolResult| -> Vec<f64> {
-        let own = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
-        own.filter_map(|leaf| leaf.value.number()).filter(|value| *value >= 1.0).take(2).collect()
-    };
     scene.sources.iter().any(|source| {
-        whole(source).iter().any(|portions| {
-            asked.iter().filter(|asked| **asked > 0.0 && *asked != portions).any(|asked| {
+        portions(source).any(|portions| {
+            asked.iter().filter(|asked| **asked > 0.0 && **asked != portions).any(|asked| {
                 let ratio = asked / portions;
                 let back = |reading: Interpretation| Interpretation { value: reading.value / ratio, step: reading.step / ratio };
                 let readings = [number.readings().next().map(back), number.readings().nth(1).map(back)];
@@ -532,11 +524,14 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     // Of eighteen payments the last is due seventeen months after the first.
     let by_months = |months: i64| months > 0 && (steps.contains(&months) || steps.contains(&(months + 1)));
     // `{"amount": 305, "day": 1}`
-    let named_day = || {
-        let leaves = scene.sources.iter().flat_map(|source| source.facts().leaves.iter().take(PORTIONS_OF));
-        leaves.filter(|leaf| leaf.key.ends_with("day")).filter_map(|leaf| leaf.value.number()).find(|day| (1.0..=31.0).contains(day))
+    let named_day = {
+        let leaves = scene.sources.iter().flat_map(|source| source.facts().leaves.iter().take(LEAVES_OF));
+        leaves
+            .filter(|leaf| leaf.key.ends_with("day"))
+            .filter_map(|leaf| leaf.value.number())
+            .find(|day| (1.0..=31.0).contains(day))
+            .map(|day| day as u32)
     };
-    let named_day = named_day().map(|day| day as u32);
     let working = says_working_days(scene);
     let on_working_days = |apart: i64| {
         working

@@ -88,6 +88,11 @@ const WORDS_MAX: usize = 3;
 /// Bytes of the longest name.
 const NAME_BYTES_MAX: usize = 32;
 
+/// The unit of this name or sign.
+pub fn named(word: &str) -> Option<&'static Unit> {
+    suffix(&format!(" {word}"))?.unit
+}
+
 /// What `rest`, the text right behind a number, begins with; `None` where that is neither unit nor magnitude.
 pub fn suffix(rest: &str) -> Option<NumberSuffix> {
     let window = rest.get(..rest.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(rest);
