@@ -486,8 +486,9 @@ impl TextGate {
         }
     }
 
+    /// True if `span`, which may be empty, is in the last whole block. What begins where the block ends isn't.
     fn in_block(&self, span: &Range<usize>) -> bool {
-        self.block.start <= span.start && span.end <= self.block.end
+        self.block.contains(&span.start) && span.end <= self.block.end
     }
 
     /// Records a violation of the text in `span`; a blocking one blocks from the start of `span` on.

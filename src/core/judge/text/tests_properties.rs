@@ -197,6 +197,7 @@ fn cuts_change_nothing_where_it_is_hard() {
     let long = format!("tool: check_net\nresult: 1 {}. For example, execution_id: abc-1.", "x ".repeat(2500));
     let mut texts = vec![
         "{\"tool\": \"run_speed_test\", <!-- | Tool | Up |\n".to_owned(),
+        "\nStatus{}{\"tool\": \"run_speed_test\", Action: check_net\n with an \"".to_owned(),
         "{\"tool\": \"run_speed_test\", \"download\":&quot;}".to_owned(),
         "{\"tool\": \"run_speed_test\", \"download\": é}".to_owned(),
         "Tool: run_speed_test\n1. <tool_call> with an ".to_owned(),
