@@ -202,6 +202,7 @@ fn cuts_change_nothing_where_it_is_hard() {
         "{\"tool\": \"run_speed_test\", \"download\": é}".to_owned(),
         "Tool: run_speed_test\n1. <tool_call> with an ".to_owned(),
         "Tool: run_speed_test\n&shyResult: 125".to_owned(),
+        "Tool: run_speed_test\n; its 1700000000000- tool1700000000000Tool: run_speed_test\n".to_owned(),
         "Tool: run_speed_test\nRésult <b>&colon; 125".to_owned(),
         "> | tool | run_speed_test |\n> | result | 125 |\n".to_owned(),
         format!("** (execution_id: {VALID}) "),

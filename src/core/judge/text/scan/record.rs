@@ -283,9 +283,10 @@ impl RecordScanner {
         match bound {
             Some(_) => of(read),
             // A colon at the very end may bind.
-            None if begun.ends_with(':') && begun.len() <= KEY_BYTES_MAX => Start::Open,
-            None if open && begun.len() <= KEY_BYTES_MAX && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
-            None if !open && begun.len() <= KEY_BYTES_MAX && object::may_mean(bare(begun)) => Start::Open,
+            None if begun.ends_with(':') && begun.len() <= BINDER_WINDOW_BYTES => Start::Open,
+            // The marks around a key don't count.
+            None if open && (bare(begun).is_empty() || is_key(bare(begun))) => Start::Open,
+            None if !open && bare(begun).len() <= KEY_BYTES_MAX && object::may_mean(bare(begun)) => Start::Open,
             None => Start::Never,
         }
     }
