@@ -281,6 +281,7 @@ impl PassageChecker {
     }
 
     /// Judges what is whole and ends at or before `limit`. `cited`: the verified citations so far, with their places.
+    #[inline(never)]
     pub fn advance(
         &mut self,
         limit: usize,
@@ -414,6 +415,7 @@ impl PassageChecker {
         }
     }
 
+    #[inline(never)]
     fn act(&mut self, whole: &LazyPassage, cites: bool, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
         if off || !rules.has_tools {
@@ -511,6 +513,7 @@ impl PassageChecker {
         }
     }
 
+    #[inline(never)]
     fn uncited(&mut self, whole: LazyPassage, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         if std::mem::take(&mut self.blank) {
             self.block.clear();
@@ -778,6 +781,7 @@ impl PassageChecker {
         self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
     }
 
+    #[inline(never)]
     fn scene(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let values: usize = scene.sources.iter().map(|source| source.facts().leaves.len() + 1).sum();
         let before = self.work;

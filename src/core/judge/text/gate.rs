@@ -199,6 +199,7 @@ impl TextGate {
         &self.citations
     }
 
+    #[inline(never)]
     fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);
         self.runs.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);

@@ -123,37 +123,41 @@ impl Material {
 /// Evidence index that an answer's claims are compared with.
 pub fn grounds(context: &Context) -> &EvidenceIndex {
     let material = &context.evidence;
-    material.grounds.get_or_init(|| {
-        let words = material.words_of.map(|read| read(context.request(), material)).unwrap_or_default();
-        let earlier = context.hidden.earlier.as_deref();
-        let own: Vec<&Execution> = own(context).collect();
-        let source = |(answered, reading): (&AnsweredCall, Arc<ResultReading>)| {
-            let id = answered.execution.and_then(|at| own.get(at)).map(|execution| execution.id.clone());
-            let mut source = ToolResult::of(reading);
-            (source.failed, source.recent, source.execution_id) = (answered.failed, answered.recent, id);
-            source
-        };
-        let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
-        let kept = kept.map(|(thread, (at, result))| {
-            let mut source = ToolResult::new(&result.tool, &result.arguments, &result.text);
-            (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
-            source.execution_id = result.execution_id.as_deref().map(Into::into);
-            source
-        });
-        let results = kept.chain(material.answered.iter().zip(words.results).map(source)).collect();
-        let before = earlier.into_iter().flat_map(|thread| thread.data.iter().chain(&thread.said)).map(|text| Arc::from(&**text));
-        let said = words.said.into_iter().chain(before).collect();
-        let asked = match earlier {
-            Some(thread) if !context.hidden.spoke => (&*thread.asked).into(),
-            _ => words.asked,
-        };
-        let mut grounds = EvidenceIndex::new(results, said, asked);
-        grounds.definitions = words.definitions;
-        grounds.answers = words.answers;
-        // INVARIANT: without results of an earlier request, those of the beginning are the first ones.
-        grounds.beginning = words.beginning.filter(|_| earlier.is_none());
-        grounds
-    })
+    material.grounds.get_or_init(|| read_grounds(context, material))
+}
+
+// Border for the optimiser.
+#[inline(never)]
+fn read_grounds(context: &Context, material: &Material) -> EvidenceIndex {
+    let words = material.words_of.map(|read| read(context.request(), material)).unwrap_or_default();
+    let earlier = context.hidden.earlier.as_deref();
+    let own: Vec<&Execution> = own(context).collect();
+    let source = |(answered, reading): (&AnsweredCall, Arc<ResultReading>)| {
+        let id = answered.execution.and_then(|at| own.get(at)).map(|execution| execution.id.clone());
+        let mut source = ToolResult::of(reading);
+        (source.failed, source.recent, source.execution_id) = (answered.failed, answered.recent, id);
+        source
+    };
+    let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
+    let kept = kept.map(|(thread, (at, result))| {
+        let mut source = ToolResult::new(&result.tool, &result.arguments, &result.text);
+        (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
+        source.execution_id = result.execution_id.as_deref().map(Into::into);
+        source
+    });
+    let results = kept.chain(material.answered.iter().zip(words.results).map(source)).collect();
+    let before = earlier.into_iter().flat_map(|thread| thread.data.iter().chain(&thread.said)).map(|text| Arc::from(&**text));
+    let said = words.said.into_iter().chain(before).collect();
+    let asked = match earlier {
+        Some(thread) if !context.hidden.spoke => (&*thread.asked).into(),
+        _ => words.asked,
+    };
+    let mut grounds = EvidenceIndex::new(results, said, asked);
+    grounds.definitions = words.definitions;
+    grounds.answers = words.answers;
+    // INVARIANT: without results of an earlier request, those of the beginning are the first ones.
+    grounds.beginning = words.beginning.filter(|_| earlier.is_none());
+    grounds
 }
 
 /// Stores the request's results in `thread`, as evidence for later answers in a conversation that the upstream stores.

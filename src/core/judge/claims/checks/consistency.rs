@@ -5,10 +5,6 @@
 
 use std::{ops::Range, sync::OnceLock};
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use serde::Deserialize;
 
 use crate::{
@@ -20,7 +16,7 @@ use crate::{
             fold::{akin, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
             number::{Interpretation, Number, Precision},
-            word_list::WordList,
+            word_list::{WordList, data_file},
         },
     },
     violation::{Certainty, Code},
@@ -62,7 +58,7 @@ struct Superlatives {
 
 fn data() -> &'static Superlatives {
     static ALL: OnceLock<Superlatives> = OnceLock::new();
-    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("../language/lexicon/consistency.toml"))).extract().unwrap_or_default())
+    ALL.get_or_init(|| data_file(include_str!("../language/lexicon/consistency.toml")))
 }
 
 /// The findings of a passage about its own figures.

@@ -5,10 +5,6 @@
 
 use std::sync::OnceLock;
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use serde::Deserialize;
 
 use crate::{
@@ -22,7 +18,7 @@ use crate::{
         language::{
             fold::{fold, stands_in},
             lexicon::{Word, WordSet},
-            word_list::FoldedParts,
+            word_list::{FoldedParts, data_file},
         },
         passage::Kind,
     },
@@ -91,8 +87,7 @@ pub(in crate::judge::claims) struct StateWords {
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
     static ALL: OnceLock<StateWords> = OnceLock::new();
     ALL.get_or_init(|| {
-        let read: WrittenStateWords =
-            Figment::from(Toml::string(include_str!("../language/lexicon/states.toml"))).extract().unwrap_or_default();
+        let read: WrittenStateWords = data_file(include_str!("../language/lexicon/states.toml"));
         let parts = |list: &[String]| FoldedParts::new(list, fold);
         StateWords {
             pending: parts(&read.pending),

@@ -2,13 +2,9 @@
 
 use std::sync::OnceLock;
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use serde::Deserialize;
 
-use super::{lexicon::WordSet, number::Number};
+use super::{lexicon::WordSet, number::Number, word_list::data_file};
 use crate::judge::claims::plain::AnalyzedPassage;
 
 /// Role of a number by the words around it.
@@ -36,7 +32,7 @@ struct Cues {
 
 fn cues() -> &'static Cues {
     static ALL: OnceLock<Cues> = OnceLock::new();
-    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("lexicon/reckon.toml"))).extract().unwrap_or_default())
+    ALL.get_or_init(|| data_file(include_str!("lexicon/reckon.toml")))
 }
 
 /// Does the passage show that it reckons? Scripts without blanks show it by no word: it is taken for granted.

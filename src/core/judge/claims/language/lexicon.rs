@@ -9,10 +9,6 @@ use std::{
 };
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
@@ -20,6 +16,7 @@ use serde::Deserialize;
 use super::fold::{fold, lower};
 
 pub use super::word_list::WordSet;
+use super::word_list::data_file;
 type KnownWords<K, V> = HashMap<K, V, FixedState>;
 
 /// The languages.
@@ -145,13 +142,16 @@ impl Lexicon {
 
     /// May one of [`Self::absences`] or [`Self::not_found`] be in it? All of them in one go.
     pub fn may_be_absent(&self, text: &str) -> bool {
-        let build = || {
-            // Without the edges of words: that finds more, and never waits for what letters an edge is between.
-            let patterns = self.sources(self.absences.iter().chain(&self.not_found));
-            let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
-            RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
-        };
-        self.compiled.absent.get_or_init(build).as_ref().is_none_or(|set| set.is_match(text))
+        self.compiled.absent.get_or_init(|| self.absence_set()).as_ref().is_none_or(|set| set.is_match(text))
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn absence_set(&self) -> Option<RegexSet> {
+        // Without the edges of words: that finds more, and never waits for what letters an edge is between.
+        let patterns = self.sources(self.absences.iter().chain(&self.not_found));
+        let patterns = patterns.into_iter().map(|pattern| pattern.replace(r"\b", ""));
+        RegexSetBuilder::new(patterns).case_insensitive(true).build().ok()
     }
 
     /// The English nouns of tools' names that are called so. `folded`: in this language.
@@ -219,6 +219,8 @@ impl Lexicon {
         self
     }
 
+    #[cold]
+    #[inline(never)]
     fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
         let build = |pattern: String| RegexBuilder::new(&pattern).case_insensitive(true).build().ok();
         self.sources(patterns.iter()).into_iter().filter_map(build).collect()
@@ -277,14 +279,7 @@ const BOUNDS_ELSEWHERE: &[&str] = &[
 /// Every language, English first.
 pub fn all() -> &'static [Lexicon] {
     static ALL: OnceLock<Vec<Lexicon>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        FILES
-            .iter()
-            .map(|file| Figment::from(Toml::string(file)).extract().unwrap_or_default())
-            .map(Lexicon::inflected)
-            .map(Lexicon::widened)
-            .collect()
-    })
+    ALL.get_or_init(|| FILES.iter().map(|file| data_file::<Lexicon>(file)).map(Lexicon::inflected).map(Lexicon::widened).collect())
 }
 
 /// The language of a text with these words: the one with most of its frequent words in it; `before` where that says nothing.
@@ -352,6 +347,8 @@ pub fn warm_up() {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn automaton<'w>(words: impl Iterator<Item = &'w String>) -> Option<AhoCorasick> {
     AhoCorasick::builder().ascii_case_insensitive(true).kind(Some(AhoCorasickKind::DFA)).build(words).ok()
 }
@@ -546,6 +543,11 @@ const CLASSES: [LetterClass; 256] = {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
+
+    use figment::{
+        Figment,
+        providers::{Format as _, Toml},
+    };
 
     use super::*;
 

@@ -5,10 +5,6 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use serde::Deserialize;
 
 use crate::judge::claims::language::{
@@ -16,7 +12,7 @@ use crate::judge::claims::language::{
     lexicon::{Word, WordSet, words},
     number::{Number, numbers},
     tool_names::names_act,
-    word_list::WordList,
+    word_list::{WordList, data_file},
 };
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
@@ -132,7 +128,7 @@ struct Requests {
 
 fn requests() -> &'static Requests {
     static ALL: OnceLock<Requests> = OnceLock::new();
-    ALL.get_or_init(|| Figment::from(Toml::string(include_str!("lexicon/requests.toml"))).extract().unwrap_or_default())
+    ALL.get_or_init(|| data_file(include_str!("lexicon/requests.toml")))
 }
 
 /// Does the message ask, in one of its sentences, that something be done in the world? A statement counts as such a request: `It is

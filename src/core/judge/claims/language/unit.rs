@@ -7,14 +7,10 @@ use std::{
     sync::OnceLock,
 };
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use foldhash::fast::FixedState;
 use serde::Deserialize;
 
-use super::fold::lower;
+use super::{fold::lower, word_list::data_file};
 
 /// A unit of measure.
 #[derive(Debug, Deserialize, PartialEq)]
@@ -186,7 +182,7 @@ fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
 
 fn table() -> &'static UnitTable {
     static TABLE: OnceLock<UnitTable> = OnceLock::new();
-    TABLE.get_or_init(|| Figment::from(Toml::string(include_str!("units.toml"))).extract().unwrap_or_default())
+    TABLE.get_or_init(|| data_file(include_str!("units.toml")))
 }
 
 fn names() -> &'static UnitNames {

@@ -2,13 +2,9 @@
 
 use std::sync::OnceLock;
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use serde::Deserialize;
 
-use super::fold::fold;
+use super::{fold::fold, word_list::data_file};
 use crate::judge::claims::passage::{Kind, Passage};
 
 /// Words of a line that opens or closes a letter.
@@ -26,7 +22,7 @@ struct LetterPhrases {
 fn letters() -> &'static LetterPhrases {
     static ALL: OnceLock<LetterPhrases> = OnceLock::new();
     ALL.get_or_init(|| {
-        let read: LetterPhrases = Figment::from(Toml::string(include_str!("lexicon/letters.toml"))).extract().unwrap_or_default();
+        let read: LetterPhrases = data_file(include_str!("lexicon/letters.toml"));
         let folded = |list: Vec<String>| list.iter().map(|phrase| fold(phrase)).collect();
         LetterPhrases { openings: folded(read.openings), drafts: folded(read.drafts), closings: folded(read.closings) }
     })

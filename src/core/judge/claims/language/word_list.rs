@@ -3,8 +3,20 @@
 use std::{collections::HashSet, sync::OnceLock};
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
+use figment::{
+    Figment,
+    providers::{Format as _, Toml},
+};
 use foldhash::fast::FixedState;
-use serde::Deserialize;
+use serde::{Deserialize, de::DeserializeOwned};
+
+/// Reads one of this house's data files, in TOML; of one that can't be read nothing comes, which tests rule out. Kept out of the code that
+/// judges: each file is read once in a process.
+#[cold]
+#[inline(never)]
+pub(in crate::judge::claims) fn data_file<T: DeserializeOwned + Default>(text: &str) -> T {
+    Figment::from(Toml::string(text)).extract().unwrap_or_default()
+}
 
 /// Lengths of a set's words by their first byte: most words are told not to be in the set without a hash.
 #[derive(Clone, Debug)]

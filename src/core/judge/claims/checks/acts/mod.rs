@@ -16,10 +16,6 @@ use std::{
     sync::OnceLock,
 };
 
-use figment::{
-    Figment,
-    providers::{Format as _, Toml},
-};
 use foldhash::fast::FixedState;
 use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 use serde::Deserialize;
@@ -34,7 +30,7 @@ use crate::{
         language::{
             fold::{akin, behind_last, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
-            word_list::{PhraseList, WordList},
+            word_list::{PhraseList, WordList, data_file},
         },
         passage::Kind,
         plain::AnalyzedPassage,
@@ -110,39 +106,43 @@ struct Languages {
 
 impl Speech {
     fn compiled(&self) -> &ActPatterns {
-        self.compiled.get_or_init(|| {
-            let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
-            // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
-            let ascii = self.code == "en";
-            let plain =
-                |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
-            let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
-            let all = |patterns: &[String]| -> Vec<Regex> {
-                patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
-            };
-            let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
-            let forms = [
-                (ActForm::First, &self.first),
-                (ActForm::Brief, &self.brief),
-                (ActForm::Passive, &self.passive),
-                (ActForm::State, &self.state),
-            ];
-            let acts: Vec<(ActForm, Regex)> =
-                forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
-            let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
-            ActPatterns {
-                acts,
-                any,
-                ordered: [(true, &self.ordered_first), (false, &self.ordered)]
-                    .into_iter()
-                    .flat_map(|(first, patterns)| all(patterns).into_iter().map(move |pattern| (first, pattern)))
-                    .collect(),
-                sources: all(&self.sources),
-                strong: whole(&self.strong),
-                strong_first: whole(&self.strong_first),
-                shared: whole(&self.shared),
-            }
-        })
+        self.compiled.get_or_init(|| self.compile())
+    }
+
+    /// Kept out of the code that judges: once for each language.
+    #[cold]
+    #[inline(never)]
+    fn compile(&self) -> ActPatterns {
+        let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
+        // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
+        let ascii = self.code == "en";
+        let plain = |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
+        let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
+        let all = |patterns: &[String]| -> Vec<Regex> {
+            patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
+        };
+        let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
+        let forms = [
+            (ActForm::First, &self.first),
+            (ActForm::Brief, &self.brief),
+            (ActForm::Passive, &self.passive),
+            (ActForm::State, &self.state),
+        ];
+        let acts: Vec<(ActForm, Regex)> =
+            forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
+        let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
+        ActPatterns {
+            acts,
+            any,
+            ordered: [(true, &self.ordered_first), (false, &self.ordered)]
+                .into_iter()
+                .flat_map(|(first, patterns)| all(patterns).into_iter().map(move |pattern| (first, pattern)))
+                .collect(),
+            sources: all(&self.sources),
+            strong: whole(&self.strong),
+            strong_first: whole(&self.strong_first),
+            shared: whole(&self.shared),
+        }
     }
 
     fn is_script(&self) -> bool {
@@ -292,10 +292,7 @@ impl Deref for ReportedActs {
 /// The languages of `lexicon/acts.toml`.
 fn languages() -> &'static [Speech] {
     static ALL: OnceLock<Vec<Speech>> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let file = Figment::from(Toml::string(include_str!("../../language/lexicon/acts.toml")));
-        file.extract::<Languages>().unwrap_or_default().language
-    })
+    ALL.get_or_init(|| data_file::<Languages>(include_str!("../../language/lexicon/acts.toml")).language)
 }
 
 /// Letters that one of the languages has alone.
@@ -595,6 +592,7 @@ pub(in crate::judge::claims) struct Before {
 }
 
 /// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for.
+#[inline(never)]
 pub(in crate::judge::claims) fn acts(
     passage: &AnalyzedPassage,
     kind: Kind,
