@@ -64,8 +64,12 @@ fn tail_writes_colours_on_a_terminal_only() {
         // `script` gives it a terminal.
         let mut program = command(&[], stage.directory());
         let tail = format!("{} tail --admin {}", program.get_program().to_str().unwrap(), stage.proxy.admin_url());
-        program = Command::new("script");
-        program.args(["--quiet", "--flush", "--return", "--command", &tail, "/dev/null"]).current_dir(stage.directory()).envs(environment);
+        program = Command::new("env");
+        // Under nohup it would outlive its terminal.
+        program
+            .args(["--default-signal=HUP", "script", "--quiet", "--flush", "--return", "--command", &tail, "/dev/null"])
+            .current_dir(stage.directory())
+            .envs(environment);
         let mut running = Running::start(program);
         until("the reader", || (readers(&stage) > before).then_some(()));
         let id = stage.repaired("trip").header("toolmark-exchange").to_owned();
