@@ -404,18 +404,30 @@ fn under_other_tools_nothing_read_is_taken_over() {
     assert_eq!(first.context.executions, other.context.executions);
 }
 
+/// What an answer's judging pays for evidence in a second turn: of twenty results of 4 to 8 KB nothing, of the new one its reading.
 #[test]
 fn evidence_is_read_once() {
     let bench = Bench::new();
-    let cache = PrefixCache::new(1 << 20);
-    let messages = conversation(&bench, 20);
-    let first = bench.begin(&sent(&messages, 0), &cache).unwrap();
-    grounds(&first.context).results.iter().for_each(|result| assert!(!result.facts().leaves.is_empty()));
-    let further: Vec<String> = bench.turn(Api::Chat, &Turn::Called(40, 0)).iter().map(Value::to_string).collect();
-    let second = bench.begin(&sent(&format!("{messages},{}", further.join(",")), 0), &cache).unwrap();
-    let (first, second) = (&grounds(&first.context).results, &grounds(&second.context).results);
-    let known = first.iter().zip(second).filter(|(one, other)| Arc::ptr_eq(&one.reading, &other.reading)).count();
-    assert_eq!((known, second.len()), (20, 21), "only the last result is new");
+    for api in [Api::Chat, Api::Responses] {
+        let caches = [PrefixCache::new(1 << 20), PrefixCache::new(0)];
+        let mut conversation = bench.turn(api, &Turn::User(1));
+        conversation.extend((20..40).flat_map(|n| bench.turn(api, &Turn::Called(n, 4))));
+        let readings = |conversation: &[Value], cache: &PrefixCache| {
+            let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
+            let (name, tools) = if api == Api::Chat { ("messages", TOOLS[0]) } else { ("input", FLAT_TOOLS[0]) };
+            let body = format!(r#"{{"model":"m","tools":{tools},"{name}":[{}]}}"#, items.join(","));
+            let begun = bench.begin(&Sent { api, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 }, cache).unwrap();
+            let results = &grounds(&begun.context).results;
+            results.iter().for_each(|result| assert!(result.text.len() > 4000 && !result.facts().leaves.is_empty()));
+            results.iter().map(|result| result.reading.clone()).collect::<Vec<_>>()
+        };
+        let first = caches.each_ref().map(|cache| readings(&conversation, cache));
+        conversation.extend(bench.turn(api, &Turn::Called(41, 4)));
+        let second = caches.each_ref().map(|cache| readings(&conversation, cache));
+        let known = |at: usize| first[at].iter().zip(&second[at]).filter(|(one, other)| Arc::ptr_eq(one, other)).count();
+        assert_eq!((known(0), known(1)), (20, 0), "with the cache and without it");
+        assert_eq!(second.each_ref().map(Vec::len), [21, 21], "only the last result is new");
+    }
 }
 
 #[test]
