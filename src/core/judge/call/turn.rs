@@ -162,7 +162,6 @@ impl TurnVerdict {
 }
 
 /// Judges the calls of one turn of one choice. Their schema checks share one step budget.
-#[inline(never)]
 pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
     fuel::turn(|| judged(calls, registry, rules, turn, ids))
 }

@@ -281,6 +281,7 @@ impl PassageChecker {
     }
 
     /// Judges what is whole and ends at or before `limit`. `cited`: the verified citations so far, with their places.
+    // Border for the optimiser: else all of judging becomes part of a stream's future.
     #[inline(never)]
     pub fn advance(
         &mut self,
@@ -415,7 +416,6 @@ impl PassageChecker {
         }
     }
 
-    #[inline(never)]
     fn act(&mut self, whole: &LazyPassage, cites: bool, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         let off = rules.checks.severity(Code::UnsupportedAction) == Severity::Off;
         if off || !rules.has_tools {
@@ -513,7 +513,6 @@ impl PassageChecker {
         }
     }
 
-    #[inline(never)]
     fn uncited(&mut self, whole: LazyPassage, rules: &TextRules, evidence: &dyn Evidence, found: &mut Vec<LocatedViolation>) {
         if std::mem::take(&mut self.blank) {
             self.block.clear();
@@ -781,7 +780,6 @@ impl PassageChecker {
         self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
     }
 
-    #[inline(never)]
     fn scene(&mut self, scene: &CheckContext<'_>, passage: &Passage, start: usize, rules: &TextRules, found: &mut Vec<LocatedViolation>) {
         let values: usize = scene.sources.iter().map(|source| source.facts().leaves.len() + 1).sum();
         let before = self.work;

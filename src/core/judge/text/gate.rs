@@ -199,6 +199,7 @@ impl TextGate {
         &self.citations
     }
 
+    // Border for the optimiser: streams of three APIs and whole answers share it.
     #[inline(never)]
     fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);

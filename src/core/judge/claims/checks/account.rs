@@ -49,7 +49,6 @@ const REMAINDER_FROM: u64 = 12;
 const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
-#[inline(never)]
 pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if scene.grounds.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
         return Vec::new();

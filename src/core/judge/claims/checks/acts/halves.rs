@@ -165,7 +165,6 @@ const TITLES: &[&str] = &[
 ];
 
 /// The finding of a sentence that reports more as done than ran. `said`: the acts that it reports.
-#[inline(never)]
 pub(in crate::judge::claims) fn beyond(
     passage: &AnalyzedPassage,
     kind: Kind,

@@ -592,7 +592,6 @@ pub(in crate::judge::claims) struct Before {
 }
 
 /// The finding of a sentence that reports something as done or looked up that nothing that ran accounts for.
-#[inline(never)]
 pub(in crate::judge::claims) fn acts(
     passage: &AnalyzedPassage,
     kind: Kind,
