@@ -139,6 +139,37 @@ pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
     choice.get_some("delta").or_else(|| choice.get_some("message"))
 }
 
+/// What the deltas of a stream have said so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DeltaSpeech {
+    /// Text of the answer.
+    pub text: bool,
+    /// Calls.
+    pub calls: bool,
+}
+
+impl DeltaSpeech {
+    /// Notes what the deltas of an event say. Where a choice has a whole `message` instead, behind deltas, it is returned without what they
+    /// have said: MiniMax ends a stream so (docs/wire-facts.md#emission-rules). `None`: the event stays as it is.
+    pub fn without_copies(&mut self, document: &Document) -> Option<Document> {
+        let before = *self;
+        let mut edits = Splices::default();
+        for choice in document.root().get("choices").into_iter().flat_map(Value::items) {
+            if let Some(delta) = choice.get_some("delta") {
+                self.text |= TEXTS.iter().any(|name| delta.get(name).is_some_and(|text| !is_nothing(text)));
+                self.calls |= CALLS.iter().any(|name| delta.get(name).is_some_and(|calls| !is_nothing(calls)));
+            } else if let Some(message) = choice.get_some("message").filter(|message| message.is_object()) {
+                let is_call = |name: &str| CALLS.contains(&name);
+                edits.remove_members(message, |name| name != "role" && if is_call(name) { before.calls } else { before.text });
+            }
+        }
+        if edits.is_empty() { None } else { Document::parse(edits.apply(document.bytes())).ok() }
+    }
+}
+
+/// Members of a delta that are calls.
+const CALLS: [&str; 2] = ["tool_calls", "function_call"];
+
 /// The value that holds the text of a kind.
 pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
     let value = delta.get_some(TEXTS.get(kind)?)?;

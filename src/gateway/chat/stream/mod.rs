@@ -33,7 +33,7 @@ use crate::{
     },
 };
 use choice::{ChoiceStream, SentBefore};
-use chunk::{ChunkEdit, CompletionIdentity, data_of, frame, with_member, with_usage};
+use chunk::{ChunkEdit, CompletionIdentity, DeltaSpeech, data_of, frame, with_member, with_usage};
 use delta_template::DeltaTemplate;
 
 /// Limit for the choices of one answer; OpenAI allows 128.
@@ -64,6 +64,8 @@ pub struct ChatStream {
     promoter: ChatPromoter,
     /// Template of the previous event.
     pattern: Option<DeltaTemplate>,
+    /// What the deltas have said.
+    spoken: DeltaSpeech,
     scratch: BytesMut,
 }
 
@@ -88,6 +90,7 @@ impl AnswerStream for ChatStream {
             unjudged: false,
             stray: false,
             pattern: None,
+            spoken: DeltaSpeech::default(),
             scratch: BytesMut::new(),
         }
     }
@@ -248,7 +251,12 @@ impl ChatStream {
         if let Some((index, text)) = repeated {
             return Ok(self.repeated(index, event, text, out));
         }
-        let document = Document::parse(data)?;
+        let mut document = Document::parse(data)?;
+        let mut event = event;
+        if let Some(rest) = self.spoken.without_copies(&document) {
+            event = SseEvent { raw: Bytes::new(), data: Some(rest.bytes().clone()), name: event.name, plain: false };
+            document = rest;
+        }
         if !self.promoter.held.is_open() {
             return self.document(event, document, out).map(|()| Flow::More);
         }
@@ -387,6 +395,7 @@ impl ChatStream {
 
     /// Handles an event that continues the text of the previous one.
     fn repeated(&mut self, index: u64, event: SseEvent, text: String, out: &mut BytesMut) -> Flow {
+        self.spoken.text = true;
         if let Some((at, stream)) = self.choices.iter_mut().enumerate().find(|(_, stream)| stream.index() == index) {
             stream.take_repeated(event, text, &self.context);
             self.pump(at, out);

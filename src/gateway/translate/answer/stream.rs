@@ -23,7 +23,7 @@ use crate::{
     chat::{
         assembler::{AssembleError, Assembler},
         places,
-        stream::chunk::{delta_of, finish_of},
+        stream::chunk::{DeltaSpeech, delta_of, finish_of},
     },
     exchange::{context::Context, text::place::is_nothing},
     translate::UpstreamForm,
@@ -161,6 +161,8 @@ struct ChatStreamReader {
     spoken: bool,
     /// There were calls outside the deltas.
     copied_calls: bool,
+    /// What the deltas have said.
+    deltas: DeltaSpeech,
     finish_reason: Option<String>,
     usage: Option<TokenUsage>,
     model: Option<String>,
@@ -169,7 +171,16 @@ struct ChatStreamReader {
 impl ChatStreamReader {
     fn new(held_bytes_max: usize) -> Self {
         let assembler = Assembler::new(held_bytes_max);
-        Self { assembler, begun: false, spoken: false, copied_calls: false, finish_reason: None, usage: None, model: None }
+        Self {
+            assembler,
+            begun: false,
+            spoken: false,
+            copied_calls: false,
+            deltas: DeltaSpeech::default(),
+            finish_reason: None,
+            usage: None,
+            model: None,
+        }
     }
 
     /// Handles one event. True if it belongs to the answer.
@@ -181,7 +192,8 @@ impl ChatStreamReader {
         output: &mut AnswerWriter,
         each: &mut dyn FnMut(SseEvent),
     ) -> Result<bool, TranslateFault> {
-        let root = document.root();
+        let rest = self.deltas.without_copies(document);
+        let root = rest.as_ref().unwrap_or(document).root();
         from_chat::check_root(root)?;
         let mut choices = root.get("choices").into_iter().flat_map(Value::items);
         let choice = choices.next();
@@ -254,4 +266,4 @@ fn choiceless(root: Value<'_>, event: &SseEvent) -> Result<bool, TranslateFault>
 
 #[cfg(test)]
 #[path = "stream_tests.rs"]
-pub(in crate::translate) mod tests;
+pub(crate) mod tests;

@@ -128,6 +128,11 @@ fn end(chunks: &[Value]) -> Value {
     folded(&streamed(format!("{}data: [DONE]\n\n", sse(chunks)).as_bytes()).unwrap())
 }
 
+/// The response that a chat stream ends with, as JSON.
+pub(crate) fn end_of(chat: &str) -> String {
+    folded(&streamed(chat.as_bytes()).unwrap()).to_string()
+}
+
 #[test]
 fn events_in_order() {
     let chunks = [

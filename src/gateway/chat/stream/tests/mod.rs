@@ -334,4 +334,39 @@ fn a_choice_of_a_tool_that_was_left_out_binds_nobody() {
     assert_eq!(begun.context.turn.tool_choice, ToolChoice::Auto);
 }
 
+/// MiniMax ends a stream with a whole completion, whose message repeats what the deltas have said; what they haven't said counts.
+#[test]
+fn a_message_behind_the_deltas_repeats_them() {
+    let call = r#"{"index":0,"id":"call_1","type":"function","function":{"name":"check_net","arguments":"{}"}}"#;
+    let delta = |members: &str| format!(r#"data: {{"id":"c","choices":[{{"index":0,"delta":{{{members}}},"finish_reason":null}}]}}"#);
+    let last = |members: &str, finish: &str| {
+        let choice = format!(r#"{{"index":0,"finish_reason":"{finish}","message":{{"role":"assistant",{members}}}}}"#);
+        format!(r#"data: {{"id":"c","object":"chat.completion","choices":[{choice}],"usage":{{"total_tokens":3}}}}"#)
+    };
+    let begin = r#""role":"assistant","content":"""#;
+    let (text, calls) = (r#""content":"Hello""#, format!(r#""tool_calls":[{call}]"#));
+    let both = format!("{text},{calls}");
+    let finish = r#"data: {"id":"c","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#.to_owned();
+    for (events, said, count) in [
+        (vec![delta(text), last(text, "stop")], "Hello", 0),
+        (vec![delta(r#""content":"Hel""#), delta(r#""content":"lo""#), finish, last(text, "stop")], "Hello", 0),
+        (vec![delta(begin), delta(&calls), last(&calls, "tool_calls")], "", 1),
+        (vec![delta(text), delta(&calls), last(&both, "tool_calls")], "Hello", 1),
+        (vec![delta(text), last(&both, "tool_calls")], "Hello", 1),
+        (vec![delta(&calls), last(&both, "tool_calls")], "Hello", 1),
+        (vec![delta(begin), last(&both, "tool_calls")], "Hello", 1),
+        // Some upstreams call every delta `message`.
+        (vec![last(r#""content":"Hel""#, ""), last(r#""content":"lo""#, "stop")], "Hello", 0),
+    ] {
+        let body = events.join("\n\n") + "\n\ndata: [DONE]\n\n";
+        let (outcome, out) = streamed([body.as_bytes()]);
+        let found = (outcome.fault.as_deref(), outcome.text.first().map(String::as_str), outcome.calls.first().map(Vec::len));
+        assert_eq!(found, (None, Some(said), Some(count)), "{body}\n{out}");
+        assert!(out.contains("total_tokens") || !body.contains("total_tokens"), "{out}");
+        let translated = crate::translate::answer::stream::tests::end_of(&body);
+        let times = |part: &str| translated.matches(part).count();
+        assert_eq!((times(r#""text":"Hello""#), times(r#""arguments":"{}""#)), (usize::from(!said.is_empty()), count), "{translated}");
+    }
+}
+
 mod places;
