@@ -269,14 +269,16 @@ fn errors_with_status_200() {
         Scripted::json(200, if case.starts_with(['{', '[']) { case.to_owned() } else { ANSWER.to_owned() })
     });
     let mut connection = Connection::open(fixture.proxy.address());
-    for (body, status, code) in [
-        (r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, 502, json!("c")),
-        (r#"{"message":"m","type":"t","code":"c"}"#, 502, json!("c")),
-        (r#"[{"error":{"message":"m","code":400}}]"#, 400, json!("400")),
-        (r#"{"error":{"message":"m","code":429},"user_id":"u"}"#, 429, json!("429")),
-        (r#"{"error":"m"}"#, 502, Value::Null),
+    for (body, status, code, requests) in [
+        (r#"{"error":{"message":"m","type":"t","param":null,"code":"c"}}"#, 502, json!("c"), 1),
+        (r#"{"message":"m","type":"t","code":"c"}"#, 502, json!("c"), 1),
+        (r#"[{"error":{"message":"m","code":400}}]"#, 400, json!("400"), 1),
+        // As often as after a status of its own.
+        (r#"{"error":{"message":"m","code":429},"user_id":"u"}"#, 429, json!("429"), 3),
+        (r#"{"error":"m"}"#, 502, Value::Null, 1),
     ] {
         for stream in [false, true] {
+            let before = fixture.upstream.received().len();
             let reply = connection.chat(&request(body, stream));
             assert_eq!(
                 (reply.status, &reply.json()["error"]["message"], &reply.json()["error"]["code"]),
@@ -284,6 +286,7 @@ fn errors_with_status_200() {
                 "{body}: {}",
                 reply.text()
             );
+            assert_eq!(fixture.upstream.received().len() - before, requests, "{body}");
         }
     }
     healthy(&fixture);

@@ -79,6 +79,7 @@ pub async fn retries_after(driver: &mut ExchangeDriver, status: u16) -> bool {
         return false;
     }
     let (selection, request) = driver.selecting();
+    selection.note_error_in_answer();
     selection.recover(request, failed, RequestRole::Regular).await.is_some()
 }
 

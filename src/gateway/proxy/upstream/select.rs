@@ -125,6 +125,8 @@ pub struct UpstreamSelection {
     headers: HeaderMap,
     /// Requests to the current upstream since its last answer.
     tries: u32,
+    /// Requests up to that answer.
+    answered_tries: u32,
     /// The current upstream was checked and may be asked.
     is_chosen: bool,
     /// Name of the upstream that answered last.
@@ -208,7 +210,19 @@ impl UpstreamSelection {
             None => plain_query.clone(),
         };
         let came = (candidates.len() > 1).then_some(came);
-        Ok(Self { candidates, at: 0, api, query, plain_query, came, headers, tries: 0, is_chosen: false, answered: None })
+        Ok(Self {
+            candidates,
+            at: 0,
+            api,
+            query,
+            plain_query,
+            came,
+            headers,
+            tries: 0,
+            answered_tries: 0,
+            is_chosen: false,
+            answered: None,
+        })
     }
 
     /// Index of the current upstream in `[[upstreams]]`.
@@ -456,11 +470,16 @@ impl UpstreamSelection {
         self.tries += 1;
     }
 
+    /// The last answer turned out to be an error: its requests count as failed.
+    pub fn note_error_in_answer(&mut self) {
+        self.tries += std::mem::take(&mut self.answered_tries);
+    }
+
     /// Records the outcome of a request with this permit, which was sent at this instant, for health and breaker.
     pub fn report(&mut self, request: PendingRequest<'_>, permit: &mut BreakerPermit, sent_at: Instant, failed: Option<AttemptFailure>) {
         let (app, endpoint) = (&request.worker.app, self.endpoint(request.worker));
         if failed.is_none() {
-            self.tries = 0;
+            self.answered_tries = std::mem::take(&mut self.tries);
             self.answered = Some(endpoint.settings.name.clone());
         }
         let Some(standing) = app.standings.get(self.upstream()).filter(|_| !request.is_played) else { return };
