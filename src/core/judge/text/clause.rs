@@ -16,6 +16,8 @@ const BYTES_MAX: usize = 200;
 const BLANKS_MAX: usize = 16;
 /// Bytes of one word.
 const WORD_BYTES_MAX: usize = 24;
+/// Marks of emphasis that a removed line or sentence may leave open.
+const MARKS_MAX: usize = 4;
 
 /// Role of a word in a clause that introduces an id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -458,8 +460,10 @@ pub(super) fn removal(
     if !read.says_words() {
         return Some(match outermost {
             None if read.edge != Edge::Other && next == AfterCitation::Other && labelling == Labelling::Bare && !enclosed => None,
-            None if read.edge == Edge::Line && ends => Some(line(tail, &read, span, next, floor)),
-            None if read.edge == Edge::Sentence && labelling == Labelling::Labelled && ends => Some(sentence(span, next)),
+            None if read.edge == Edge::Line && ends => Some(with_closers(tail, line(tail, &read, span, next, floor), input)?),
+            None if read.edge == Edge::Sentence && labelling == Labelling::Labelled && ends => {
+                Some(with_closers(tail, sentence(span, next), input)?)
+            }
             None => Some(span),
             Some((_, ClauseToken::Mark('|'))) => None,
             Some((_, ClauseToken::Mark(':' | '：' | '\'' | '’'))) => enclosed.then_some(span),
@@ -474,8 +478,8 @@ pub(super) fn removal(
     // All of a sentence or line.
     if read.edge != Edge::Other {
         return Some(match (read.edge, ends) {
-            (Edge::Line, true) => Some(line(tail, &read, span, next, floor)),
-            (_, true) => Some(sentence(blanks(read.start)..span.end, next)),
+            (Edge::Line, true) => Some(with_closers(tail, line(tail, &read, span, next, floor), input)?),
+            (_, true) => Some(with_closers(tail, sentence(blanks(read.start)..span.end, next), input)?),
             (_, false) => None,
         });
     }
@@ -519,6 +523,47 @@ fn past_blanks(tail: &TextWindow, at: usize, input: TextInput) -> Option<usize> 
     let rest = tail.from(at);
     let blanks = rest.bytes().take(BLANKS_MAX).take_while(|byte| matches!(byte, b' ' | b'\t')).count();
     (input.is_complete() || blanks < rest.len() || blanks == BLANKS_MAX).then_some(at + blanks)
+}
+
+/// `span` with the marks behind it that close what it opens: `*Source: X.*`. `None`: the following text isn't known yet.
+fn with_closers(tail: &TextWindow, span: Range<usize>, input: TextInput) -> Option<Range<usize>> {
+    let mut open: Vec<&str> = Vec::new();
+    let text = tail.slice(span.clone());
+    let mut at = 0;
+    while let Some(offset) = text.get(at..).and_then(|rest| rest.find(['*', '_', '`'])) {
+        at += offset;
+        let (before, rest) = text.split_at(at);
+        let Some(mark) = rest.chars().next() else { break };
+        let run = rest.len() - rest.trim_start_matches(mark).len();
+        let behind = rest.get(run..).unwrap_or_default();
+        // `execution_id`
+        let within = mark == '_' && before.ends_with(char::is_alphanumeric) && behind.starts_with(char::is_alphanumeric);
+        let run = rest.get(..run).unwrap_or_default();
+        match open.last() {
+            _ if within => {}
+            // `***a** b*`
+            Some(last) if last.starts_with(run) => {
+                let rest = last.get(run.len()..).unwrap_or_default();
+                let _closed = open.pop();
+                open.extend(Some(rest).filter(|rest| !rest.is_empty()));
+            }
+            Some(_) | None if open.len() < MARKS_MAX => open.push(run),
+            Some(_) | None => break,
+        }
+        at += run.len();
+    }
+    let mut end = span.end;
+    while let Some(run) = open.pop() {
+        let rest = tail.from(end);
+        if input.is_partial() && run.starts_with(rest.get(..rest.len().min(run.len())).unwrap_or_default()) && rest.len() < run.len() {
+            return None;
+        }
+        if !rest.starts_with(run) {
+            break;
+        }
+        end += run.len();
+    }
+    Some(span.start..end)
 }
 
 /// Span of a line with only the citation, from its list item's mark on, with the blanks before.

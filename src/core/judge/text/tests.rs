@@ -465,6 +465,13 @@ fn the_clause_goes_with_the_citation() {
         ("The net is up.\n\n**Execution ID:** `X`", "The net is up."),
         ("- Up: yes\n- Execution ID: X\n- Fast: no", "- Up: yes\n- Fast: no"),
         ("1. Up: yes\n2. Execution ID: X", "1. Up: yes"),
+        // What the line or sentence opens goes with it.
+        ("The net is up.\n\n*Source: execution_id X*", "The net is up."),
+        ("The net is up.\n\n**Source: execution_id X**\nSo", "The net is up.\nSo"),
+        ("The net is up.\n\n- *Source: execution_id X*\n- Bye", "The net is up.\n- Bye"),
+        ("The net is up.\n\n***Source:** execution_id `X`*", "The net is up."),
+        ("The net is up. *Source: execution X.* All is well.", "The net is up. All is well."),
+        ("**The net is up.\nSource: execution_id X**", "**The net is up.**"),
         ("> Up\n> Source: X\n", "> Up\n"),
         ("Das Netz läuft mit der Ausführungs-ID X.", "Das Netz läuft."),
         ("Das Netz läuft (siehe Ausführung X).", "Das Netz läuft."),
