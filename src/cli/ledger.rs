@@ -145,7 +145,7 @@ fn check(offline: &OfflineSettings, store: &dyn ChainStore, anchor: Option<&Path
         Some(fault) => {
             writeln!(out, "NOT WHOLE: {fault}\n{} records before it are whole{removed}", report.records).map_err(written)?;
             if report.records == 0 {
-                let hint = "No record fits this key. Is it the key that the ledger was written with? It is taken from TOOLMARK_KEY if that is set, else from the key file beside the ledger.";
+                let hint = "No record fits these keys: an older key may have written it, and then nothing was changed. Give it behind the new one, TOOLMARK_KEY=new,old, or, where TOOLMARK_KEY isn't set, with the key file beside the ledger.";
                 writeln!(out, "{hint}").map_err(written)?;
             }
             Ok(ExitCode::FAILURE)

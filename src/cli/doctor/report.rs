@@ -67,11 +67,12 @@ pub fn table(rows: &[Row]) -> String {
         }
     }
     let count = |finding| rows.iter().filter(|row| row.finding == finding).count();
-    let (faults, notes) = (count(Finding::Fault), count(Finding::Note));
-    let _infallible = match (faults, notes) {
-        (0, 0) => writeln!(out, "\nAll is well."),
-        (0, notes) => writeln!(out, "\nIt works; {notes} to know of."),
-        (faults, _) => writeln!(out, "\n{faults} to mend, marked ❌."),
+    let (faults, notes, untried) = (count(Finding::Fault), count(Finding::Note), count(Finding::Untried));
+    let _infallible = match (faults, notes, untried) {
+        (0, 0, 0) => writeln!(out, "\nAll is well."),
+        (0, notes, 0) => writeln!(out, "\nIt works; {notes} to know of."),
+        (0, _, untried) => writeln!(out, "\nWhat was tried works; {untried} marked – not tried, as the lines above say."),
+        (faults, ..) => writeln!(out, "\n{faults} to mend, marked ❌."),
     };
     out
 }

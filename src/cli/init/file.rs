@@ -59,6 +59,12 @@ fn upstream(server: &ChosenServer) -> String {
         }
         None => out.push_str("# No `api_key_env`: the caller's own key is passed on, and goes nowhere else.\n"),
     }
+    if server.preset == Preset::None && preset_of(&server.base_url) == Preset::None {
+        out.push_str(
+            "# Where this server has chat completions only, toolmark makes the Responses API and Anthropic's Messages API of them:\n\
+             # responses = \"translate\"\n# messages = \"translate\"\n",
+        );
+    }
     out
 }
 
