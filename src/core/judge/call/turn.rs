@@ -86,11 +86,11 @@ pub enum FinishReason {
 
 impl FinishReason {
     /// Maps the `finish_reason` of a chat answer. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`, OpenRouter's
-    /// `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`.
+    /// `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`, GLM's `sensitive`.
     pub fn of_finish(reason: &str) -> Self {
         let reason = reason.get(..reason.floor_char_boundary(64)).unwrap_or_default().to_ascii_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
-        if has(&["content_filter"]) {
+        if has(&["content_filter", "sensitive"]) {
             Self::ContentFilter
         } else if has(&["eos"]) {
             Self::Complete

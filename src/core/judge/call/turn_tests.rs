@@ -92,7 +92,7 @@ fn ids_may_come_twice() {
 fn endings_by_finish_reason() {
     for (ending, reasons) in [
         (FinishReason::Length, &["length", "max_tokens", "MAX_TOKENS", "model_length"][..]),
-        (FinishReason::ContentFilter, &["content_filter"]),
+        (FinishReason::ContentFilter, &["content_filter", "sensitive"]),
         (FinishReason::Broken, &["error", "abort", "incomplete", "insufficient_system_resource"]),
         (
             FinishReason::Complete,
