@@ -276,6 +276,9 @@ fn errors_with_status_200() {
         // As often as after a status of its own.
         (r#"{"error":{"message":"m","code":429},"user_id":"u"}"#, 429, json!("429"), 3),
         (r#"{"error":"m"}"#, 502, Value::Null, 1),
+        (r#"{"choices":null,"base_resp":{"status_code":1008,"status_msg":"m"}}"#, 402, json!("1008"), 1),
+        (r#"{"id":"c","choices":[],"base_resp":{"status_code":1002,"status_msg":"m"}}"#, 429, json!("1002"), 3),
+        (r#"{"choices":null,"base_resp":{"status_code":2013,"status_msg":"m"}}"#, 502, json!("2013"), 1),
     ] {
         for stream in [false, true] {
             let before = fixture.upstream.received().len();

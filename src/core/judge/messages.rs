@@ -65,12 +65,20 @@ pub fn objection(violations: &[&Violation]) -> String {
 
 /// Reply that replaces an answer that couldn't be repaired. `repairs`: number of attempts.
 pub fn safe(violations: &[&Violation], repairs: u32) -> String {
-    let mut text = String::from("I reported a tool result that I can't back with an execution.\n");
+    let empty = !violations.is_empty() && violations.iter().all(|violation| violation.code == Code::EmptyAnswer);
+    let (opening, closing) = match empty {
+        true => ("I gave no answer.\n", " You can ask again, or in other words."),
+        false => (
+            "I reported a tool result that I can't back with an execution.\n",
+            " Please treat that part of my answer as not checked, and ask again if you need it.",
+        ),
+    };
+    let mut text = String::from(opening);
     for violation in violations {
         text.push_str(&blame(violation));
     }
     text.push_str(tried(repairs).as_str());
-    text.push_str(" Please treat that part of my answer as not checked, and ask again if you need it.");
+    text.push_str(closing);
     text
 }
 
@@ -165,5 +173,8 @@ mod tests {
         let with = rejection("x", &[&violation], None, Some(r#"{"name": "y", "arguments": {}}"#));
         assert!(with.ends_with(r#"Nothing was run. Call again like this: {"name": "y", "arguments": {}}"#), "{with}");
         assert!(safe(&[&violation], 0).starts_with("I reported a tool result that I can't back with an execution.\n- [unknown_tool]"));
+        let empty = Checks::default().violation(Code::EmptyAnswer, None, "the answer is empty", "").unwrap();
+        assert!(safe(&[&empty], 0).starts_with("I gave no answer.\n- [empty_answer]"));
+        assert!(safe(&[&empty, &violation], 0).starts_with("I reported"));
     }
 }

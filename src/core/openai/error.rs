@@ -41,20 +41,35 @@ pub struct Reported {
     pub failed_generation: Option<String>,
 }
 
+/// True of an answer without choices that is an error in MiniMax's form: a `base_resp` whose `status_code` isn't 0.
+pub fn is_base_error(root: Value<'_>) -> bool {
+    let failed = root.get_some("base_resp").and_then(|base| base.get_some("status_code")).is_some_and(|code| code.raw_str() != "0");
+    failed && root.get_some("choices").is_none_or(|choices| choices.items().next().is_none())
+}
+
 impl Reported {
     /// Reads an error from JSON; `None` if the JSON can't be read.
     pub fn read(json: &[u8]) -> Option<Self> {
         let document = Document::parse(Bytes::copy_from_slice(json)).ok()?;
         let root = document.root();
         let outer = if root.is_array() { root.items().next()? } else { root };
-        let error = outer.get_some("error").unwrap_or(outer);
+        let base = outer.get_some("base_resp").filter(|_| is_base_error(outer));
+        let error = outer.get_some("error").or(base).unwrap_or(outer);
         if let Some(text) = error.text() {
             return Some(Self { message: text.into_owned(), ..Self::default() });
         }
         let text = |name: &str| error.get_some(name).map(|value| value.text().map_or_else(|| value.raw_str().to_owned(), Into::into));
         let numbers = ["code", "status", "status_code"].iter().filter_map(|name| error.get(name).or_else(|| outer.get(name)));
-        let status = numbers.filter_map(Value::integer).find(|status| (400..600).contains(status)).map(|status| status as u16);
-        let message = text("message").or_else(|| text("detail")).filter(|message| !message.is_empty());
+        let numbers: Vec<u64> = numbers.filter_map(Value::integer).collect();
+        let status = numbers.iter().find_map(|number| match number {
+            400..600 => Some(*number as u16),
+            // MiniMax's own: a limit of requests, a wrong key, no balance (its API reference, "error codes").
+            1002 if base.is_some() => Some(429),
+            1004 if base.is_some() => Some(401),
+            1008 if base.is_some() => Some(402),
+            _ => None,
+        });
+        let message = text("message").or_else(|| text("detail")).or_else(|| text("status_msg")).filter(|message| !message.is_empty());
         // What is no error at all isn't quoted: nobody judged it.
         let raw = || outer.get_some("error").map(|error| error.raw_str().to_owned());
         let message = message.or_else(raw).unwrap_or_else(|| UNSAID.to_owned());
@@ -62,7 +77,7 @@ impl Reported {
             message,
             kind: text("type"),
             param: text("param"),
-            code: text("code"),
+            code: text("code").or_else(|| base.and_then(|_| text("status_code"))),
             status,
             failed_generation: text("failed_generation"),
         })

@@ -32,7 +32,7 @@ use crate::{
         call::{CallKind, ValidCall},
         text::TextGate,
     },
-    openai::usage,
+    openai::{error::is_base_error, usage},
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
@@ -83,7 +83,7 @@ impl WholeAnswer for ChatCompletion {
         }
         let error = root.get_some("error").is_some_and(|error| !error.is_text(""));
         let flat = root.get("choices").is_none() && root.get("message").is_some();
-        if error || flat {
+        if error || flat || is_base_error(root) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
         let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(Fault::Unknown("no `choices`"))?;

@@ -26,7 +26,7 @@ use crate::{
         text::{place::is_ambiguous, places},
         turn::Said,
     },
-    openai::usage,
+    openai::{error::is_base_error, usage},
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
         sse::{SseEvent, keep_alive},
@@ -283,7 +283,8 @@ impl ChatStream {
             return Err(Fault::Reported(groq.raw_str().to_owned()));
         }
         // Some send errors without `error` around them.
-        if parts.choices.is_none() && root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some()) {
+        let flat = parts.choices.is_none() && root.get("message").is_some() && (root.get("code").is_some() || root.get("type").is_some());
+        if flat || is_base_error(root) {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
         let came = document.bytes().as_ptr();

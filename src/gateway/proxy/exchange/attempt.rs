@@ -64,8 +64,7 @@ async fn send_until_reply(driver: &mut ExchangeDriver, downstream: Downstream) -
         if downstream == Downstream::Begun {
             return outcome;
         }
-        let (selection, request) = driver.selecting();
-        match selection.recover(request, failed, permit.role()).await {
+        match recover(driver, failed, permit.role()).await {
             Some(next) => permit = next,
             None => return outcome,
         }
@@ -78,9 +77,17 @@ pub async fn retries_after(driver: &mut ExchangeDriver, status: u16) -> bool {
     if !failed.passes() || driver.attempts.is_final() {
         return false;
     }
+    driver.selecting().0.note_error_in_answer();
+    recover(driver, failed, RequestRole::Regular).await.is_some()
+}
+
+/// Permit for the next request after a failed one, if there is to be one. The pause before it isn't toolmark's own time.
+async fn recover(driver: &mut ExchangeDriver, failed: AttemptFailure, role: RequestRole) -> Option<BreakerPermit> {
+    driver.clock.start_wait();
     let (selection, request) = driver.selecting();
-    selection.note_error_in_answer();
-    selection.recover(request, failed, RequestRole::Regular).await.is_some()
+    let next = selection.recover(request, failed, role).await;
+    let _pause = driver.clock.end_wait();
+    next
 }
 
 /// Sends one request.
@@ -118,6 +125,10 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
             let wait = retry::retry_after(asked("retry-after-ms"), asked(header::RETRY_AFTER.as_str()));
             let status = response.status().as_u16();
             record.status(status);
+            if status == 401 && endpoint.own_key().is_some() {
+                let (name, exchange) = (&endpoint.settings.name, context.id);
+                tracing::warn!(%exchange, upstream = &**name, status, "upstream `{name}` refuses toolmark's own key: see its `api_key_env`");
+            }
             let outcome = read_head(driver, response).await;
             let failed = match outcome {
                 Ok(Reply::Error(..)) => Some(AttemptFailure::Status(status, wait)),

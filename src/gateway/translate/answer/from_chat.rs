@@ -15,6 +15,7 @@ use crate::{
         places::refuse_calls_beside,
     },
     judge::call::turn::FinishReason as TurnEnding,
+    openai::error::is_base_error,
     wire::json::Value,
 };
 
@@ -73,7 +74,7 @@ pub(super) fn check_root(root: Value<'_>) -> Result<(), TranslateFault> {
     if is_ambiguous(root) {
         return Err(TranslateFault::Unknown("two members of one name"));
     }
-    if root.get_some("error").is_some_and(|error| !error.is_text("")) {
+    if root.get_some("error").is_some_and(|error| !error.is_text("")) || is_base_error(root) {
         return reported(root);
     }
     if let Some(groq) = root.get("x_groq").filter(|groq| groq.get_some("error").is_some()) {
