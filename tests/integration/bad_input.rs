@@ -192,13 +192,22 @@ fn paths_hosts_and_keys() {
         ("OPTIONS /v1/chat/completions", 501, "endpoint_not_enforced"),
         ("BREW /coffee", 501, "endpoint_not_enforced"),
         ("GET /", 501, "endpoint_not_enforced"),
+        ("POST /v1/v1/chat/completions", 501, "endpoint_not_enforced"),
+        ("POST /v1/chat/completion", 501, "endpoint_not_enforced"),
+        ("POST /api/chat", 501, "endpoint_not_enforced"),
         ("POST /v1/chat%2Fcompletions", 400, "invalid_path"),
         ("POST /v1/models/../chat/completions", 400, "invalid_path"),
         ("POST /v1/%2e%2e/v1/responses", 400, "invalid_path"),
     ] {
         let reply = ask(&format!("{line} HTTP/1.1\r\n{keyed}"), REQUEST);
         refused(&reply, status, code, line);
-        let advice = [("GET /v1/chat/completions", "It takes POST only"), ("GET /", "base URL")];
+        let advice = [
+            ("GET /v1/chat/completions", "It takes POST only"),
+            ("GET /", "base URL"),
+            ("POST /v1/v1/chat/completions", "Did you mean /v1/chat/completions?"),
+            ("POST /v1/chat/completion", "Did you mean /v1/chat/completions?"),
+            ("POST /api/chat", "Ollama serves too: /v1/chat/completions"),
+        ];
         for (_, advice) in advice.into_iter().filter(|(own, _)| *own == line) {
             assert!(reply.text().contains(advice), "{line}: {}", reply.text());
         }

@@ -327,8 +327,17 @@ fn not_enforced(method: &Method, path: &str, settings: &crate::settings::Setting
     let plain = path.strip_prefix("/openai").unwrap_or(path);
     let plain = plain.strip_prefix("/v1").unwrap_or(plain).trim_end_matches('/');
     let admin = ADMIN_PATHS.iter().any(|own| plain == *own || plain.starts_with(&format!("{own}/")));
+    // `/v1/v1/chat/completions`, `/api/chat/completions`, `/chat/completion`
+    let enforced = ["/chat/completions", "/responses", "/messages"];
+    let near = enforced.into_iter().find(|own| plain.ends_with(own) || plain.trim_end_matches('s') == own.trim_end_matches('s'));
     let advice = match settings.admin.listen {
-        _ if matches!(plain, "/chat/completions" | "/responses" | "/messages") => ". It takes POST only".to_owned(),
+        _ if enforced.contains(&plain) => ". It takes POST only".to_owned(),
+        _ if let Some(near) = near => {
+            format!(". Did you mean /v1{near}? A client's base URL is this address with /v1 behind it, once")
+        }
+        _ if matches!(plain, "/api/chat" | "/api/generate") => {
+            ". That is Ollama's own API; toolmark takes OpenAI's, which Ollama serves too: /v1/chat/completions".to_owned()
+        }
         Some(listen) if admin => format!(". It is served by the admin listener: http://{listen}{plain}"),
         _ if plain.is_empty() => ". Set your client's base URL to this address with /v1 behind it".to_owned(),
         _ if route::may_pass(path) => format!(". A path that carries none can be let through: `passthrough = [\"{path}\"]`"),
