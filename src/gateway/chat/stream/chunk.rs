@@ -139,7 +139,7 @@ pub fn delta_of(choice: Value<'_>) -> Option<Value<'_>> {
     choice.get_some("delta").or_else(|| choice.get_some("message"))
 }
 
-/// What the deltas of a stream have said so far.
+/// Kinds of content that the deltas of a stream had so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeltaSpeech {
     /// Text of the answer.

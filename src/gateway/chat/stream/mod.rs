@@ -64,7 +64,7 @@ pub struct ChatStream {
     promoter: ChatPromoter,
     /// Template of the previous event.
     pattern: Option<DeltaTemplate>,
-    /// What the deltas have said.
+    /// Content of the deltas so far.
     spoken: DeltaSpeech,
     scratch: BytesMut,
 }

@@ -161,7 +161,7 @@ struct ChatStreamReader {
     spoken: bool,
     /// There were calls outside the deltas.
     copied_calls: bool,
-    /// What the deltas have said.
+    /// Content of the deltas so far.
     deltas: DeltaSpeech,
     finish_reason: Option<String>,
     usage: Option<TokenUsage>,
