@@ -150,7 +150,7 @@ pub struct DeltaSpeech {
 
 impl DeltaSpeech {
     /// Notes what the deltas of an event say. Where a choice has a whole `message` instead, behind deltas, it is returned without what they
-    /// have said: MiniMax ends a stream so (docs/wire-facts.md#emission-rules). `None`: the event stays as it is.
+    /// have said: MiniMax ends a stream so (docs/wire-facts.md#odd-answers-to-accept). `None`: the event stays as it is.
     pub fn without_copies(&mut self, document: &Document) -> Option<Document> {
         let before = *self;
         let mut edits = Splices::default();
