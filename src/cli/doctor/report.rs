@@ -81,3 +81,21 @@ pub fn table(rows: &[Row]) -> String {
 pub fn is_well(rows: &[Row]) -> bool {
     rows.iter().all(|row| row.finding != Finding::Fault)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_tried_is_no_success() {
+        let (well, note, fault, untried) = (Row::well("a", ""), Row::note("b", "", ""), Row::fault("c", "", ""), Row::untried("d", ""));
+        for (rows, verdict) in [
+            (vec![well.clone()], "All is well."),
+            (vec![well.clone(), note.clone()], "It works; 1 to know of."),
+            (vec![well, note, untried.clone()], "What was tried works; 1 marked – not tried, as the lines above say."),
+            (vec![fault, untried], "1 to mend, marked ❌."),
+        ] {
+            assert!(table(&rows).trim_end().ends_with(verdict), "{}", table(&rows));
+        }
+    }
+}

@@ -86,3 +86,20 @@ fn what_is_written_are_settings() {
         assert!(text.contains("# Also found: "), "{text}");
     }
 }
+
+/// Of a server that nobody knows, the file has what makes the other APIs of chat completions, as a comment that is right as it stands.
+#[test]
+fn an_unknown_server_gets_its_translation_named() {
+    let directory = tempfile::tempdir().unwrap();
+    let base_url = "http://127.0.0.1:9/v1".to_owned();
+    let unknown = ChosenServer { name: "upstream".into(), title: base_url.clone(), base_url, key_env: None, preset: Preset::None };
+    let text = file::text(&unknown, &[], "127.0.0.1:8787", "default");
+    let used = text.replace("# responses = ", "responses = ").replace("# messages = ", "messages = ");
+    assert_ne!(used, text);
+    std::fs::write(directory.path().join(CONFIG_FILE), &used).unwrap();
+    let read = settings::load(&Flags::default(), &Environment::of(&[]), directory.path()).unwrap();
+    let upstream = format!("{:?}", read.upstreams[0]);
+    assert!(upstream.contains("responses: Translate") && upstream.contains("messages: Translate"), "{upstream}");
+    let known = ChosenServer::of(providers::named("cerebras").unwrap(), None, None);
+    assert!(!file::text(&known, &[], "127.0.0.1:8787", "default").contains("translate"));
+}

@@ -60,9 +60,8 @@ impl Reported {
         }
         let text = |name: &str| error.get_some(name).map(|value| value.text().map_or_else(|| value.raw_str().to_owned(), Into::into));
         let numbers = ["code", "status", "status_code"].iter().filter_map(|name| error.get(name).or_else(|| outer.get(name)));
-        let numbers: Vec<u64> = numbers.filter_map(Value::integer).collect();
-        let status = numbers.iter().find_map(|number| match number {
-            400..600 => Some(*number as u16),
+        let status = numbers.filter_map(Value::integer).find_map(|number| match number {
+            400..600 => Some(number as u16),
             // MiniMax's own: a limit of requests, a wrong key, no balance (its API reference, "error codes").
             1002 if base.is_some() => Some(429),
             1004 if base.is_some() => Some(401),

@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use crate::{
-    chat::stream::chunk::delta_of,
+    chat::stream::chunk::{CALLS, delta_of},
     exchange::text::places::TextExtent,
     exchange::{
         context::Context,
         error::{Fault, ShapeError},
         text::{
-            place::{PART_TEXTS, is_ambiguous, is_nothing},
+            place::{PART_TEXTS, is_ambiguous},
             places::{self, Sweep, is_thought, joined, logprobs_of},
         },
     },
@@ -141,10 +141,5 @@ fn said(message: Value<'_>) -> Vec<Cow<'_, str>> {
 /// # Errors
 /// [`ShapeError::Text`] for a call under a name of its own.
 pub fn check_copy(message: Value<'_>) -> Result<(), ShapeError> {
-    places::refuse_calls_beside(message, &["tool_calls", "function_call"], None)
-}
-
-/// True if the `message` beside a delta has calls.
-pub fn copies_calls(message: Value<'_>) -> bool {
-    ["tool_calls", "function_call"].iter().any(|name| message.get(name).is_some_and(|calls| !is_nothing(calls)))
+    places::refuse_calls_beside(message, &CALLS, None)
 }

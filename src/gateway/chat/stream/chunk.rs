@@ -16,6 +16,8 @@ use crate::{
 
 /// Parts of a delta that are text; each has its own gate.
 pub const TEXTS: [&str; 3] = ["content", "refusal", "audio"];
+/// Members of a message or a delta that are calls.
+pub const CALLS: [&str; 2] = ["tool_calls", "function_call"];
 
 /// Identity of the completion, as raw JSON values. The first attempt's is used in all events.
 #[derive(Clone, Debug, Default)]
@@ -157,7 +159,7 @@ impl DeltaSpeech {
         for choice in document.root().get("choices").into_iter().flat_map(Value::items) {
             if let Some(delta) = choice.get_some("delta") {
                 self.text |= TEXTS.iter().any(|name| delta.get(name).is_some_and(|text| !is_nothing(text)));
-                self.calls |= CALLS.iter().any(|name| delta.get(name).is_some_and(|calls| !is_nothing(calls)));
+                self.calls |= has_calls(delta);
             } else if let Some(message) = choice.get_some("message").filter(|message| message.is_object()) {
                 let is_call = |name: &str| CALLS.contains(&name);
                 edits.remove_members(message, |name| name != "role" && if is_call(name) { before.calls } else { before.text });
@@ -167,8 +169,10 @@ impl DeltaSpeech {
     }
 }
 
-/// Members of a delta that are calls.
-const CALLS: [&str; 2] = ["tool_calls", "function_call"];
+/// True if a message or a delta has calls.
+pub fn has_calls(message: Value<'_>) -> bool {
+    CALLS.iter().any(|name| message.get(name).is_some_and(|calls| !is_nothing(calls)))
+}
 
 /// The value that holds the text of a kind.
 pub fn text_value<'d>(delta: Value<'d>, kind: usize) -> Option<Value<'d>> {
@@ -265,9 +269,7 @@ fn write_choice(edits: &mut Splices, choice: Value<'_>, changes: &ChunkEdit<'_>)
         }
         return;
     }
-    let gone = |name: &str| {
-        (changes.drop_calls && matches!(name, "tool_calls" | "function_call")) || (changes.role == RoleEdit::Drop && name == "role")
-    };
+    let gone = |name: &str| (changes.drop_calls && CALLS.contains(&name)) || (changes.role == RoleEdit::Drop && name == "role");
     edits.remove_members(delta, gone);
     if let (RoleEdit::Add, Some(role)) = (changes.role, delta.get("role")) {
         edits.replace(role.span(), "\"assistant\"");

@@ -23,7 +23,7 @@ use crate::{
     chat::{
         assembler::{AssembleError, Assembler},
         places,
-        stream::chunk::{DeltaSpeech, delta_of, finish_of},
+        stream::chunk::{DeltaSpeech, delta_of, finish_of, has_calls},
     },
     exchange::{context::Context, text::place::is_nothing},
     translate::UpstreamForm,
@@ -239,7 +239,7 @@ impl ChatStreamReader {
     /// Handles Perplexity's `message`, which repeats the deltas so far: it is left out.
     fn repeated(&mut self, message: Value<'_>) -> Result<(), TranslateFault> {
         places::check_copy(message)?;
-        self.copied_calls |= places::copies_calls(message);
+        self.copied_calls |= has_calls(message);
         Ok(())
     }
 

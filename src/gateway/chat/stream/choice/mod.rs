@@ -15,7 +15,7 @@ use bytes::{Bytes, BytesMut};
 
 use pending::HeldEvent;
 
-use super::chunk::{ChunkEdit, CompletionIdentity, RoleEdit, TEXTS, TextSpan, choice_of, delta_of, finish_of, text_value};
+use super::chunk::{ChunkEdit, CompletionIdentity, RoleEdit, TEXTS, TextSpan, choice_of, delta_of, finish_of, has_calls, text_value};
 use crate::{
     chat::{
         assembler::{AssembleError, Assembler, PartialCall},
@@ -181,7 +181,7 @@ impl ChoiceStream {
     /// Handles Perplexity's `message` beside a delta, which repeats the text of the deltas so far.
     fn take_copy(&mut self, message: Value<'_>) -> Result<(), AssembleError> {
         places::check_copy(message)?;
-        self.copied_calls |= places::copies_calls(message);
+        self.copied_calls |= has_calls(message);
         let copy = joined(message.get("content"));
         // Where the text isn't kept there is only its length to go by.
         let whole = self.texts[0].len() == self.fed[0];
