@@ -206,6 +206,14 @@ fn text_from_the_environment_stays_text() {
 }
 
 #[test]
+fn the_listed_keys_are_those_of_the_settings() {
+    let error = read(&with("zzz = 1"), &[], &Flags::default()).unwrap_err().to_string();
+    let known = |keys: &[&str]| keys.iter().map(|key| (*key).to_owned()).collect::<std::collections::BTreeSet<_>>();
+    let told: Vec<&str> = error.split_once("known here: ").unwrap().1.split(", ").map(|key| key.trim_matches('`')).collect();
+    assert_eq!(known(&told), known(toolmark_core::config::sections::SETTINGS));
+}
+
+#[test]
 fn variables_that_are_no_settings() {
     let fine = [
         ("TOOLMARK_KEY", KEY),
@@ -225,6 +233,7 @@ fn variables_that_are_no_settings() {
         ("TOOLMARK_LISTN", "x", "TOOLMARK_LISTEN"),
         ("TOOLMARK_LIMITS_CONNECTIONS", "7", "TOOLMARK_LIMITS__CONNECTIONS"),
         ("TOOLMARK_PORT", "8787", "known at the top: `listen`"),
+        ("TOOLMARK_LIMIT", "7", "TOOLMARK_LIMITS`?"),
         ("TOOLMARK_LIMITS__CONECTIONS", "7", "did you mean `connections`"),
         ("TOOLMARK_LIMTS__CONNECTIONS", "7", "did you mean `limits`"),
         ("TOOLMARK_UPSTREAMS__0__NAME", "x", "TOOLMARK_UPSTREAMS='[{name"),
@@ -240,6 +249,8 @@ fn what_is_refused_and_how() {
         ("listen = \n", &["toolmark.toml:1:", "not valid TOML"][..]),
         ("listen = '1'\nlisten = '2'", &["toolmark.toml:2:", "duplicate key"]),
         (&with("listne = 'x'"), &["toolmark.toml:1: `listne`: unknown key (did you mean `listen`?", "known here: `listen`"]),
+        (&with("[calls]\nmax_repairs = 1"), &["toolmark.toml:1: `calls`: unknown key: it belongs in the policy's file", "`policy`"]),
+        (&with("mode = 'observe'"), &["`mode`: unknown key: it belongs in the policy's file"]),
         (&with("[limits]\n\nconections = 1"), &["toolmark.toml:3: `limits.conections`", "`connections`"]),
         (
             &with("[limits]\nconnections = 'many'"),

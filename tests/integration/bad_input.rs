@@ -123,6 +123,21 @@ fn bodies_that_are_too_large() {
 }
 
 #[test]
+fn bodies_that_are_compressed() {
+    let fixture = Fixture::new("default", script);
+    // One connection for all: what is refused is read all the same.
+    let mut connection = Connection::open(fixture.proxy.address());
+    for path in ["/v1/chat/completions", "/v1/responses", "/openai/v1/chat/completions"] {
+        let reply = connection.post(path, "content-encoding: gzip\r\n", b"\x1f\x8b\x08\0\0\0\0\0");
+        refused(&reply, 415, "unsupported_encoding", path);
+        assert_eq!(reply.header("accept-encoding"), "identity");
+    }
+    let reply = connection.post("/v1/chat/completions", "content-encoding: identity\r\n", REQUEST.as_bytes());
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(fixture.upstream.received().len(), 1);
+}
+
+#[test]
 fn header_floods() {
     let fixture = Fixture::new("default", script);
     let many = |count: usize| (0..count).map(|number| format!("x-{number}: y\r\n")).collect::<String>();

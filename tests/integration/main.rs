@@ -56,6 +56,7 @@ mod responses_clients;
 mod responses_folded;
 mod responses_stateful;
 mod responses_traffic;
+mod settings_page;
 mod soak;
 mod stall;
 mod statuses;

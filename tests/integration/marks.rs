@@ -313,6 +313,13 @@ fn legacy_functions_are_judged_and_never_stamped() {
     let (verdict, codes) =
         as_caller(&mut connection, "a", "Sunny (execution_id: get_weather_1763760000123_0123456789abcdef).", &body).verdict();
     assert_eq!((verdict.as_str(), codes.contains(&"unknown_execution".to_owned())), ("blocked", true), "{codes:?}");
+    // Where it isn't taken, the error says why and what to do.
+    let strict = Fixture::new("strict", script);
+    let reply = as_caller(&mut Connection::open(strict.proxy.address()), "a", "Sunny.", &body);
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status, &error["code"]), (400, &json!("unverified_call")), "{error}");
+    let told = error["message"].as_str().unwrap_or_default();
+    assert!(told.contains("legacy `function_call`") && told.contains("send `tools`"), "{told}");
 }
 
 #[test]

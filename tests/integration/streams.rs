@@ -215,6 +215,28 @@ fn claims_in_odd_shapes_never_leave() {
     }
 }
 
+/// Tokens are bytes: one may end within a character, which is in the text only once its last byte came. The first one's stand beside no
+/// text, so they are left out: they might be a held call's.
+#[test]
+fn logprobs_of_a_character_in_two_tokens_stay() {
+    let event = |content: &str, token: &str, bytes: &str| {
+        chunk(&format!(
+            r#"{{"index":0,"delta":{{"content":"{content}"}},"logprobs":{{"content":[{{"token":"{token}","logprob":-0.5,"bytes":[{bytes}],"top_logprobs":[]}}]}}}}"#
+        ))
+    };
+    for events in [
+        [event("Sun: ", "Sun: ", "83,117,110,58,32"), event("", "\\\\xf0\\\\x9f", "240,159"), event("😀", "\\\\x98\\\\x80", "152,128")],
+        [event("Sun: ", "Sun: ", "83,117,110,58,32"), event("", " \\ufffd", "32,240,159"), event(" 😀", "\\ufffd", "152,128")],
+    ] {
+        let (answer, _) = streamed(NO_REPAIR, &[&events[..], &[finish("stop")]].concat(), "");
+        assert_eq!(answer.body.matches(r#""logprobs":{"content""#).count(), 2, "{}", answer.body);
+    }
+    // What spells another text is no copy of it.
+    let other = event("fine", "bad", "98,97,100");
+    let (answer, _) = streamed(NO_REPAIR, &[other, finish("stop")], "");
+    assert!(!answer.body.contains("98,97,100"), "{}", answer.body);
+}
+
 #[test]
 fn whole_answers_in_odd_shapes_never_leave() {
     let (bad, part) = (bad(), json!(SECRET));

@@ -20,6 +20,9 @@ const CLOCK_SECONDS_MAX: u64 = 60;
 /// Characters of an upstream's own words that are shown.
 const SAID_BYTES_MAX: usize = 200;
 
+/// Bytes of a wrong call that are shown.
+const CALL_BYTES_MAX: usize = 120;
+
 /// Result of one small call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum CallQuality {
@@ -178,7 +181,7 @@ fn text_of(answer: &HttpAnswer) -> Option<String> {
 }
 
 async fn functions(server: &ModelServer<'_>, check: &str, model: &str) -> Row {
-    let (mut right, mut wrong, mut words) = (0, 0, 0);
+    let (mut right, mut wrong, mut words, mut example) = (0, 0, 0, None);
     for city in CALLS {
         let request = json!({
             "model": model,
@@ -203,16 +206,28 @@ async fn functions(server: &ModelServer<'_>, check: &str, model: &str) -> Row {
         };
         match quality(&answer, city) {
             CallQuality::Right => right += 1,
-            CallQuality::Wrong => wrong += 1,
+            CallQuality::Wrong => {
+                wrong += 1;
+                example = example.or_else(|| first_call(&answer));
+            }
             CallQuality::Words => words += 1,
         }
     }
-    let text = format!("{right} of {} calls right, {wrong} wrong, {words} answered in words", CALLS.len());
+    let example = example.map_or_else(String::new, |call| format!(" (such as {call})"));
+    let text = format!("{right} of {} calls right, {wrong} wrong{example}, {words} answered in words", CALLS.len());
     match right {
         ABLE.. => Row::well(check, text),
         0 => Row::fault(check, text, "this model can't call functions here: choose another, or the server's option for its chat template"),
         _ => Row::note(check, text, "toolmark will repair or block what is wrong: a larger model costs fewer repairs"),
     }
+}
+
+/// The first call of an answer, as `name(arguments)`, cut.
+fn first_call(answer: &HttpAnswer) -> Option<String> {
+    let function = &answer.json.as_ref()?["choices"][0]["message"]["tool_calls"][0]["function"];
+    let arguments = function["arguments"].as_str().map_or_else(|| function["arguments"].to_string(), str::to_owned);
+    let call = format!("{}({arguments})", function["name"].as_str().unwrap_or("?")).replace(char::is_control, " ");
+    Some(format!("`{}`", crate::wire::json::string::cut(&call, CALL_BYTES_MAX)))
 }
 
 fn quality(answer: &HttpAnswer, city: &str) -> CallQuality {
@@ -299,6 +314,8 @@ mod tests {
         ] {
             assert_eq!(quality(&got, "Oslo"), expected, "{}", got.text);
         }
+        assert_eq!(first_call(&call("temperature", "{\"city\": \"Os\nlo\"")).unwrap(), "`temperature({\"city\": \"Os lo\")`");
+        assert_eq!(first_call(&call("t", &"x".repeat(999))).map(|call| call.len()), Some(CALL_BYTES_MAX + 2));
     }
 
     #[test]

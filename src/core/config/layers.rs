@@ -4,13 +4,17 @@
 //! environment: both are passed in as text.
 
 use figment::{
+    error::Kind,
     Figment, Metadata, Profile, Provider,
     providers::{Format, Toml},
     value::{Dict, Map, Value},
 };
 use serde::de::DeserializeOwned;
 
-use crate::config::error::{ConfigError, explain, find_line, key_text, line_of};
+use crate::config::{
+    error::{ConfigError, explain, find_line, key_text, line_of},
+    sections,
+};
 
 /// Layers of settings; later ones take precedence.
 #[derive(Debug, Default)]
@@ -61,7 +65,11 @@ impl Layers {
     pub fn extract<T: DeserializeOwned>(&self) -> Result<T, ConfigError> {
         self.figment.extract().map_err(|error| {
             let place = error.metadata.as_ref().map(|metadata| metadata.name.to_string());
-            self.located(place, &error.path, explain(&error))
+            let message = match &error.kind {
+                Kind::UnknownField(key, known) if error.path.len() <= 1 => sections::elsewhere(key, known),
+                _ => None,
+            };
+            self.located(place, &error.path, message.map_or_else(|| explain(&error), |told| format!("unknown key: {told}")))
         })
     }
 

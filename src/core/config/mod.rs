@@ -3,4 +3,5 @@
 pub mod error;
 pub mod host;
 pub mod layers;
+pub mod sections;
 pub mod units;

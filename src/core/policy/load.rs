@@ -10,7 +10,10 @@ use std::{
 
 use super::Policy;
 use crate::{
-    config::{error::ConfigError, layers::Layers},
+    config::{
+        error::{ConfigError, maybe},
+        layers::Layers,
+    },
     policy::{
         compiled::CompiledPolicy,
         completeness::{END, PolicyText},
@@ -40,6 +43,8 @@ pub enum PolicySource {
 
 /// The setting that means a policy in the ledger; `ledger:NAME` is one of another name than [`LEDGER_NAME`].
 pub const LEDGER: &str = "ledger";
+/// Names of the built-in policies.
+const BUILT_IN: [&str; 3] = ["default", "strict", "observe"];
 /// Name of the policy in the ledger where none is said.
 pub const LEDGER_NAME: &str = "default";
 const LEDGER_NAME_BYTES_MAX: usize = 64;
@@ -67,7 +72,7 @@ impl PolicySource {
 
     /// Returns whether this is the name of a built-in policy.
     pub fn is_built_in(said: &str) -> bool {
-        matches!(said, "default" | "strict" | "observe")
+        BUILT_IN.contains(&said)
     }
 
     /// Reads and compiles the policy.
@@ -154,7 +159,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Hint at a possible mistake; may be empty.
-        hint: &'static str,
+        hint: String,
         /// Cause of the failure.
         #[source]
         source: std::io::Error,
@@ -211,9 +216,13 @@ pub(super) fn read(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|source| {
         let hint = match source.kind() {
             std::io::ErrorKind::NotFound => {
-                "; built in are `default`, `strict` and `observe`; a relative path starts at the settings file that names it, or else at the working directory"
+                let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+                format!(
+                    "{}; built in are `default`, `strict` and `observe`; a relative path starts at the settings file that names it, or else at the working directory",
+                    maybe(name, &BUILT_IN)
+                )
             }
-            _ => "",
+            _ => String::new(),
         };
         Error::Read { path: path.into(), hint, source }
     })

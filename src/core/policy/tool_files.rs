@@ -60,7 +60,7 @@ pub(super) fn read(layers: &Layers, directory: &Path, globs: &[String]) -> Resul
     paths.dedup();
     let read = |path: PathBuf| match fs::read_to_string(&path) {
         Ok(text) => Ok((path, text)),
-        Err(source) => Err(Error::Read { path, hint: "", source }),
+        Err(source) => Err(Error::Read { path, hint: String::new(), source }),
     };
     let texts = paths.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
     files.watched.extend(texts.iter().map(|(path, _)| path.clone()));

@@ -57,6 +57,12 @@ impl ModelCapabilities {
         }
     }
 
+    /// Milliseconds until what was found that keeps exchanges with tools away counts no longer.
+    pub fn asked_again_in_ms(&self, now_ms: u64) -> u64 {
+        let lifetime_ms = if self.calls == ToolCalling::Unknown { OPEN_MS } else { NO_MS };
+        self.at_ms.saturating_add(lifetime_ms).saturating_sub(now_ms).clamp(1, lifetime_ms)
+    }
+
     /// Failure of a probe that was sent a moment ago: another one would fail, too.
     pub fn open_at(&self, now_ms: u64) -> Option<Inconclusive> {
         self.open.filter(|_| now_ms.saturating_sub(self.at_ms) <= OPEN_MS)

@@ -100,11 +100,9 @@ pub fn finding(status: u16, body: &[u8]) -> ProbeResult {
     };
     let calls = message.get("tool_calls").into_iter().flat_map(Value::items);
     let names: Vec<_> = calls.filter_map(|call| call.get("function").unwrap_or(call).get("name")?.text()).collect();
-    if names.iter().any(|name| name == TOOL) {
-        return ProbeResult::Known(ToolCalling::Yes, String::new());
-    }
+    // A call of another tool is a call, too: a name that doesn't exist is what repair is for.
     if !names.is_empty() {
-        return ProbeResult::Known(ToolCalling::No, "it calls a tool that doesn't exist".into());
+        return ProbeResult::Known(ToolCalling::Yes, String::new());
     }
     let says = |name: &str| message.get(name).is_some_and(|text| text.raw_str().contains(TOOL));
     let cut = choices.items().next().and_then(|choice| choice.get("finish_reason")).is_some_and(|reason| reason.is_text("length"));
@@ -197,7 +195,7 @@ mod tests {
                 message(r#"{"content":"","reasoning":"I should call toolmark_probe"}"#),
                 known(ToolCalling::No, "it answers in words, though a call was required"),
             ),
-            (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), known(ToolCalling::No, "it calls a tool that doesn't exist")),
+            (200, message(r#"{"tool_calls":[{"function":{"name":"other"}}]}"#), yes()),
             (200, "<html>".into(), ProbeResult::Open("its answer is no JSON".into())),
             (200, "{}".into(), ProbeResult::Open("its answer has no choices".into())),
             (200, r#"{"error":{"message":"busy","code":503}}"#.into(), ProbeResult::Open("status 503: busy".into())),

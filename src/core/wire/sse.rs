@@ -34,6 +34,11 @@ pub struct SseEvent {
 pub const KEEP_ALIVE: &[u8] = b": keep-alive\n\n";
 
 impl SseEvent {
+    /// An event that no bytes stand for yet: one that toolmark makes or changes.
+    pub fn without_bytes(data: Option<Bytes>, name: Option<Bytes>) -> Self {
+        Self { raw: Bytes::new(), data, name, plain: false }
+    }
+
     /// Bytes of memory that the event takes.
     pub fn held_bytes(&self) -> usize {
         // Its data is a part of its raw bytes, unless it was joined from several lines.

@@ -127,7 +127,7 @@ impl Held {
 /// A copy of an event with other data; `None` if that isn't JSON.
 pub fn made(event: &SseEvent, data: Bytes) -> Option<(SseEvent, Document)> {
     let document = Document::parse(data.clone()).ok()?;
-    Some((SseEvent { raw: Bytes::new(), data: Some(data), name: event.name.clone(), plain: false }, document))
+    Some((SseEvent::without_bytes(Some(data), event.name.clone()), document))
 }
 
 /// True if calls may be promoted from text in this exchange.

@@ -23,7 +23,7 @@ use crate::{
         queue::writer::{LedgerWriter, WriteFailure, now_ms},
         sealed_kv::SealedKv,
         store::open::open,
-        verify::{VerificationReport, verify_telling},
+        verify::{VerificationReport, newest_are_signed, verify_telling},
     },
     marks::Scope,
     settings::{self, Durability},
@@ -71,6 +71,11 @@ impl LedgerHandle {
         let bytes_max = [settings.conversation_bytes, settings.exchange_bytes];
         let mut writer =
             LedgerWriter { store: store.clone(), keys: chain, keep: settings.keep, bytes_max, hourly, inlet, commit, trouble: own };
+        if !newest_are_signed(&*store, &chain_keys)? {
+            tracing::warn!(
+                "the newest records of the ledger were signed with a key that isn't here: calls and results from before can't be verified. If the key was changed, put the old one behind the new one (TOOLMARK_KEY=new,old); if it was lost, keep this ledger apart and begin a new one (docs/ledger.md, \"Keys and backup\")"
+            );
+        }
         let tip = writer.begin()?;
         let thread = std::thread::Builder::new().name("ledger".into()).spawn(move || writer.run(tip));
         let thread = thread.map_err(|error| StoreError::Unavailable(format!("its thread can't be started: {error}")))?;

@@ -149,6 +149,27 @@ pub fn verify_telling(
     }
 }
 
+/// Returns whether the newest record of every chain was signed with one of the keys, as far as that can be told: not where it was removed
+/// meanwhile. A look at the start, which finds a key that was changed or lost; it proves nothing of the rest.
+///
+/// # Errors
+/// [`StoreError`] if the ledger can't be read.
+pub fn newest_are_signed(store: &dyn ChainStore, keys: &ChainKeys) -> Result<bool, StoreError> {
+    for chain in store.chains()? {
+        let Some(tip) = &chain.tip else { continue };
+        let records = store.records(chain.writer, tip.sequence.saturating_sub(2), 2)?;
+        let Some(newest) = records.iter().find(|record| record.position == *tip) else { continue };
+        let before = records.iter().find(|record| record.position.sequence + 1 == tip.sequence).map(|record| record.position.mac);
+        let anchor = chain.anchor.as_ref().filter(|anchor| anchor.sequence + 1 == tip.sequence).map(|anchor| anchor.mac);
+        let first = (tip.sequence == 1).then(|| ChainKeys::genesis(chain.writer));
+        let Some(before) = before.or(anchor).or(first) else { continue };
+        if !keys.is_record(&tip.mac, chain.writer, tip.sequence, &before, &newest.body) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
 /// Returns whether old records were removed meanwhile.
 fn moved(before: &[Chain], now: &[Chain]) -> bool {
     let anchors = |chains: &[Chain]| chains.iter().map(|chain| chain.anchor.clone()).collect::<Vec<_>>();

@@ -95,7 +95,7 @@ async fn connect(server: &McpServer, changed: Arc<Notify>) -> Result<RmcpConnect
         }
     };
     let service = service.map_err(|error| match &error {
-        ClientInitializeError::TransportError { error: sent, .. } => redirected(sent).unwrap_or_else(|| shortened(&error.to_string())),
+        ClientInitializeError::TransportError { error: sent, .. } => told_by_http(sent).unwrap_or_else(|| shortened(&error.to_string())),
         _ => shortened(&error.to_string()),
     })?;
     let peer = service.peer().clone();
@@ -118,12 +118,15 @@ fn refused() -> reqwest::redirect::Policy {
     })
 }
 
-/// Message for a failure caused by a redirect; `None` for other failures.
-fn redirected(error: &DynamicTransportError) -> Option<String> {
-    match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? {
-        StreamableHttpError::Client(error) if error.is_redirect() => Some(shortened(&std::error::Error::source(error)?.to_string())),
-        _ => None,
+/// Message for a redirect or a connection that failed; `None` for other failures. The SDK's own words name types of Rust.
+fn told_by_http(error: &DynamicTransportError) -> Option<String> {
+    let StreamableHttpError::Client(error) = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>()? else { return None };
+    let cause = std::error::Error::source(error)?;
+    if error.is_redirect() {
+        return Some(shortened(&cause.to_string()));
     }
+    let first = std::iter::successors(Some(cause), |error| error.source()).last()?;
+    error.is_connect().then(|| shortened(&format!("no connection to its `url`: {first}")))
 }
 
 /// Notifies `changed` through a subscription, for protocol versions that announce changes in no other way.
@@ -260,7 +263,7 @@ fn fault(error: ServiceError) -> CallError {
     match error {
         ServiceError::McpError(error) => CallError::Refused(shortened(&error.message)),
         ServiceError::TransportSend(error) => {
-            if let Some(said) = redirected(&error) {
+            if let Some(said) = told_by_http(&error) {
                 return CallError::NotSent(said);
             }
             let unsent = match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {

@@ -10,8 +10,9 @@ use std::collections::BTreeMap;
 use figment::value::Value;
 
 use toolmark_core::config::{
-    error::{ConfigError, list, maybe},
+    error::{ConfigError, closest, list, maybe},
     layers::Layers,
+    sections,
 };
 
 /// Snapshot of the environment variables; those that aren't UTF-8 are left out.
@@ -54,7 +55,7 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
         let key = rest.to_lowercase();
         let path: Vec<&str> = key.split("__").collect();
         let top = path.first().copied().unwrap_or_default();
-        if path.len() == 1 && !TOP_LEVEL.contains(&top) {
+        if path.len() == 1 && !sections::SETTINGS.contains(&top) {
             unknown.push(name.clone());
             continue;
         }
@@ -71,11 +72,12 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
 /// The fault of a variable that is neither a setting nor named by one.
 pub(super) fn unknown(name: &str) -> ConfigError {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
-    let hint = match toolmark_core::config::error::closest(&rest, &KNOWN_NAMES) {
+    let known: Vec<&str> = KNOWN_NAMES.iter().chain(sections::SETTINGS).copied().collect();
+    let hint = match closest(&rest, &known) {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
     };
-    let message = format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(TOP_LEVEL));
+    let message = format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(sections::SETTINGS));
     ConfigError { place: format!("environment variable {name}"), line: None, key: String::new(), message }
 }
 
@@ -120,29 +122,6 @@ const PREFIX: &str = "TOOLMARK_";
 /// Variables that are read elsewhere.
 const NO_SETTINGS: &[&str] =
     &["TOOLMARK_KEY", "TOOLMARK_ADMIN_TOKEN", "TOOLMARK_ADMIN_READ_TOKEN", "TOOLMARK_SKIP_CLIENTS", "TOOLMARK_SHARED", "TOOLMARK_BIN"];
-
-const TOP_LEVEL: &[&str] = &[
-    "listen",
-    "policy",
-    "passthrough",
-    "allowed_hosts",
-    "probe_hosts",
-    "allow_anonymous",
-    "upstreams",
-    "clients",
-    "ledger",
-    "counters",
-    "marks",
-    "mcp",
-    "admin",
-    "alerts",
-    "limits",
-    "record",
-    "replay",
-    "faults",
-    "verifier",
-    "log",
-];
 
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 

@@ -9,7 +9,7 @@ use super::talk::{KEY, request, result, script, user};
 use crate::{
     postgres::Ledger,
     process::Process,
-    program::{Finished, command},
+    program::{Finished, Running, command},
 };
 
 fn finish(arguments: &[&str], directory: &Path) -> Finished {
@@ -29,6 +29,24 @@ fn recorded(ledger: &Ledger) -> String {
     assert!(process.stop().success());
     let body = upstream.received().last().unwrap().json().to_string();
     body.split(['"', ' ', '\\', ']']).find(|word| word.starts_with("get_weather_")).unwrap().to_owned()
+}
+
+#[test]
+fn a_key_that_was_changed_is_told_at_the_start() {
+    const OTHER: &str = "efefefefefefefefefefefefefefefefefefefefefefefefefefefefefefefef";
+    for ledger in [Ledger::sqlite(), Ledger::postgres()] {
+        recorded(&ledger);
+        let rotated = format!("{OTHER},{KEY}");
+        for (keys, told) in [(KEY, false), (&*rotated, false), (OTHER, true)] {
+            let mut serve = command(&["serve", "--listen", "127.0.0.1:0"], ledger.directory());
+            serve.env("TOOLMARK_KEY", keys);
+            let mut running = Running::start(serve);
+            running.address();
+            running.signal("TERM");
+            let lines = running.end().stdout;
+            assert_eq!(lines.contains("signed with a key that isn't here"), told, "{lines}");
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use toolmark::{
         codec,
         fixtures::{RecordGenerator, seal},
         store::{Batch, Position, open::open},
-        verify::{ChainFault, verify},
+        verify::{ChainFault, newest_are_signed, verify},
     },
     settings::{Durability, LedgerUrl, Secret},
 };
@@ -33,6 +33,16 @@ fn filled(ledger: Ledger) -> Ledger {
     store.append(&Batch { records: seal(&keys(), &tip, &records), hours: Vec::new() }).unwrap();
     assert_eq!(store.prune(RecordGenerator::record(4).ended_ms(), 99, 100, &keys()).unwrap(), 4);
     ledger
+}
+
+#[test]
+fn whose_key_signed_the_newest_record() {
+    for ledger in [filled(Ledger::sqlite()), filled(Ledger::postgres())] {
+        let (other, rotated) = (ChainKeys::new(&[[7; 32]]), ChainKeys::new(&[[7; 32], key()]));
+        let store = store_of(&ledger);
+        let signed = [keys(), rotated, other].map(|keys| newest_are_signed(&*store, &keys).unwrap());
+        assert_eq!(signed, [true, true, false]);
+    }
 }
 
 /// Every change of one column of one row, and what else can be done to rows; `p`: what tables' names begin with.

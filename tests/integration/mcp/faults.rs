@@ -56,6 +56,11 @@ fn a_dead_server_or_a_missing_tool_stops_the_start() {
     let unstarted = "[[mcp]]\nname = \"gone\"\ncommand = [\"/no/such/program\"]\nrequired = true\n";
     let down = start(&todo, unstarted, directory.path()).err().unwrap();
     assert!(down.contains("/no/such/program` can't be started"), "{down}");
+    // A port that nobody listens on, in words that an operator understands.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = format!("[[mcp]]\nname = \"gone\"\nurl = \"http://{free}/mcp\"\nrequired = true\n");
+    let down = start(&todo, &closed, directory.path()).err().unwrap();
+    assert!(down.contains("no connection to its `url`: Connection refused") && !down.contains("::"), "{down}");
     // One that isn't required is no reason not to start.
     start(&todo, &TODO.replace("required = true", "required = false"), directory.path()).unwrap();
 }

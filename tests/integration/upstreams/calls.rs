@@ -1,7 +1,7 @@
 //! A model that takes tools and ignores them: found out, remembered, and never relied on. Seeds: Cerebras, OpenAI.
 
 use serde_json::json;
-use toolmark::testing::Received;
+use toolmark::testing::{Received, ScriptedReply};
 
 use super::stage::{Stage, calls, error, is_probe, says, streamed, with_tool};
 
@@ -70,7 +70,9 @@ fn a_model_that_ignores_tools_is_found_out_at_startup_and_its_fallback_answers()
     // Nothing stands in for this one: an error at once, and no model sees the tools.
     let answer = stage.chat(&with_tool("qwen"));
     assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
-    assert!(!answer.header("retry-after").is_empty() && answer.body.contains("it answers in words"), "{}", answer.body);
+    let wait: u64 = answer.header("retry-after").parse().unwrap();
+    // A finding lasts an hour: clients needn't ask again before.
+    assert!((3_000..=3_600).contains(&wait) && answer.body.contains("it answers in words"), "{wait} {}", answer.body);
     assert!(stage.upstreams[0].received().iter().all(|received| is_probe(received) || received.json().get("tools").is_none()));
 }
 
@@ -79,7 +81,6 @@ fn what_is_new_is_asked_before_its_first_use_and_once() {
     let stage = Stage::new(
         "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\nprobe = \"startup\"\n",
         vec![Box::new(|received: &Received| match received.json()["model"].as_str() {
-            Some("leaks") => says(r#"<tool_call>{"name":"toolmark_probe","arguments":{}}</tool_call>"#),
             Some("unknown") => error(404, "no such model"),
             Some("busy") => error(503, "busy"),
             _ => calls(received),
@@ -93,8 +94,6 @@ fn what_is_new_is_asked_before_its_first_use_and_once() {
     assert_eq!((got.len(), probes.len(), is_probe(&got[0])), (4, 1, true));
     // Asked with the caller's own key, because there is no other.
     assert_eq!(probes[0].headers["authorization"], "Bearer caller");
-    let answer = stage.chat(&with_tool("leaks"));
-    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
     // The upstream's own words where it refuses the question as it would the request.
     let answer = stage.chat(&with_tool("unknown"));
     assert_eq!((answer.status, answer.json()["error"]["message"].as_str()), (404, Some("no such model")), "{}", answer.body);
@@ -103,6 +102,39 @@ fn what_is_new_is_asked_before_its_first_use_and_once() {
     assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
     let busy: Vec<_> = stage.upstreams[0].received().into_iter().filter(|received| received.json()["model"] == "busy").collect();
     assert!(busy.iter().all(is_probe), "{busy:?}");
+}
+
+#[test]
+fn calls_that_are_mended_anyway_keep_no_model_away() {
+    let leaks = |received: &Received| {
+        let name = received.json()["tools"][0]["function"]["name"].as_str().unwrap_or_default().to_owned();
+        says(&format!(r#"<tool_call>{{"name":"{name}","arguments":{{}}}}</tool_call>"#))
+    };
+    let invents = |received: &Received| {
+        let call = json!({"id": "call_0", "type": "function", "function": {"name": "invented", "arguments": "{}"}});
+        let choice = json!({"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"});
+        let completion = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
+        if is_probe(received) || received.json()["messages"].as_array().is_some_and(|messages| messages.len() == 1) {
+            ScriptedReply::json(200, completion.to_string())
+        } else {
+            calls(received)
+        }
+    };
+    let directory = tempfile::tempdir().unwrap();
+    let policy = directory.path().join("policy.toml");
+    std::fs::write(&policy, "[calls]\npromote_textual = false\n").unwrap();
+    let upstreams = "[[upstreams]]\nname = \"leaky\"\nbase_url = \"$0\"\nprobe = \"startup\"\nmodels = [\"leaky\"]\n\
+        [[upstreams]]\nname = \"inventive\"\nbase_url = \"$1\"\nprobe = \"startup\"\nmodels = [\"inventive\"]\n";
+    let stage = Stage::new(upstreams, vec![Box::new(leaks), Box::new(invents)]);
+    for model in ["leaky", "inventive"] {
+        let answer = stage.chat(&with_tool(model));
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        assert_eq!(answer.json()["choices"][0]["message"]["tool_calls"][0]["function"]["name"], "get_weather", "{model}: {}", answer.body);
+    }
+    // Where the policy makes no real calls of them, such a model is no use.
+    let stage = Stage::new(&format!("policy = \"{}\"\n{upstreams}", policy.display()), vec![Box::new(leaks), Box::new(invents)]);
+    let answer = stage.chat(&with_tool("leaky"));
+    assert_eq!((answer.status, answer.json()["error"]["code"].as_str()), (503, Some("no_upstream_for_tools")), "{}", answer.body);
 }
 
 #[test]

@@ -378,6 +378,12 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
     fn verify_new_call(&mut self, call: &PastCall<'_>) -> Option<MarkTime> {
         let name = &*call.name;
         let mark = call.id.as_deref().and_then(CallMark::parse);
+        if call.id.is_none() {
+            let advice = "send `tools` and `tool_calls` in place of `functions` and `function_call`; `[checks] unverified_call = \"info\"` admits such calls, whose results can't be cited then";
+            let message = || format!("the call of `{name}` is a legacy `function_call`, which has no id that could carry toolmark's mark");
+            self.report(Code::UnverifiedCall, Some(name), message, advice);
+            return None;
+        }
         let Some(mark) = mark else {
             let advice = "send tool calls back with the ids that toolmark gave them; `[checks] unverified_call = \"info\"` admits calls from before toolmark, or of frameworks that make ids of their own, whose results can't be cited then";
             self.report(Code::UnverifiedCall, Some(name), || format!("the call of `{name}` has an id that is none of toolmark's"), advice);

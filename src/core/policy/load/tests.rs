@@ -164,11 +164,28 @@ fn tool_files_that_are_wrong() {
 }
 
 #[test]
+fn the_listed_keys_are_those_of_a_policy() {
+    let error = read(&[("p.toml", "zzz = 1")]).unwrap_err();
+    let known: Vec<&str> = error.split_once("known here: ").unwrap().1.split(", ").map(|key| key.trim_matches('`')).collect();
+    assert_eq!(known, crate::config::sections::POLICY);
+}
+
+#[test]
+fn a_misspelt_name_of_a_policy() {
+    let directory = tempfile::tempdir().unwrap();
+    let refused = |name: &str| PolicySource::choose(Some(name), directory.path()).load().map(|_| ()).unwrap_err().to_string();
+    assert!(refused("strickt").contains("did you mean `strict`?"), "{}", refused("strickt"));
+    assert!(!refused("policies/own.toml").contains("did you mean"), "{}", refused("policies/own.toml"));
+}
+
+#[test]
 fn what_is_refused_and_how() {
     for (text, words) in [
         ("mode = enforce", &["p.toml:1:", "not valid TOML"][..]),
         ("mode = 'strict'", &["p.toml:1: `mode`: `strict`", "known: `enforce`, `observe`"]),
         ("[call]\nmax_repairs = 1", &["p.toml:1: `call`: unknown key (did you mean `calls`?"]),
+        ("[limits]\nconnections = 1", &["p.toml:1: `limits`: unknown key: it belongs in toolmark.toml"]),
+        ("listen = '127.0.0.1:1'", &["p.toml:1: `listen`: unknown key: it belongs in toolmark.toml"]),
         ("[calls]\nmax_repair = 1", &["p.toml:2: `calls.max_repair`", "`max_repairs`"]),
         ("[calls]\nmax_repairs = 11", &["p.toml:2: `calls.max_repairs`: 11 is out of range: 0 to 10"]),
         ("[calls]\nmax_repairs = '1'", &["`calls.max_repairs`", "expected a whole number"]),

@@ -213,7 +213,7 @@ impl AnswerStream for ChatStream {
             r#"{{"id":"chatcmpl-{id}","object":"chat.completion.chunk","created":{created},"model":{model},"choices":[{choice}]}}"#
         );
         let mut last = Self::new(self.context.clone(), Some(self));
-        let event = SseEvent { raw: Bytes::new(), data: Some(data.into()), name: None, plain: false };
+        let event = SseEvent::without_bytes(Some(data.into()), None);
         // INVARIANT: it is an event like any other, and its choice is held as it has ended.
         let _more = last.handle(event, out);
         last.end(
@@ -254,7 +254,7 @@ impl ChatStream {
         let mut document = Document::parse(data)?;
         let mut event = event;
         if let Some(rest) = self.spoken.without_copies(&document) {
-            event = SseEvent { raw: Bytes::new(), data: Some(rest.bytes().clone()), name: event.name, plain: false };
+            event = SseEvent::without_bytes(Some(rest.bytes().clone()), event.name);
             document = rest;
         }
         if !self.promoter.held.is_open() {
@@ -293,7 +293,7 @@ impl ChatStream {
         let mut event = event;
         if document.bytes().as_ptr() != came {
             // What came isn't what leaves.
-            event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+            event = SseEvent::without_bytes(Some(document.bytes().clone()), event.name);
         }
         let parts = chunk::ChunkFields::of(document.root());
         self.note_usage(&parts);
@@ -320,7 +320,7 @@ impl ChatStream {
             edits.replace(usage.span(), "null");
         }
         let data = edits.apply(document.bytes());
-        let event = SseEvent { raw: Bytes::new(), data: None, name: event.name.clone(), plain: false };
+        let event = SseEvent::without_bytes(None, event.name.clone());
         self.single(event, Document::parse(data)?, out)
     }
 

@@ -510,7 +510,8 @@ fn spelled(list: Value<'_>) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-/// Text without blanks and without special tokens such as `<|end|>`.
+/// Text without blanks, without special tokens such as `<|end|>`, and without characters of which only a part is there: a token may end
+/// within one.
 fn bare(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -524,7 +525,7 @@ fn bare(text: &str) -> String {
         }
     }
     out.push_str(rest);
-    out.retain(|c| !c.is_whitespace());
+    out.retain(|c| !c.is_whitespace() && c != char::REPLACEMENT_CHARACTER);
     out
 }
 

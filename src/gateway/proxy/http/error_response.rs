@@ -18,6 +18,9 @@ impl Failure {
             // Clients would otherwise ask three times (docs/wire-facts.md#statuses-that-clients-retry).
             response.headers_mut().insert("x-should-retry", HeaderValue::from_static("false"));
         }
+        if self.status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
+            response.headers_mut().insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        }
         if self.status == StatusCode::UNAUTHORIZED {
             response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }

@@ -286,6 +286,10 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     if let Some(passage) = PassthroughTarget::of(&found) {
         return Box::pin(passthrough::pass(worker, passage, request, held)).await;
     }
+    if let Err(failure) = request_checks::plain_body(request.headers()) {
+        Box::pin(pass_over(request.into_body())).await;
+        return Err(failure);
+    }
     let mut held = held;
     if !worker.app.recorder.room(settings.ledger.wait).await {
         let message = "the ledger can't be written, and too many records wait for it: try again in a moment";

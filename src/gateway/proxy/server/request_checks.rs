@@ -6,7 +6,10 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::{
     config::host::canonical_host,
-    proxy::http::failure::{Failure, HEADER_BYTES_MAX, HEADERS_MAX},
+    proxy::{
+        http::failure::{Failure, HEADER_BYTES_MAX, HEADERS_MAX},
+        upstream::is_encoded,
+    },
 };
 
 /// Refuses requests with too many or too long headers.
@@ -19,6 +22,18 @@ pub fn header_bounds(headers: &HeaderMap) -> Result<(), Failure> {
         return Err(Failure::headers_too_large());
     }
     Ok(())
+}
+
+/// Refuses a compressed body: it would have to be unpacked to be judged. Source: RFC 9110, section 15.5.16.
+///
+/// # Errors
+/// 415 `unsupported_encoding`.
+pub fn plain_body(headers: &HeaderMap) -> Result<(), Failure> {
+    if !is_encoded(headers) {
+        return Ok(());
+    }
+    let message = "the request's body is compressed (`content-encoding`): send it as it is, toolmark doesn't unpack requests";
+    Err(Failure::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_encoding", message))
 }
 
 /// Refuses on loopback what may be DNS rebinding: `Host` and `Origin` must be loopback names or allowed ones. `authority`:

@@ -1,8 +1,9 @@
 //! Upstreams that may answer an exchange, and their order. Pure.
 
 use crate::{
-    upstreams::capability_probe::ProbeSchedule,
-    {settings::UpstreamSettings, upstreams::capability_probe::ToolCalling},
+    policy::PromoteTextual,
+    settings::UpstreamSettings,
+    upstreams::capability_probe::{ProbeSchedule, ToolCalling},
 };
 
 /// An upstream that may answer.
@@ -40,17 +41,20 @@ pub enum Fitness {
     Fit,
     /// It must be probed first.
     Ask,
-    /// Calls don't work, but no probes are configured: it is used only if there is no other.
+    /// It is used only if there is no other: calls don't work and no probes are configured, or it writes them as text, of which real ones
+    /// are made.
     Last,
     /// It can't be used.
     Unfit,
 }
 
-/// Judges suitability by what is known of the model's calls. `probe`: schedule of the upstream's probes.
-pub fn fitness(calls: ToolCalling, probe: ProbeSchedule) -> Fitness {
+/// Judges suitability by what is known of the model's calls. `probe`: schedule of the upstream's probes; `textual`: what the policy makes of
+/// calls that are written as text.
+pub fn fitness(calls: ToolCalling, probe: ProbeSchedule, textual: PromoteTextual) -> Fitness {
     match (calls, probe.asks()) {
         (ToolCalling::Yes, _) | (ToolCalling::Unknown, false) => Fitness::Fit,
         (ToolCalling::Unknown, true) => Fitness::Ask,
+        (ToolCalling::TextLeak, true) if textual != PromoteTextual::Off => Fitness::Last,
         (ToolCalling::No | ToolCalling::TextLeak, true) => Fitness::Unfit,
         (ToolCalling::No | ToolCalling::TextLeak, false) => Fitness::Last,
     }
@@ -66,13 +70,19 @@ pub fn say_tool_calling(upstreams: &[UpstreamSettings], upstream: usize, model: 
     }
     let others: Vec<&str> =
         candidates(upstreams, model).iter().skip(1).filter_map(|other| Some(&*upstreams.get(other.upstream)?.name)).collect();
-    let instead = if others.is_empty() { "they have nowhere to go".to_owned() } else { format!("they go to `{}`", others.join("`, `")) };
+    let others = others.join("`, `");
+    let instead = match (calls, others.is_empty()) {
+        (ToolCalling::TextLeak, true) => "with `promote_textual` toolmark makes real calls of them, else exchanges with tools don't go there".into(),
+        (ToolCalling::TextLeak, false) => format!("exchanges with tools go to `{others}` first"),
+        (_, true) => "exchanges with tools don't go there, they have nowhere to go".into(),
+        (_, false) => format!("exchanges with tools don't go there, they go to `{others}`"),
+    };
     tracing::warn!(
         upstream = name,
         model,
         calls = word,
         reason = why,
-        fallback = others.join(","),
-        "`{model}` of `{name}` doesn't call functions ({why}): exchanges with tools don't go there, {instead}"
+        fallback = others.replace('`', ""),
+        "`{model}` of `{name}` doesn't call functions ({why}): {instead}"
     );
 }

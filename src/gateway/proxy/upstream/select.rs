@@ -99,8 +99,8 @@ impl PendingRequest<'_> {
 enum Unsuitable {
     /// It is down, or the probe found it down.
     Down(Failure),
-    /// The model doesn't call functions there, or that couldn't be found out.
-    NoTools(String),
+    /// The model doesn't call functions there, or that couldn't be found out: the reason, and the milliseconds until it is asked again.
+    NoTools(String, u64),
     /// The request can't be adapted to it.
     Misfit(String),
     /// It is asked only if no other upstream is left.
@@ -323,7 +323,7 @@ impl UpstreamSelection {
     pub async fn choose(&mut self, from: usize, request: PendingRequest<'_>) -> Result<BreakerPermit, Failure> {
         let worker = request.worker;
         let before = self.at;
-        let (mut last, mut down, mut reasons) = (None, None, Vec::new());
+        let (mut last, mut down, mut reasons, mut again_ms) = (None, None, Vec::new(), None::<u64>);
         for at in from..self.count() {
             self.go_to(at, worker);
             let name = &self.endpoint(worker).settings.name;
@@ -334,7 +334,11 @@ impl UpstreamSelection {
                 }
                 Err(Unsuitable::LastResort) => last = last.or(Some(at)),
                 Err(Unsuitable::Down(failure)) => down = down.or(Some(failure)),
-                Err(Unsuitable::NoTools(why) | Unsuitable::Misfit(why)) => reasons.push(format!("`{name}`: {why}")),
+                Err(Unsuitable::NoTools(why, ms)) => {
+                    reasons.push(format!("`{name}`: {why}"));
+                    again_ms = again_ms.into_iter().chain([ms]).min();
+                }
+                Err(Unsuitable::Misfit(why)) => reasons.push(format!("`{name}`: {why}")),
             }
         }
         if let Some(at) = last {
@@ -350,7 +354,10 @@ impl UpstreamSelection {
                 }
                 failure
             }
-            None => Failure::no_upstream_for_tools(request.model, &reasons.join(", ")),
+            None => {
+                let failure = Failure::no_upstream_for_tools(request.model, &reasons.join(", "));
+                again_ms.map_or(failure.clone(), |ms| failure.retry_after_ms(ms))
+            }
         })
     }
 
@@ -390,7 +397,12 @@ impl UpstreamSelection {
         let (worker, endpoint) = (request.worker, self.endpoint(request.worker));
         let model = self.model().unwrap_or(request.model);
         let Some(standing) = worker.app.standings.get(self.upstream()) else { return Ok(()) };
-        let no_tools = |entry: &ModelEntry| Unsuitable::NoTools(format!("the model `{model}` {}", prober::why_not(&entry.known())));
+        let now_ms = worker.app.now_ms();
+        let no_tools = |entry: &ModelEntry| {
+            let known = entry.known();
+            Unsuitable::NoTools(format!("the model `{model}` {}", prober::why_not(&known)), known.asked_again_in_ms(now_ms))
+        };
+        let textual = request.context.rules.policy.calls.promote_textual;
         let Some(entry) = (match endpoint.settings.probe.asks() {
             true => Some(standing.models.model(model)),
             // Nothing is made of names that nobody will ask about.
@@ -398,24 +410,26 @@ impl UpstreamSelection {
         }) else {
             return Ok(());
         };
-        let calls = entry.known().calls_at(worker.app.now_ms());
-        match fitness(calls, endpoint.settings.probe) {
-            Fitness::Fit => return Ok(()),
-            Fitness::Last => return Err(Unsuitable::LastResort),
-            Fitness::Unfit => return Err(no_tools(&entry)),
-            Fitness::Ask => {}
+        let checked = |calls: ToolCalling| match fitness(calls, endpoint.settings.probe, textual) {
+            Fitness::Fit => Some(Ok(())),
+            Fitness::Last => Some(Err(Unsuitable::LastResort)),
+            Fitness::Unfit => Some(Err(no_tools(&entry))),
+            Fitness::Ask => None,
+        };
+        if let Some(checked) = checked(entry.known().calls_at(now_ms)) {
+            return checked;
         }
         // Rare, and large: it would make every exchange as large.
         let asking = prober::ask(&worker.app, endpoint, self.upstream(), model, &entry, self.headers(), request.time_left());
         match Box::pin(asking).await {
-            ProbeOutcome::Known(ToolCalling::Yes) => Ok(()),
-            ProbeOutcome::Known(_) => Err(no_tools(&entry)),
+            ProbeOutcome::Known(calls) => checked(calls).unwrap_or_else(|| Err(no_tools(&entry))),
             // The same would be said to the request itself, in the upstream's own words.
             ProbeOutcome::Refused => Ok(()),
             ProbeOutcome::Failed(Some(failure)) => Err(Unsuitable::Down(failure)),
             ProbeOutcome::Failed(None) => {
-                let why = &entry.known().reason;
-                Err(Unsuitable::NoTools(format!("whether the model `{model}` calls functions couldn't be found out: {why}")))
+                let known = entry.known();
+                let why = format!("whether the model `{model}` calls functions couldn't be found out: {}", known.reason);
+                Err(Unsuitable::NoTools(why, known.asked_again_in_ms(worker.app.now_ms())))
             }
         }
     }

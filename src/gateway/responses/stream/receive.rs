@@ -2,8 +2,6 @@
 //!
 //! Source: OpenAI API reference, "Responses: streaming events"; docs/wire-facts.md#responses-streams.
 
-use bytes::Bytes;
-
 use super::{
     EventRole, QueuedEvent, ReceivedResponse, TerminalEvent,
     texts::{REFUSAL, TEXT},
@@ -50,7 +48,7 @@ impl ReceivedResponse {
             document = swept;
             if document.bytes().as_ptr() != came {
                 // What came isn't what leaves.
-                event = SseEvent { raw: Bytes::new(), data: Some(document.bytes().clone()), name: event.name, plain: false };
+                event = SseEvent::without_bytes(Some(document.bytes().clone()), event.name);
             }
         }
         let root = document.root();

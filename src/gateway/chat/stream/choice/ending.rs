@@ -173,7 +173,7 @@ fn finish_made(template: Option<Bytes>, finish: Option<&str>, identity: Option<&
 /// An event built from an earlier one.
 fn made(data: Bytes, changes: &ChunkEdit<'_>) -> Option<Bytes> {
     let document = Document::parse(data).ok()?;
-    let event = SseEvent { raw: Bytes::new(), data: None, name: None, plain: false };
+    let event = SseEvent::without_bytes(None, None);
     Some(chunk::write(&event, &document, changes))
 }
 
