@@ -237,6 +237,7 @@ fn told_apart(plain: &str, (server, tool): &(Box<str>, Box<str>)) -> Box<str> {
     format!("{begin}_{}", digest.get(..SUFFIX_CHARS).unwrap_or_default()).into()
 }
 
-#[cfg(test)]
+// Without the feature no settings name a server.
+#[cfg(all(test, feature = "mcp"))]
 #[path = "catalog_tests.rs"]
 mod tests;
