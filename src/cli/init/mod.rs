@@ -135,7 +135,13 @@ pub async fn choose(
         let provider = ask(&client, &url).await.and_then(|(_, provider)| provider).or_else(|| of_host(&url));
         let server = match provider {
             Some(provider) => ChosenServer::of(provider, Some(url), key(Some(provider))),
-            None => ChosenServer { name: "upstream".into(), title: "an OpenAI-compatible server".into(), base_url: url, key_env: key(None), preset: Preset::None },
+            None => ChosenServer {
+                name: "upstream".into(),
+                title: "an OpenAI-compatible server".into(),
+                base_url: url,
+                key_env: key(None),
+                preset: Preset::None,
+            },
         };
         return Ok((server, Vec::new()));
     }

@@ -92,7 +92,13 @@ fn what_is_written_are_settings() {
 fn an_unknown_server_gets_its_translation_named() {
     let directory = tempfile::tempdir().unwrap();
     let base_url = "http://127.0.0.1:9/v1".to_owned();
-    let unknown = ChosenServer { name: "upstream".into(), title: "an OpenAI-compatible server".into(), base_url, key_env: None, preset: Preset::None };
+    let unknown = ChosenServer {
+        name: "upstream".into(),
+        title: "an OpenAI-compatible server".into(),
+        base_url,
+        key_env: None,
+        preset: Preset::None,
+    };
     let text = file::text(&unknown, &[], "127.0.0.1:8787", "default");
     let used = text.replace("# responses = ", "responses = ").replace("# messages = ", "messages = ");
     assert_ne!(used, text);

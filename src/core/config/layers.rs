@@ -4,8 +4,8 @@
 //! environment: both are passed in as text.
 
 use figment::{
-    error::Kind,
     Figment, Metadata, Profile, Provider,
+    error::Kind,
     providers::{Format, Toml},
     value::{Dict, Map, Value},
 };

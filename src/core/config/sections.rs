@@ -28,7 +28,7 @@ pub const SETTINGS: &[&str] = &[
 pub const POLICY: &[&str] =
     &["mode", "tools", "protocol", "calls", "results", "stream", "responses", "citations", "loops", "claims", "state", "checks"];
 
-/// Where an unknown key at the top of one file belongs, if the other file has it. `known`: the keys of the file that it stands in.
+/// Place for an unknown key at the top of one file, if the other file has it. `known`: the keys of the file that it stands in.
 pub fn elsewhere(key: &str, known: &[&str]) -> Option<&'static str> {
     let belongs = |keys: &[&str]| keys.contains(&key) && !known.contains(&key);
     match () {

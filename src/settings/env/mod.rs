@@ -77,7 +77,8 @@ pub(super) fn unknown(name: &str) -> ConfigError {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
     };
-    let message = format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(sections::SETTINGS));
+    let message =
+        format!("unknown setting{hint}; sections are written {PREFIX}SECTION__KEY; known at the top: {}", list(sections::SETTINGS));
     ConfigError { place: format!("environment variable {name}"), line: None, key: String::new(), message }
 }
 

@@ -112,7 +112,8 @@ fn calls_that_are_mended_anyway_keep_no_model_away() {
     };
     let invents = |received: &Received| {
         let call = json!({"id": "call_0", "type": "function", "function": {"name": "invented", "arguments": "{}"}});
-        let choice = json!({"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"});
+        let choice =
+            json!({"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"});
         let completion = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [choice]});
         if is_probe(received) || received.json()["messages"].as_array().is_some_and(|messages| messages.len() == 1) {
             ScriptedReply::json(200, completion.to_string())

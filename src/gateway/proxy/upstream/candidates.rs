@@ -72,7 +72,9 @@ pub fn say_tool_calling(upstreams: &[UpstreamSettings], upstream: usize, model: 
         candidates(upstreams, model).iter().skip(1).filter_map(|other| Some(&*upstreams.get(other.upstream)?.name)).collect();
     let others = others.join("`, `");
     let instead = match (calls, others.is_empty()) {
-        (ToolCalling::TextLeak, true) => "with `promote_textual` toolmark makes real calls of them, else exchanges with tools don't go there".into(),
+        (ToolCalling::TextLeak, true) => {
+            "with `promote_textual` toolmark makes real calls of them, else exchanges with tools don't go there".into()
+        }
         (ToolCalling::TextLeak, false) => format!("exchanges with tools go to `{others}` first"),
         (_, true) => "exchanges with tools don't go there, they have nowhere to go".into(),
         (_, false) => format!("exchanges with tools don't go there, they go to `{others}`"),
