@@ -10,7 +10,7 @@ use toolmark::{
     chat::{self, adapter::Chat},
     exchange::{
         active_policy::Standard,
-        adapter::{Adapter, WholeAnswer as _, WholeConversation},
+        adapter::{Adapter, RequestHead as _, WholeAnswer as _, WholeConversation},
         context::{Basis, Begun, Upstream},
         conversation::request_prefix::{PrefixCache, PrefixOwner, PrefixUse},
         error::Refusal,
@@ -18,6 +18,7 @@ use toolmark::{
     },
     judge::history::beginning::HistoryBeginning,
     marks::{KeyRing, MarkTime, Scope},
+    messages::{self, adapter::Messages},
     openai::Api,
     policy::load::PolicySource,
     responses,
@@ -33,6 +34,10 @@ const TOOLS: [&str; 2] = [
 const FLAT_TOOLS: [&str; 2] = [
     r#"[{"type":"function","name":"get_orders","parameters":{"type":"object","properties":{"page":{"type":"integer"}}}}]"#,
     r#"[{"type":"function","name":"get_orders","parameters":{"type":"object"}},{"type":"function","name":"pay"}]"#,
+];
+const SCHEMA_TOOLS: [&str; 2] = [
+    r#"[{"name":"get_orders","input_schema":{"type":"object","properties":{"page":{"type":"integer"}}}}]"#,
+    r#"[{"name":"get_orders","input_schema":{"type":"object"}},{"name":"pay","input_schema":{"type":"object"}}]"#,
 ];
 const POLICIES: [&str; 4] = [
     "",
@@ -79,7 +84,11 @@ impl Bench {
         let body = Bytes::copy_from_slice(sent.body.as_bytes());
         let prefix = cache.find(&owner, &body);
         let invalid = |error| Refusal::new("invalid_json", None, format!("{error}"));
-        let depth = if sent.api == Api::Chat { <Chat as WholeConversation>::DEPTH_NOTED } else { responses::request::DEPTH_NOTED };
+        let depth = match sent.api {
+            Api::Chat => <Chat as WholeConversation>::DEPTH_NOTED,
+            Api::Responses => responses::request::DEPTH_NOTED,
+            Api::Messages => <Messages as WholeConversation>::DEPTH_NOTED,
+        };
         let recent = standard.tools.recent();
         let known: Vec<&[u8]> = recent.iter().map(|(array, _)| &array[..]).collect();
         let (document, prefix) = prefix.parse(body, TextMemory::Copied, depth, &known).map_err(invalid)?;
@@ -100,14 +109,22 @@ impl Bench {
             beyond: Default::default(),
             prefix: prefix.clone(),
         };
-        let mut begun = if sent.api == Api::Chat {
-            let head = chat::request::Head::read(&document)?;
-            let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
-            chat::request::begin(&document, &head, basis(tools))?
-        } else {
-            let head = responses::request::Head::read(&document)?;
-            let tools = standard.tools.get(head.brought(&[]), policy, checks, &self.schemas)?;
-            responses::request::begin(&document, &head, &Default::default(), Vec::new(), basis(tools))?
+        let mut begun = match sent.api {
+            Api::Chat => {
+                let head = chat::request::Head::read(&document)?;
+                let tools = standard.tools.get(head.brought(), policy, checks, &self.schemas)?;
+                chat::request::begin(&document, &head, basis(tools))?
+            }
+            Api::Responses => {
+                let head = responses::request::Head::read(&document)?;
+                let tools = standard.tools.get(head.brought(&[]), policy, checks, &self.schemas)?;
+                responses::request::begin(&document, &head, &Default::default(), Vec::new(), basis(tools))?
+            }
+            Api::Messages => {
+                let head = messages::request::Head::read(&document)?;
+                let tools = standard.tools.get(head.brought(&[]), policy, checks, &self.schemas)?;
+                messages::request::begin(&document, &head, &Default::default(), basis(tools))?
+            }
         };
         if let Some(known) = begun.known.take() {
             let shared = match &prefix {
@@ -172,18 +189,28 @@ impl Bench {
 
     /// The messages or items of one turn.
     fn turn(&self, api: Api, turn: &Turn) -> Vec<Value> {
-        let chat = api == Api::Chat;
         let call = |id: &str, arguments: &str, result: Option<&str>| {
-            let call = match chat {
-                true => {
+            let call = match api {
+                Api::Chat => {
                     let call = json!({"id": id, "type": "function", "function": {"name": "get_orders", "arguments": arguments}});
                     json!({"role": "assistant", "content": null, "tool_calls": [call]})
                 }
-                false => json!({"type": "function_call", "call_id": id, "name": "get_orders", "arguments": arguments}),
+                Api::Responses => json!({"type": "function_call", "call_id": id, "name": "get_orders", "arguments": arguments}),
+                Api::Messages => {
+                    let input: Value = serde_json::from_str(arguments).unwrap();
+                    json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "get_orders", "input": input}]})
+                }
             };
-            let result = result.map(|result| match chat {
-                true => json!({"role": "tool", "tool_call_id": id, "content": result}),
-                false => json!({"type": "function_call_output", "call_id": id, "output": result}),
+            let result = result.map(|result| match api {
+                Api::Chat => json!({"role": "tool", "tool_call_id": id, "content": result}),
+                Api::Responses => json!({"type": "function_call_output", "call_id": id, "output": result}),
+                Api::Messages => {
+                    // As a text, and as parts of one; sometimes with words beside it.
+                    let content = if result.len() % 2 == 0 { json!(result) } else { json!([{"type": "text", "text": result}]) };
+                    let result = json!({"type": "tool_result", "tool_use_id": id, "content": content, "is_error": id.ends_with('7')});
+                    let beside = json!({"type": "text", "text": "Go on."});
+                    json!({"role": "user", "content": if id.ends_with('3') { json!([result, beside]) } else { json!([result]) }})
+                }
             });
             [Some(call), result].into_iter().flatten().collect::<Vec<_>>()
         };
@@ -212,10 +239,19 @@ impl Bench {
                 };
                 let (first, second) = (one(0), one(1));
                 let mut joined: Vec<Value> = first.iter().take(1).chain(second.iter().take(1)).cloned().collect();
-                if chat && ending > 3 {
-                    let calls: Vec<Value> =
-                        joined.iter().flat_map(|message| message["tool_calls"].as_array().cloned().unwrap_or_default()).collect();
-                    joined = vec![json!({"role": "assistant", "content": "Looking.", "tool_calls": calls})];
+                let calls = |name: &str| -> Vec<Value> {
+                    joined.iter().flat_map(|message| message[name].as_array().cloned().unwrap_or_default()).collect()
+                };
+                match api {
+                    Api::Chat if ending > 3 => {
+                        joined = vec![json!({"role": "assistant", "content": "Looking.", "tool_calls": calls("tool_calls")})];
+                    }
+                    Api::Messages if ending > 3 => {
+                        let words = json!({"type": "text", "text": "Looking."});
+                        let content: Vec<Value> = [words].into_iter().chain(calls("content")).collect();
+                        joined = vec![json!({"role": "assistant", "content": content})];
+                    }
+                    Api::Chat | Api::Responses | Api::Messages => {}
                 }
                 if ending == 3 {
                     [first, second].concat()
@@ -298,10 +334,10 @@ fn steps() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 144, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_cache_changes_nothing(api in select(vec![Api::Chat, Api::Responses]), script in prop::collection::vec(steps(), 2..14)) {
+    fn the_cache_changes_nothing(api in select(vec![Api::Chat, Api::Responses, Api::Messages]), script in prop::collection::vec(steps(), 2..14)) {
         let bench = Bench::new();
         let caches = [PrefixCache::new(64 << 20), PrefixCache::new(6_000)];
         let mut conversation: Vec<Value> = bench.turn(api, &Turn::User(1));
@@ -331,7 +367,7 @@ proptest! {
             }
             let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
             let items = items.join(if spaced { " ,\n" } else { "," });
-            let (name, tools) = if api == Api::Chat { ("messages", TOOLS[tools]) } else { ("input", FLAT_TOOLS[tools]) };
+            let (name, tools) = members(api, tools);
             let (before, behind) = if in_front { (format!(r#""tools":{tools},"#), String::new()) } else { (String::new(), format!(r#","tools":{tools}"#)) };
             let end = if std::mem::take(&mut broken) { "" } else { "}" };
             sent.body = format!(r#"{{"model":"m",{before}"{name}":[{items}]{behind}{end}"#);
@@ -341,6 +377,15 @@ proptest! {
             }
             prop_assert!(caches[1].size().1 <= 6_000 && caches[0].size().1 <= 64 << 20);
         }
+    }
+}
+
+/// Name of an API's member with the conversation, and the tools in its form.
+fn members(api: Api, tools: usize) -> (&'static str, &'static str) {
+    match api {
+        Api::Chat => ("messages", TOOLS[tools]),
+        Api::Responses => ("input", FLAT_TOOLS[tools]),
+        Api::Messages => ("messages", SCHEMA_TOOLS[tools]),
     }
 }
 
@@ -408,13 +453,13 @@ fn under_other_tools_nothing_read_is_taken_over() {
 #[test]
 fn evidence_is_read_once() {
     let bench = Bench::new();
-    for api in [Api::Chat, Api::Responses] {
+    for api in [Api::Chat, Api::Responses, Api::Messages] {
         let caches = [PrefixCache::new(1 << 20), PrefixCache::new(0)];
         let mut conversation = bench.turn(api, &Turn::User(1));
         conversation.extend((20..40).flat_map(|n| bench.turn(api, &Turn::Called(n, 4))));
         let readings = |conversation: &[Value], cache: &PrefixCache| {
             let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
-            let (name, tools) = if api == Api::Chat { ("messages", TOOLS[0]) } else { ("input", FLAT_TOOLS[0]) };
+            let (name, tools) = members(api, 0);
             let body = format!(r#"{{"model":"m","tools":{tools},"{name}":[{}]}}"#, items.join(","));
             let begun = bench.begin(&Sent { api, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 }, cache).unwrap();
             let results = &grounds(&begun.context).results;

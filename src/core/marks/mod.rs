@@ -233,9 +233,12 @@ impl<'m> CallMark<'m> {
     /// Parses an id of the form `^call_[0-9a-f]{32}$`, the hex a UUIDv8, or an upstream's id, `_` and the same 128 bits in 22 characters of
     /// base64url. `None` for any other form.
     pub fn parse(id: &'m str) -> Option<Self> {
-        match id.strip_prefix("call_").filter(|hex| hex.len() == 32 && hex.bytes().all(is_lower_hex)) {
-            Some(hex) => Self::of_bits(u128::from_str_radix(hex, 16).ok()?, None),
-            None => Self::parse_behind(id),
+        let digits = id.strip_prefix("call_").map_or(&[][..], str::as_bytes).as_chunks();
+        match digits {
+            ([high, low], []) if let (Some(high), Some(low)) = (hex_number(high), hex_number(low)) => {
+                Self::of_bits(u128::from(high) << 64 | u128::from(low), None)
+            }
+            _ => Self::parse_behind(id),
         }
     }
 
@@ -266,10 +269,6 @@ impl<'m> CallMark<'m> {
     pub fn upstream_id(&self) -> Option<&'m str> {
         self.upstream_id
     }
-}
-
-fn is_lower_hex(byte: u8) -> bool {
-    matches!(byte, b'0'..=b'9' | b'a'..=b'f')
 }
 
 /// The number that 16 lower-case hex digits tell; `None` for other bytes.

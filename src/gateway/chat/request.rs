@@ -11,7 +11,7 @@ use crate::{
         adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
-        conversation::request_prefix::PrefixUse,
+        conversation::request_prefix::{PrefixUse, SharedPrefix},
         error::{Refusal, array, unique},
         evidence::material::Material,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
@@ -183,7 +183,7 @@ fn data_of(document: &Document) -> Vec<String> {
 pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let memo = inputs.prefix.memo(tools, head.messages.items().count());
+    let memo = inputs.prefix.memo(tools, head.messages.items().count(), SharedPrefix::elements);
     let mut known = inputs.prefix.history(tools);
     let mut read = read_history(head, &memo, known, inputs)?;
     if !read.complete {

@@ -238,6 +238,7 @@ fn told_apart(plain: &str, (server, tool): &(Box<str>, Box<str>)) -> Box<str> {
 }
 
 // Without the feature no settings name a server.
-#[cfg(all(test, feature = "mcp"))]
+#[cfg(test)]
+#[cfg(feature = "mcp")]
 #[path = "catalog_tests.rs"]
 mod tests;

@@ -3,7 +3,7 @@
 //! Source: Anthropic's API reference, "Create a Message", `messages`; docs/wire-facts.md#messages. Consecutive messages
 //! of one role are one turn, as the API reads them.
 
-use std::{borrow::Cow, collections::HashSet};
+use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use bytes::Bytes;
 
@@ -13,7 +13,11 @@ use crate::{
         conversation::recalled::Recalled,
         error::{Refusal, unique},
     },
-    judge::history::{HistoryItem, PastCall, result_classifier::ResultClassifier},
+    judge::history::{
+        HistoryItem, PastCall,
+        memo::{CallMemo, ItemMemo},
+        result_classifier::ResultClassifier,
+    },
     openai::content::text_of,
     wire::json::{Document, Value, splice::Splices, string::JsonText},
 };
@@ -43,6 +47,24 @@ pub enum Place<'d> {
     Beside(Value<'d>),
     /// Instructions.
     Instructions(Value<'d>),
+}
+
+impl Place<'_> {
+    /// Byte of the request behind it.
+    fn end(&self) -> usize {
+        match self {
+            Self::Model(messages, _) => messages.last().map_or(0, |message| message.span().end),
+            Self::Result(value, _) | Self::User(value) | Self::Beside(value) | Self::Instructions(value) => value.span().end,
+        }
+    }
+}
+
+/// Number of the first places that are the same in all requests with the same bytes up to `end`, the end of a message. A turn of the model
+/// there isn't one of them: it may go on behind it.
+pub fn places_within(places: &[Place<'_>], end: usize) -> usize {
+    let within = places.iter().take_while(|place| place.end() <= end).count();
+    let may_go_on = places.get(..within).and_then(<[_]>::last).is_some_and(|place| matches!(place, Place::Model(..)));
+    within - usize::from(may_go_on)
 }
 
 /// Blocks of a message's content; none of a string.
@@ -119,28 +141,34 @@ pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<
     Ok(places)
 }
 
-/// The places as items of a history. `large`: bytes above which a result is large.
-pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64) -> Vec<HistoryItem<'d>> {
-    let item = |place: &Place<'d>| match place {
-        Place::Model(_, calls) => HistoryItem::Assistant(calls.iter().map(|call| past_call(*call)).collect()),
+/// The places as items of a history. `large`: bytes above which a result is large; `memo`: what was read from each of them before, or
+/// empty.
+pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64, memo: &'d [Arc<ItemMemo>]) -> Vec<HistoryItem<'d>> {
+    let item = |(at, place): (usize, &Place<'d>)| match place {
+        Place::Model(_, calls) => {
+            let known = memo.get(at).filter(|_| !calls.is_empty()).map_or(&[][..], |memo| memo.calls(calls.len()));
+            let call = |(number, call): (usize, &Value<'d>)| past_call(*call, known.get(number));
+            HistoryItem::Assistant(calls.iter().enumerate().map(call).collect())
+        }
         Place::Result(block, _) => {
             let content = block.get_some("content");
             let id = block.get("tool_use_id").and_then(Value::text);
             let text = || content.and_then(text_of).unwrap_or_default();
-            let mut result = natures.result(id, None, content.map_or(Cow::Borrowed("\"\""), compared), large, None, text);
+            let memo = memo.get(at).map(|memo| &**memo);
+            let mut result = natures.result(id, None, content.map_or(Cow::Borrowed("\"\""), compared), large, memo, text);
             result.nature.failed |= block.get("is_error").is_some_and(|flag| flag.raw() == b"true");
             HistoryItem::Result(result)
         }
         Place::User(_) => HistoryItem::User,
         Place::Beside(_) | Place::Instructions(_) => HistoryItem::Other,
     };
-    places.iter().map(item).collect()
+    places.iter().enumerate().map(item).collect()
 }
 
-fn past_call<'d>(block: Value<'d>) -> PastCall<'d> {
+fn past_call<'d>(block: Value<'d>, memo: Option<&'d CallMemo>) -> PastCall<'d> {
     let text = |name: &str| block.get(name).and_then(Value::text);
     let arguments = JsonText::Plain(block.get_some("input").map_or("", Value::raw_str));
-    PastCall { id: Some(text("id").unwrap_or_default()), name: text("name").unwrap_or_default(), arguments, memo: None }
+    PastCall { id: Some(text("id").unwrap_or_default()), name: text("name").unwrap_or_default(), arguments, memo }
 }
 
 /// A result's content as it is compared with the first one: a single text is a string, and nothing is said of caching.

@@ -21,32 +21,32 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let places = places(head.messages, &Recalled::default()).unwrap_or_default();
     let mut words = Words::default();
-    let input = |call: Value<'_>| call.get("input").map(|input| input.raw_str().to_owned()).unwrap_or_default();
     for result in answered {
-        let call = result.call.and_then(|(item, call)| match places.get(item)? {
-            Place::Model(_, calls) => calls.get(call).copied(),
-            Place::Result(..) | Place::User(_) | Place::Beside(_) | Place::Instructions(_) => None,
-        });
-        let text = match places.get(result.item) {
-            Some(Place::Result(block, _)) => block.get("content").and_then(text_of).unwrap_or_default().into_owned(),
-            _ => String::new(),
+        let arguments = || {
+            let (item, number) = result.call?;
+            let Some(Place::Model(_, calls)) = places.get(item) else { return None };
+            Some(arguments_of(material, item, number, *calls.get(number)?))
         };
-        words.results.push(material.reading(result, || (call.map(input).unwrap_or_default().into(), text.into())));
+        let text = || match places.get(result.item) {
+            Some(Place::Result(block, _)) => block.get("content").and_then(text_of).unwrap_or_default().into(),
+            _ => Arc::from(""),
+        };
+        words.results.push(material.reading(result, || (arguments().unwrap_or_default(), material.text(result.item, text))));
     }
     words.said.extend(head.system.into_iter().flat_map(texts).map(Arc::from));
     for (at, place) in places.iter().enumerate() {
         match place {
             Place::Model(messages, calls) => {
-                let text: String = messages.iter().flat_map(|message| answer_texts(*message)).collect();
-                let text: Arc<str> = text.into();
+                let read = || messages.iter().flat_map(|message| answer_texts(*message)).collect::<String>().into();
+                let text = material.text(at, read);
                 if !text.is_empty() {
                     words.answers.push(text.clone());
                     words.said.push(text);
                 }
-                words.said.extend(calls.iter().map(|call| input(*call).into()));
+                words.said.extend(calls.iter().enumerate().map(|(number, call)| arguments_of(material, at, number, *call)));
             }
             Place::User(message) => {
-                let text: Arc<str> = texts(*message).join("\n").into();
+                let text = material.text(at, || texts(*message).join("\n").into());
                 words.asked.clone_from(&text);
                 words.said.extend((!text.is_empty()).then_some(text));
             }
@@ -59,6 +59,15 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     }
     words.definitions = head.tools.map(|tools| tools.raw_str().to_owned()).unwrap_or_default();
     words
+}
+
+/// Arguments of a call: JSON. `at`: index of the turn that makes it; `number`: the call's among those of the turn.
+fn arguments_of(material: &Material, at: usize, number: usize, call: Value<'_>) -> Arc<str> {
+    let read = || call.get("input").map_or_else(Arc::default, |input| Arc::from(input.raw_str()));
+    match material.memo.get(at).and_then(|memo| memo.known_calls().get(number)) {
+        Some(memo) => memo.arguments.get_or_init(read).clone(),
+        None => read(),
+    }
 }
 
 /// Texts of a message of the model, in order.

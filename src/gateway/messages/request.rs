@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use super::{
     exhibit::exhibits,
-    history::{self, Place, ResultReader, inline_tools, places, texts},
+    history::{self, Place, ResultReader, inline_tools, places, places_within, texts},
     material::words_of,
     thread::{self, ThreadUse},
 };
@@ -171,8 +171,13 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
         head.thread.check(rules.policy.responses.stateful, tools.runs_any())?;
     }
     let places = places(head.messages, recalled)?;
-    let items = history::items(&places, basis.natures, rules.policy.results.large);
     let (remembered, continues) = (recalled.stored_calls(), head.thread.continues());
+    // What a place is follows from the request alone where nothing is recalled.
+    let memo = match recalled.is_empty() {
+        true => basis.prefix.memo(&tools, places.len(), |shared| places_within(&places, shared.len())),
+        false => HistoryMemo::new(),
+    };
+    let items = history::items(&places, basis.natures, rules.policy.results.large, &memo);
     let past = crate::judge::history::verify(
         &items,
         &HistoryRules {
@@ -232,8 +237,7 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
     let choice = root.get_some("tool_choice");
     let serial = choice.and_then(|choice| choice.get("disable_parallel_tool_use")).map(|flag| flag.raw() != b"true");
     let prepared = Prepared {
-        // Items and messages aren't the same here: what was read from items isn't remembered.
-        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &HistoryMemo::new(), None),
+        body: basis.prefix.apply(edits, document, Some(head.messages), &tools, &memo, None),
         tool_choice: match read_tool_choice(choice, &tools) {
             ToolChoice::Named(_, name) if tools.edit != ToolsEdit::Keep && tools.removed.contains(&name) => ToolChoice::Auto,
             choice => choice,
@@ -242,7 +246,7 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
         executions,
         succeeded,
         trail,
-        evidence: Material::new(answered, HistoryMemo::new(), words_of),
+        evidence: Material::new(answered, memo, words_of),
         violations,
         json_only: head.json_only,
         choices: 1,
@@ -265,11 +269,13 @@ fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryIt
         let Some(content) = block.get_some("content") else { continue };
         // Code that reads a result as JSON finds a member more; a line in front would break it.
         let readable = *reader == ResultReader::Model || (result.nature.object && !result.nature.stamped);
-        if content.is_string() && readable {
-            stamp::stamp_string(edits, content, result.nature, &stamp, form);
-        } else if content.is_array() && *reader == ResultReader::Model && content.items().all(takes_text_beside) {
-            stamp::stamp_parts(edits, content, &stamp, form, "text");
-        }
+        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| {
+            if content.is_string() && readable {
+                stamp::stamp_string(edits, content, result.nature, &stamp, form);
+            } else if content.is_array() && *reader == ResultReader::Model && content.items().all(takes_text_beside) {
+                stamp::stamp_parts(edits, content, &stamp, form, "text");
+            }
+        });
     }
 }
 

@@ -57,6 +57,11 @@ pub struct Recalled {
 }
 
 impl Recalled {
+    /// True if nothing was looked up, or found.
+    pub fn is_empty(&self) -> bool {
+        self.thread.is_none() && self.calls.is_empty() && self.items.is_empty()
+    }
+
     /// The calls in the terms of the history's verification.
     pub fn stored_calls(&self) -> Vec<StoredCall> {
         let stored = |(id, call): &(String, KnownCall)| {

@@ -131,10 +131,12 @@ impl PrefixUse {
         }
     }
 
-    /// Items read before, for a history of `count` items; empty if the request isn't kept.
-    pub fn memo(&self, tools: &Arc<ToolSet>, count: usize) -> HistoryMemo {
+    /// Items read before, for a history of `count` items; empty if the request isn't kept. `shared_items`: number of the first items that
+    /// follow from what is shared alone.
+    pub fn memo(&self, tools: &Arc<ToolSet>, count: usize, shared_items: impl FnOnce(&SharedPrefix) -> usize) -> HistoryMemo {
         let Self::Kept(shared) = self else { return HistoryMemo::new() };
-        memo::memo_of(shared.as_ref().and_then(|shared| shared.memo(tools)).unwrap_or_default(), count)
+        let known = shared.as_ref().and_then(|shared| known_of(Some(shared), tools)?.request.memo.get(..shared_items(shared)));
+        memo::memo_of(known.unwrap_or_default(), count)
     }
 
     /// Handling of what later requests may take over of the history.
@@ -167,7 +169,8 @@ impl PrefixUse {
         let kept = beginning.zip(edited.prefix);
         // Now and then all are weighed: more may have been read from the items that were taken over.
         let shared = shared.filter(|own| own.request.weighed < WEIGHED_EVERY);
-        let of = |own: &SharedPrefix| (own.request.memo_bytes.load(Ordering::Relaxed), own.beginning.elements.count);
+        let same = |own: &SharedPrefix| own.request.memo.iter().zip(memo).take_while(|(known, own)| Arc::ptr_eq(known, own)).count();
+        let of = |own: &SharedPrefix| (own.request.memo_bytes.load(Ordering::Relaxed), same(own));
         let taken_over = shared.map_or((0, 0), of);
         let memo_bytes = taken_over.0 + bytes_of(memo.get(taken_over.1..).unwrap_or_default());
         let known = kept.map(|(beginning, edited)| KnownRequest {
@@ -186,10 +189,9 @@ impl PrefixUse {
 }
 
 impl SharedPrefix {
-    /// Reading of the shared items; `None` under other tools, whose names may differ.
-    fn memo(&self, tools: &Arc<ToolSet>) -> Option<&[Arc<ItemMemo>]> {
-        let known = known_of(Some(self), tools)?;
-        known.request.memo.get(..self.beginning.elements.count)
+    /// Number of messages or input items that are shared.
+    pub fn elements(&self) -> usize {
+        self.beginning.elements.count
     }
 
     /// Number of bytes that are shared.

@@ -44,6 +44,50 @@ pub struct InputItem<'d> {
     pub value: Value<'d>,
     /// Kind of the item.
     pub kind: Kind,
+    members: ItemMembers<'d>,
+}
+
+/// Members of an item that are read, found in one pass.
+#[derive(Clone, Copy, Debug, Default)]
+struct ItemMembers<'d> {
+    kind: Option<Value<'d>>,
+    role: Option<Value<'d>>,
+    id: Option<Value<'d>>,
+    call_id: Option<Value<'d>>,
+    name: Option<Value<'d>>,
+    namespace: Option<Value<'d>>,
+    arguments: Option<Value<'d>>,
+    input: Option<Value<'d>>,
+    content: Option<Value<'d>>,
+    output: Option<Value<'d>>,
+}
+
+impl<'d> ItemMembers<'d> {
+    fn of(item: Value<'d>) -> Self {
+        let mut members = Self::default();
+        for member in item.members() {
+            let place = match &*member.name() {
+                "type" => &mut members.kind,
+                "role" => &mut members.role,
+                "id" => &mut members.id,
+                "call_id" => &mut members.call_id,
+                "name" => &mut members.name,
+                "namespace" => &mut members.namespace,
+                "arguments" => &mut members.arguments,
+                "input" => &mut members.input,
+                "content" => &mut members.content,
+                "output" => &mut members.output,
+                _ => continue,
+            };
+            *place = Some(member.value);
+        }
+        members
+    }
+}
+
+/// The value unless it is `null`.
+fn some(value: Option<Value<'_>>) -> Option<Value<'_>> {
+    value.filter(|value| !value.is_null())
 }
 
 impl Kind {
@@ -57,21 +101,20 @@ impl Kind {
         matches!(self, Self::Output(_))
     }
 
-    fn of(item: Value<'_>) -> Result<Self, Refusal> {
-        let has = |name: &str| item.get_some(name).is_some();
-        let named = item.get_some("type");
-        let kind = match named {
+    fn of(item: &ItemMembers<'_>) -> Result<Self, Refusal> {
+        let has = |member: Option<Value<'_>>| some(member).is_some();
+        let kind = match some(item.kind) {
             Some(kind) => kind.text().ok_or_else(|| Refusal::wrong("input", "an array of items whose `type` is a string"))?,
             // Easy messages and references may leave it out; calls and outputs may not, but an upstream may guess.
-            None if has("role") => "message".into(),
-            None if has("call_id") && has("output") => "function_call_output".into(),
-            None if has("call_id") && has("name") => "function_call".into(),
-            None if has("id") => "item_reference".into(),
+            None if has(item.role) => "message".into(),
+            None if has(item.call_id) && has(item.output) => "function_call_output".into(),
+            None if has(item.call_id) && has(item.name) => "function_call".into(),
+            None if has(item.id) => "item_reference".into(),
             None => return Ok(Self::Other),
         };
         Ok(match &*kind {
             "message" => {
-                let role = item.get("role").and_then(Value::text);
+                let role = item.role.and_then(Value::text);
                 match role.ok_or_else(|| Refusal::wrong("input", "an array of items, the messages with a `role`"))?.as_ref() {
                     "user" => Self::User,
                     "assistant" => Self::Assistant,
@@ -100,7 +143,8 @@ impl<'d> InputItem<'d> {
             return Err(Refusal::wrong("input", "a string or an array of objects"));
         }
         unique(value, "an item of `input`")?;
-        let item = Self { value, kind: Kind::of(value)? };
+        let members = ItemMembers::of(value);
+        let item = Self { value, kind: Kind::of(&members)?, members };
         let mut parts = item.content().into_iter().chain(item.output()).flat_map(Value::items);
         parts.try_for_each(|part| unique(part, "a part of an item of `input`"))?;
         if item.kind == Kind::Tools
@@ -113,13 +157,13 @@ impl<'d> InputItem<'d> {
 
     /// Id of the item itself.
     pub fn id(&self) -> Option<Cow<'d, str>> {
-        self.value.get("id").and_then(Value::text)
+        self.members.id.and_then(Value::text)
     }
 
     /// The `call_id` of a call or output, as a value in the request.
     pub fn call_id_value(&self) -> Option<Value<'d>> {
         let of_call = self.kind.is_call() || self.kind.is_output();
-        self.value.get("call_id").filter(|id| of_call && id.is_string())
+        self.members.call_id.filter(|id| of_call && id.is_string())
     }
 
     /// The `call_id` of a call or output.
@@ -129,12 +173,12 @@ impl<'d> InputItem<'d> {
 
     /// Content of a message.
     pub fn content(&self) -> Option<Value<'d>> {
-        self.value.get_some("content")
+        some(self.members.content)
     }
 
     /// Content of an output.
     pub fn output(&self) -> Option<Value<'d>> {
-        self.value.get_some("output").filter(|_| self.kind.is_output())
+        some(self.members.output).filter(|_| self.kind.is_output())
     }
 }
 
@@ -158,8 +202,9 @@ pub fn history<'d>(
 ) -> Vec<HistoryItem<'d>> {
     // Results of built-in calls, as a search for tools, come as a function's too.
     let built_in: HashSet<Cow<'d, str>> =
-        items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.value.get("call_id")?.text()).collect();
-    let of_built_in = |item: &InputItem<'d>| item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
+        items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.members.call_id?.text()).collect();
+    let has_built_in = !built_in.is_empty();
+    let of_built_in = |item: &InputItem<'d>| has_built_in && item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
     let memo_at = |at: usize| memo.get(at).map(|memo| &**memo);
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
         _ if gone(at) || of_built_in(item) => HistoryItem::Other,
@@ -177,9 +222,9 @@ pub fn history<'d>(
 }
 
 fn past_call<'d>(item: &InputItem<'d>, registry: &Registry, memo: Option<&'d ItemMemo>) -> PastCall<'d> {
-    let arguments = item.value.get(if item.kind == Kind::Call(CallKind::Custom) { "input" } else { "arguments" });
-    let name = item.value.get("name").and_then(Value::text).unwrap_or_default();
-    let namespace = item.value.get("namespace").and_then(Value::text);
+    let arguments = if item.kind == Kind::Call(CallKind::Custom) { item.members.input } else { item.members.arguments };
+    let name = item.members.name.and_then(Value::text).unwrap_or_default();
+    let namespace = item.members.namespace.and_then(Value::text);
     let name = match namespace {
         Some(namespace) => tool_name(registry, Some(&namespace), &name).into(),
         None => name,

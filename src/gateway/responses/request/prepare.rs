@@ -9,19 +9,20 @@ use std::{
 };
 
 use bytes::Bytes;
+use foldhash::quality::RandomState;
 
 use super::material::words_of;
 use crate::{
     exchange::{
         context::{Basis, Prepared},
-        conversation::{Fate, Hidden, KnownCall, Owed},
+        conversation::{Fate, Hidden, KnownCall, Owed, request_prefix::SharedPrefix},
         error::Refusal,
         evidence::material::Material,
         hidden_turns::HistoryExtent,
     },
     judge::call::CallKind,
     judge::history::{
-        self, Adjacency, Execution, HistoryItem, VerifiedHistory,
+        self, Adjacency, HistoryItem, VerifiedHistory,
         stamp::{self, Stamp},
     },
     marks::CallMark,
@@ -48,7 +49,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
     let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
     let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
-    let memo = basis.prefix.memo(tools, head.items().len());
+    let memo = basis.prefix.memo(tools, head.items().len(), SharedPrefix::elements);
     let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, &memo, |at| {
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
@@ -211,11 +212,13 @@ fn stamp_results(
 
 /// Violations for results that already have an execution ID, unless it is the very stamp that they would get.
 fn forged_stamps(rules: &CompiledPolicy, past: &VerifiedHistory, steps: &[HistoryItem<'_>], head: &Head<'_>) -> Vec<Violation> {
-    let own: HashMap<usize, &Execution> = past.executions.iter().map(|execution| (execution.item, execution)).collect();
     let forged = |(at, (step, item)): (usize, (&HistoryItem<'_>, &InputItem<'_>))| {
         let HistoryItem::Result(result) = step else { return None };
-        let text = item.output().and_then(text_of).filter(|_| result.nature.stamped)?;
-        let own = own.get(&at);
+        if !result.nature.stamped {
+            return None;
+        }
+        let text = item.output().and_then(text_of)?;
+        let own = past.executions.iter().find(|execution| execution.item == at);
         if own.is_some_and(|execution| text.contains(&*execution.id)) {
             return None;
         }
@@ -228,24 +231,27 @@ fn forged_stamps(rules: &CompiledPolicy, past: &VerifiedHistory, steps: &[Histor
 
 /// Maps the application's call ids to the upstream's.
 struct CallIdMap<'i> {
-    known: HashMap<&'i str, &'i KnownCall>,
+    known: HashMap<&'i str, &'i KnownCall, RandomState>,
     /// Ids of the calls in the input sent to the upstream, as the application has them.
-    present: HashSet<Cow<'i, str>>,
+    present: HashSet<Cow<'i, str>, RandomState>,
     /// Upstream ids that two of the application's ids would map to: those keep their marks, to be distinct.
-    ambiguous: HashSet<String>,
+    ambiguous: HashSet<String, RandomState>,
 }
 
 impl<'i> CallIdMap<'i> {
     fn of(head: &Head<'i>, recalled: &'i Recalled, fates: &HashMap<usize, &Fate>) -> Self {
         let kept = head.items().iter().enumerate().filter(|(at, _)| !fates.contains_key(at)).map(|(_, item)| item);
-        let mut present: HashSet<Cow<'i, str>> = kept.clone().filter(|item| item.kind.is_call()).filter_map(InputItem::call_id).collect();
+        let ids: Vec<(&InputItem<'i>, Cow<'i, str>)> = kept.filter_map(|item| Some((item, item.call_id()?))).collect();
+        let mut present: HashSet<Cow<'i, str>, RandomState> =
+            ids.iter().filter(|(item, _)| item.kind.is_call()).map(|(_, id)| id.clone()).collect();
         let instead = |fate: &&Fate| if let Fate::Instead(json) = fate { called(json).map(Cow::Owned) } else { None };
         present.extend(fates.values().filter_map(instead));
-        let (mut first, mut ambiguous) = (HashMap::new(), HashSet::new());
-        for id in kept.filter_map(InputItem::call_id).chain(present.iter().cloned()) {
-            let own = behind(&id).unwrap_or(&id).to_owned();
-            if first.entry(own.clone()).or_insert_with(|| id.clone()) != &id {
-                ambiguous.insert(own);
+        let mut ambiguous = HashSet::default();
+        let mut first: HashMap<&str, &str, RandomState> = HashMap::default();
+        for id in ids.iter().map(|(_, id)| &**id).chain(present.iter().map(|id| &**id)) {
+            let own = behind(id).unwrap_or(id);
+            if *first.entry(own).or_insert(id) != id {
+                ambiguous.insert(own.to_owned());
             }
         }
         Self { known: recalled.calls.iter().map(|(id, call)| (&**id, call)).collect(), present, ambiguous }
@@ -291,6 +297,9 @@ fn replace_id(edits: &mut Splices, item: &InputItem<'_>, ids: &CallIdMap<'_>) {
 
 /// Input items with the outputs for calls that were never passed on, unless the request has outputs for them.
 fn owed(head: &Head<'_>, recalled: &Recalled, ids: &CallIdMap<'_>) -> Vec<String> {
+    if recalled.thread.as_ref().is_none_or(|thread| thread.owed.is_empty()) {
+        return Vec::new();
+    }
     let outputs = head.items().iter().filter(|item| item.kind.is_output()).filter_map(InputItem::call_id);
     let answered: HashSet<String> = outputs.map(|id| ids.upstream(&id).to_owned()).collect();
     let owed = recalled.thread.iter().flat_map(|thread| &thread.owed).filter(|owed| !answered.contains(&owed.call_id));
