@@ -14,7 +14,7 @@ use super::{
     http::{self, HttpAnswer},
 };
 use crate::{
-    settings::{self, Environment, Flags},
+    settings::{self, Environment, Flags, Settings},
     sys::tls::TrustedRoots,
 };
 
@@ -32,6 +32,15 @@ pub struct HealthArgs {
     pub listen: Option<SocketAddr>,
 }
 
+/// The settings, whatever their upstreams are: only addresses are asked for, and `serve` may have been given another one by a flag.
+///
+/// # Errors
+/// Settings that aren't valid.
+pub(super) fn settings_without_upstreams(flags: &Flags) -> Result<Settings, Error> {
+    let flags = Flags { upstream: Some(ANY_UPSTREAM.to_owned()), ..flags.clone() };
+    Ok(settings::load(&flags, &Environment::of_process(), Path::new(""))?)
+}
+
 /// Asks `GET /healthz` of the listener that settings or flag name. The exit code is 0 if the answer is 200 within five seconds, else 1.
 ///
 /// # Errors
@@ -39,11 +48,7 @@ pub struct HealthArgs {
 pub fn run(arguments: &HealthArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let address = reachable(match arguments.listen {
         Some(listen) => listen,
-        None => {
-            // Only the address is asked for: upstreams, which may be given to `serve` by a flag, needn't be known here.
-            let flags = Flags { upstream: Some(ANY_UPSTREAM.to_owned()), ..flags.clone() };
-            settings::load(&flags, &Environment::of_process(), Path::new(""))?.listen
-        }
+        None => settings_without_upstreams(flags)?.listen,
     });
     // The listener has no TLS: no certificates are needed, and none may be there.
     let client = http::client(ANSWER_MAX, TrustedRoots::None)?;
@@ -66,7 +71,7 @@ pub(super) async fn ask(client: &reqwest::Client, address: SocketAddr) -> Result
 }
 
 /// The address by which this machine reaches a listener: loopback for one that listens on all addresses.
-fn reachable(listen: SocketAddr) -> SocketAddr {
+pub(super) fn reachable(listen: SocketAddr) -> SocketAddr {
     let ip = match listen.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),

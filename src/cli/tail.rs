@@ -12,8 +12,9 @@ use std::{
 use clap::Args;
 use serde_json::Value;
 
-use super::Error;
+use super::{Error, health};
 use crate::{
+    settings::Flags,
     sys::tls,
     telemetry::summary::{ExchangeFilter, ExchangeSummary},
 };
@@ -31,9 +32,9 @@ const LINE_BYTES_MAX: u64 = 4 << 20;
 /// Address of the admin listener.
 #[derive(Args, Clone, Debug)]
 pub struct AdminArgs {
-    /// The admin listener; its token is read from TOOLMARK_ADMIN_TOKEN or TOOLMARK_ADMIN_READ_TOKEN
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8788")]
-    pub admin: String,
+    /// The admin listener, instead of the one in the settings; its token is read from TOOLMARK_ADMIN_TOKEN or TOOLMARK_ADMIN_READ_TOKEN
+    #[arg(long, value_name = "URL")]
+    pub admin: Option<String>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -106,8 +107,18 @@ fn client(limit: Option<Duration>) -> Result<reqwest::blocking::Client, Error> {
     built.map_err(|error| Error::Failed(error.to_string()))
 }
 
-fn ask(admin: &AdminArgs, path: &str, limit: Option<Duration>) -> Result<reqwest::blocking::Response, Error> {
-    let base = admin.admin.trim_end_matches('/');
+/// Base URL of the admin listener: as named, or as the settings have it.
+fn base_url(admin: &AdminArgs, flags: &Flags) -> Result<String, Error> {
+    if let Some(named) = &admin.admin {
+        let named = named.trim_end_matches('/');
+        return Ok(if named.contains("://") { named.to_owned() } else { format!("http://{named}") });
+    }
+    let listen = health::settings_without_upstreams(flags)?.admin.listen;
+    let off = || Error::Failed("the settings have no admin listener (`[admin] listen = \"off\"`): name another one by --admin".into());
+    Ok(format!("http://{}", health::reachable(listen.ok_or_else(off)?)))
+}
+
+fn ask(base: &str, path: &str, limit: Option<Duration>) -> Result<reqwest::blocking::Response, Error> {
     let mut request = client(limit)?.get(format!("{base}{path}"));
     let token = ["TOOLMARK_ADMIN_TOKEN", "TOOLMARK_ADMIN_READ_TOKEN"].iter().find_map(|name| std::env::var(name).ok());
     if let Some(token) = token.filter(|token| !token.trim().is_empty()) {
@@ -125,7 +136,7 @@ fn ask(admin: &AdminArgs, path: &str, limit: Option<Duration>) -> Result<reqwest
     let status = answer.status();
     let error = json_of(answer).unwrap_or_default();
     let why = error["error"]["message"].as_str().map_or_else(|| format!("HTTP {status}"), line);
-    Err(Error::Failed(why))
+    Err(Error::Failed(format!("{base} says: {why}")))
 }
 
 /// The JSON of an answer.
@@ -138,10 +149,11 @@ fn json_of(answer: reqwest::blocking::Response) -> Result<Value, Error> {
 ///
 /// # Errors
 /// A filter that is wrong, or a listener that can't be reached at first.
-pub fn tail(arguments: &TailArgs) -> Result<ExitCode, Error> {
+pub fn tail(arguments: &TailArgs, flags: &Flags) -> Result<ExitCode, Error> {
+    let base = base_url(&arguments.admin, flags)?;
     let filter = ExchangeFilter::parse(&arguments.filter).map_err(Error::Failed)?;
     let colours = Colours::of_terminal();
-    let mut feed = Some(ask(&arguments.admin, EVENTS, None)?);
+    let mut feed = Some(ask(&base, EVENTS, None)?);
     loop {
         if let Some(feed) = feed.take() {
             let mut lines = BufReader::new(feed);
@@ -164,7 +176,7 @@ pub fn tail(arguments: &TailArgs) -> Result<ExitCode, Error> {
             }
         }
         std::thread::sleep(AGAIN);
-        feed = ask(&arguments.admin, EVENTS, None).ok();
+        feed = ask(&base, EVENTS, None).ok();
     }
 }
 
@@ -193,10 +205,11 @@ fn shown(row: &ExchangeSummary, colours: Colours) -> String {
 ///
 /// # Errors
 /// A listener that can't be reached, or an exchange that it doesn't know.
-pub fn show(arguments: &ShowArgs) -> Result<ExitCode, Error> {
+pub fn show(arguments: &ShowArgs, flags: &Flags) -> Result<ExitCode, Error> {
+    let base = base_url(&arguments.admin, flags)?;
     let id: uuid::Uuid =
         arguments.id.parse().map_err(|_| Error::Failed("an exchange's id is a UUID, as in the header `toolmark-exchange`".into()))?;
-    let timeline = json_of(ask(&arguments.admin, &format!("/api/exchanges/{id}/timeline"), Some(ANSWER))?)?;
+    let timeline = json_of(ask(&base, &format!("/api/exchanges/{id}/timeline"), Some(ANSWER))?)?;
     let text = match arguments.admin.json {
         true => serde_json::to_string_pretty(&timeline).unwrap_or_default() + "\n",
         false => told(&timeline, Colours::of_terminal()),

@@ -5,6 +5,7 @@ use toolmark::testing::{Received, ScriptedReply, ScriptedUpstream};
 
 use crate::{
     clients::{is_mark, runtimes},
+    postgres::Ledger,
     program::{Finished, Running, command, finish},
 };
 
@@ -163,6 +164,36 @@ fn init_replaces_nothing_unasked() {
     assert_eq!(again.code, Some(2), "{again:?}");
     assert!(again.stderr.contains("exists already"), "{again:?}");
     assert_eq!(run(&[&init[..], &["--force"]].concat(), directory.path(), &[]).code, Some(0));
+    // Flags that make no settings leave the good file as it is, and none where there was none.
+    let good = std::fs::read(directory.path().join("toolmark.toml")).unwrap();
+    for wrong in [["--policy", "nope"], ["--listen", "8787"]] {
+        let refused = run(&[&init[..], &["--force"], &wrong[..]].concat(), directory.path(), &[]);
+        assert!(refused.code == Some(2) && !refused.stderr.contains(".new"), "{refused:?}");
+        assert_eq!(std::fs::read(directory.path().join("toolmark.toml")).unwrap(), good);
+        let empty = tempfile::tempdir().unwrap();
+        assert_eq!(run(&[&init[..], &wrong[..]].concat(), empty.path(), &[]).code, Some(2));
+        assert_eq!(std::fs::read_dir(empty.path()).unwrap().count(), 0);
+    }
+}
+
+#[test]
+fn doctor_looks_at_databases_and_mcp_servers() {
+    let upstream = server("openai");
+    for (ledger, says) in [(Ledger::sqlite(), "made on the first start"), (Ledger::postgres(), "PostgreSQL is reached")] {
+        let directory = ledger.directory();
+        let settings = format!(
+            "[[upstreams]]\nname = \"own\"\nbase_url = \"{}\"\napi_key_env = \"OPENAI_API_KEY\"\n[ledger]\nurl = \"{}\"\n[[mcp]]\nname = \"gone\"\ncommand = [\"/no/such/program\"]\nrequired = true\n",
+            upstream.base_url(),
+            ledger.url()
+        );
+        std::fs::write(directory.join("toolmark.toml"), settings).unwrap();
+        let key = "5e".repeat(32);
+        let doctor = run(&["doctor"], directory, &[("OPENAI_API_KEY", "sk-good"), ("TOOLMARK_KEY", &key)]);
+        assert_eq!(doctor.code, Some(1), "{doctor:?}");
+        for said in [says, "❌ mcp: gone", "/no/such/program` can't be started"] {
+            assert!(doctor.stdout.contains(said), "{said}: {doctor:?}");
+        }
+    }
 }
 
 #[test]

@@ -10,6 +10,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
     process::ExitCode,
+    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -19,8 +20,10 @@ use self::report::Row;
 use super::{Error, LoadedConfig, check, health, http, init::providers::PROVIDERS};
 use crate::{
     ledger::store::{self, StoreError},
+    mcp::{Mcp, ServerHealth, pins::Pins, sdk::RmcpConnector},
     settings::{CountersUrl, Credential, Environment, Flags, KeySource, LedgerUrl, Settings},
     sys::{limits, tls::TrustedRoots},
+    violation::Severity,
 };
 
 /// Time that one request has.
@@ -67,13 +70,13 @@ pub fn run(arguments: &DoctorArgs, flags: &Flags) -> Result<ExitCode, Error> {
         caller_key: caller_key(arguments, &prepared.settings, &environment)?,
         now_unix,
     };
-    let rows = http::runtime()?.block_on(rows(&context, &prepared));
+    let rows = rows(&context, &prepared)?;
     super::print(&report::table(&rows));
     Ok(if report::is_well(&rows) { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-async fn rows(context: &Diagnosis<'_>, prepared: &LoadedConfig) -> Vec<Row> {
-    let settings = context.settings;
+fn rows(context: &Diagnosis<'_>, prepared: &LoadedConfig) -> Result<Vec<Row>, Error> {
+    let (settings, runtime) = (context.settings, http::runtime()?);
     let from = settings.file.as_ref().map_or("defaults, environment and flags".into(), |file| file.display().to_string());
     let mut rows = vec![Row::well("settings", format!("{from}, policy {}", settings.policy))];
     let faults = check::compile_tools(&prepared.rules);
@@ -83,17 +86,49 @@ async fn rows(context: &Diagnosis<'_>, prepared: &LoadedConfig) -> Vec<Row> {
     for upstream in &settings.upstreams {
         match &upstream.cassette {
             Some(file) => rows.push(Row::note(format!("{}: reached", upstream.name), format!("a cassette: {}", file.display()), "")),
-            None => rows.extend(upstream::rows(context, upstream).await),
+            None => rows.extend(runtime.block_on(upstream::rows(context, upstream))),
         }
     }
+    // Clients of databases and MCP servers have runtimes of their own: they can't be called within this one.
+    rows.extend(mcp(settings));
     rows.push(ledger(&settings.ledger.url));
     rows.extend(counters(&settings.counters.url));
     rows.push(marks(&settings.keys));
     rows.push(descriptors(settings.limits.connections as usize));
-    rows.push(port("port", settings.listen, &context.client).await);
+    rows.push(runtime.block_on(port("port", settings.listen, &context.client)));
     if let Some(listen) = settings.admin.listen {
-        rows.push(port("admin port", listen, &context.client).await);
+        rows.push(runtime.block_on(port("admin port", listen, &context.client)));
     }
+    Ok(rows)
+}
+
+/// A row for each MCP server, and one more where `expect` or drift keeps exchanges back.
+fn mcp(settings: &Settings) -> Vec<Row> {
+    if settings.mcp.is_empty() {
+        return Vec::new();
+    }
+    let advice = "start it, or mend `command` or `url` of its [[mcp]]; `required = false` goes on without it";
+    let mcp = match Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector)) {
+        Ok(mcp) => mcp,
+        Err(error) => return vec![Row::fault("mcp", error.to_string(), "")],
+    };
+    let catalog = mcp.catalog();
+    let row = |(at, health): (usize, &ServerHealth)| {
+        let check = format!("mcp: {}", health.name);
+        let offered = catalog.1.tools().iter().filter(|tool| tool.server == at).count();
+        match &health.down {
+            None => Row::well(check, format!("{offered} tools, run by {}", health.execute.as_str())),
+            Some(why) if health.required => Row::fault(check, why.to_string(), advice),
+            Some(why) => Row::note(check, why.to_string(), advice),
+        }
+    };
+    let mut rows: Vec<Row> = mcp.health().iter().enumerate().map(row).collect();
+    let is_up = mcp.health().iter().all(|health| !health.required || health.down.is_none());
+    rows.extend(catalog.1.missing().filter(|_| is_up).map(|why| Row::fault("mcp", why, "mend `expect`, or the server")));
+    rows.extend(catalog.1.violations().iter().map(|violation| {
+        let (said, advice) = (&*violation.message, &*violation.advice);
+        if violation.severity == Severity::Block { Row::fault("mcp", said, advice) } else { Row::note("mcp", said, advice) }
+    }));
     rows
 }
 

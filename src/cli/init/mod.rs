@@ -96,11 +96,27 @@ pub fn run(arguments: &InitArgs, flags: &Flags) -> Result<ExitCode, Error> {
     let runtime = http::runtime()?;
     let (chosen, others) = runtime.block_on(choose(arguments, &environment, PROVIDERS))?;
     let text = file::text(&chosen, &others, &arguments.listen, &arguments.policy);
-    std::fs::write(&path, &text).map_err(|error| Error::Failed(format!("{} can't be written: {error}", path.display())))?;
-    // What doesn't hold is said here, and not by the next command.
-    super::prepare(&Flags { config: Some(path.clone()), ..Flags::default() })?;
+    write_if_valid(&path, &text)?;
     super::print(&next(&path, &chosen, &others, &arguments.listen, Path::new("")));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the settings, unless they don't hold: that is said here, and not by the next command, and a file that was there stays.
+fn write_if_valid(path: &Path, text: &str) -> Result<(), Error> {
+    let unwritable = |error: std::io::Error| Error::Failed(format!("{} can't be written: {error}", path.display()));
+    // Beside it: paths in it are relative to it.
+    let mut trial = path.as_os_str().to_owned();
+    trial.push(".new");
+    let trial = PathBuf::from(trial);
+    std::fs::write(&trial, text).map_err(unwritable)?;
+    let prepared = super::prepare(&Flags { config: Some(trial.clone()), ..Flags::default() });
+    let written = match prepared {
+        Ok(_) => std::fs::rename(&trial, path).map_err(unwritable),
+        Err(error) => Err(Error::Failed(error.to_string().replace(&*trial.to_string_lossy(), &path.to_string_lossy()))),
+    };
+    // Gone already where all is well.
+    let _gone = std::fs::remove_file(&trial);
+    written
 }
 
 /// The server that the arguments name, or the first one found, and the others found. `known`: servers to look for.

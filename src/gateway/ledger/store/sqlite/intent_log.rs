@@ -61,7 +61,7 @@ impl IntentLog {
 
     /// Creates the file anew, with all of its space allocated on the disk.
     pub(super) fn make(path: &Path) -> io::Result<Self> {
-        let file = File::options().create(true).truncate(true).write(true).open(path)?;
+        let file = super::owner_only().create(true).truncate(true).write(true).open(path)?;
         write_all_at(&file, &vec![0; SLOTS as usize * SLOT_BYTES], 0)?;
         // Now, not when the first call waits for the disk.
         file.sync_data()?;

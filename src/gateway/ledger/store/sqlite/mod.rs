@@ -11,7 +11,7 @@ mod query;
 mod write;
 
 use std::{
-    fs::{File, TryLockError},
+    fs::{File, OpenOptions, TryLockError},
     path::{Path, PathBuf},
     sync::{Mutex, PoisonError},
     time::Duration,
@@ -164,6 +164,14 @@ fn lock(path: &Path) -> Result<File, StoreError> {
     }
 }
 
+/// Options with which files are made that only their owner may read and write.
+fn owner_only() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
 /// Use of a connection.
 #[derive(Clone, Copy, Eq, PartialEq)]
 enum ConnectionUse {
@@ -175,6 +183,10 @@ fn connect(path: &Path, access: ConnectionUse) -> Result<Connection, StoreError>
     let named = |error: rusqlite::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     flags.set(OpenFlags::SQLITE_OPEN_CREATE, access == ConnectionUse::Write);
+    if access == ConnectionUse::Write {
+        // Only its owner may read it; what SQLite makes beside it gets its mode. Where this fails, SQLite says why.
+        let _made = owner_only().create(true).truncate(false).write(true).open(path);
+    }
     let mut connection = Connection::open_with_flags(path, flags).map_err(named)?;
     connection.busy_timeout(BUSY).map_err(named)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
