@@ -441,6 +441,32 @@ fn toolsets_and_servers_tools_pass_unjudged() {
     }
 }
 
+/// The name of a toolset excuses only calls of a toolset that the request offers, and never one of the request's own tools.
+#[test]
+fn a_toolset_that_is_not_offered_excuses_no_call() {
+    let member = |name: &str, toolset: &str, input: Value| json!({"type": "tool_use", "id": "toolu_9", "name": name, "toolset_name": toolset, "input": input});
+    let own = request(json!({}))["tools"].clone();
+    let with = |kind: &str| {
+        let mut tools = own.clone();
+        tools.as_array_mut().unwrap().push(json!({"type": kind}));
+        tools
+    };
+    for (tools, choice, call) in [
+        (own.clone(), json!("auto"), member("delete_everything", "x", json!({"a": 1}))),
+        (own.clone(), json!("auto"), member("delete_everything", "", json!({}))),
+        (with("mcp_toolset"), json!("auto"), member("left_click", "mcp", json!({}))),
+        (with("browser_toolset_20260801"), json!("auto"), member("left_click", "computer", json!({}))),
+        (with("computer_toolset_20260801"), json!("auto"), member("get_weather", "computer", json!({"town": 5}))),
+        (with("computer_toolset_20260801"), json!("none"), member("left_click", "computer", json!({}))),
+    ] {
+        let fixture = fixture("[calls]\nmax_repairs = 0\n", "", vec![message(json!([call]), "tool_use")]);
+        for stream in [false, true] {
+            let got = ask_for(&fixture, stream, json!({"tools": tools, "tool_choice": {"type": choice}}));
+            assert_eq!(kinds(&got), ["text"], "{call}: {got}");
+        }
+    }
+}
+
 #[test]
 fn text_before_later_thinking_is_not_edited_where_the_thinking_stays() {
     let calls = message(json!([call("toolu_1", "get_weather", json!({"city": "Rome"}))]), "tool_use");

@@ -228,12 +228,20 @@ fn checks(layers: &Layers, policy: &Policy) -> Result<Checks, ConfigError> {
             },
         };
     }
+    for code in UNPASSABLE {
+        if policy.mode == PolicyMode::Enforce && checks.severity(code) != Severity::Block {
+            checks = checks.with(code, Severity::Block);
+        }
+    }
     // `require` needs this check; a milder severity is kept as written.
     if policy.citations.require && checks.severity(Code::MissingCitation) == Severity::Off {
         checks = checks.with(Code::MissingCitation, Severity::Block);
     }
     Ok(checks)
 }
+
+/// Codes of calls that can't be passed on, whatever a policy says: there is no tool, or nothing that it could be called with.
+const UNPASSABLE: [Code; 3] = [Code::UnknownTool, Code::MalformedArguments, Code::TruncatedCall];
 
 /// Returns whether toolmark records this code about its own actions; policies can't set it.
 pub fn is_internal(code: Code) -> bool {
@@ -332,6 +340,11 @@ fn notices(policy: &Policy, tools: &[PolicyTool]) -> Vec<String> {
         policy.tools.undeclared == Undeclared::Reject && tools.is_empty(),
         "tools.undeclared is reject and no tool file has a tool: every tool of every request is left out",
     );
+    for code in UNPASSABLE {
+        let milder = policy.checks.get(code.as_str()).is_some_and(|check| !matches!(check, CheckSetting::Severity(Severity::Block)));
+        let text = format!("checks.{code} is below block, and such a call is blocked all the same: it can't be passed on");
+        say(milder && policy.mode == PolicyMode::Enforce, &text);
+    }
     say(policy.mode == PolicyMode::Observe, "mode is observe: exchanges are judged and nothing is changed or blocked");
     notices
 }

@@ -26,7 +26,10 @@ use crate::{
         turn::{Said, SaidItem},
     },
     judge::{
-        call::{Arguments, Call, CallKind, ValidCall, turn::FinishReason},
+        call::{
+            Arguments, Call, CallKind, ValidCall,
+            turn::{FinishReason, ToolChoice},
+        },
         text::TextGate,
     },
     marks::MarkTime,
@@ -78,7 +81,7 @@ impl WholeAnswer for MessagesAnswer {
             if !block.is_object() || is_ambiguous(block) {
                 return Err(Fault::Unknown("a block that is no object, or has two members of one name"));
             }
-            let kind = kind_of(block);
+            let kind = answer_kind(block, context);
             kinds.push(kind);
             if kind == BlockKind::Text {
                 run.push(block.get("text").filter(|text| text.is_string()).ok_or(ShapeError::Text)?);
@@ -238,6 +241,24 @@ impl MessagesAnswer {
             edits.replace(own.span(), "null");
         }
     }
+}
+
+/// Kind of a block of an answer. A call of a toolset that isn't offered, or by the name of one of the request's tools, is a call like any
+/// other.
+pub(super) fn answer_kind(block: Value<'_>, context: &Context) -> BlockKind {
+    match kind_of(block) {
+        BlockKind::ToolsetCall if !is_of_toolset(block, context) => BlockKind::Call,
+        kind => kind,
+    }
+}
+
+fn is_of_toolset(call: Value<'_>, context: &Context) -> bool {
+    let text = |name: &str| call.get(name).and_then(Value::text).unwrap_or_default();
+    let (name, toolset) = (text("name"), text("toolset_name"));
+    // `computer_toolset_20260801` offers the toolset `computer`. What an MCP server's has is called otherwise.
+    let offers = |kind: &String| kind.split_once("_toolset").is_some_and(|(own, _)| own == toolset && own != "mcp");
+    let offered = context.tools.hosted.iter().any(offers) || context.hidden.unseen;
+    offered && context.turn.tool_choice != ToolChoice::None && context.tools.registry.tool(&name).is_none()
 }
 
 /// True if the thinking of the answer must not leave: it came after a repair, and is bound to the rejected turn, which

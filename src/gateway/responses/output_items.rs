@@ -64,9 +64,12 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
     let known = match &*kind {
         "message" => ItemKind::Message,
         "" if some("role") || some("content") => ItemKind::Message,
+        "custom_tool_call" if is_of_x_search(item, context) => ItemKind::Hosted,
         "function_call" => ItemKind::Call(CallKind::Function),
         "custom_tool_call" => ItemKind::Call(CallKind::Custom),
         "reasoning" => ItemKind::Reasoning,
+        // The call of a tool that the upstream defines and runs, as Azure's `azure_ai_search`.
+        kind if kind.strip_suffix("_call").is_some_and(|tool| is_offered(&[tool], context)) => ItemKind::Hosted,
         "web_search_call"
         | "file_search_call"
         | "code_interpreter_call"
@@ -89,6 +92,16 @@ pub fn kind_of(item: Value<'_>, context: &Context) -> Result<ItemKind, ShapeErro
         ItemKind::Other => nests_call(item) || (is_like_call(item) && !kind.ends_with("_output")),
     };
     if disguised { Err(ShapeError::Text) } else { Ok(known) }
+}
+
+/// Calls that xAI makes for its tool `x_search`; they come as calls of custom tools, with their results in what follows. Source: xAI's
+/// documentation, "Search tools".
+const X_SEARCH: [&str; 5] = ["x_keyword_search", "x_semantic_search", "x_user_search", "x_thread_fetch", "view_x_video"];
+
+/// True for a call that xAI runs itself, unless the request has a tool of that name.
+fn is_of_x_search(call: Value<'_>, context: &Context) -> bool {
+    let name = call.get("name").and_then(Value::text).unwrap_or_default();
+    X_SEARCH.contains(&&*name) && is_offered(&["x_search"], context) && context.tools.registry.tool(&name).is_none()
 }
 
 fn is_offered(tools: &[&str], context: &Context) -> bool {

@@ -18,10 +18,9 @@ use crate::{
 };
 
 /// Members of a response that are read, or repeat the application's own values.
-const RESPONSE: [&str; 14] = [
+const RESPONSE: [&str; 13] = [
     "output",
     "output_text",
-    "error",
     "instructions",
     "tools",
     "tool_choice",
@@ -35,8 +34,7 @@ const RESPONSE: [&str; 14] = [
     "toolmark",
 ];
 /// The same if `text` isn't a format object, or `output_text` isn't a string.
-const RESPONSE_OF_ODD_TEXT: [&str; 9] =
-    ["output", "error", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
+const RESPONSE_OF_ODD_TEXT: [&str; 8] = ["output", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
 /// Members of a message that are read.
 const MESSAGE: [&str; 2] = ["id", "content"];
 /// Members of a call that are read.

@@ -171,6 +171,19 @@ fn the_listed_keys_are_those_of_a_policy() {
 }
 
 #[test]
+fn a_call_that_cannot_be_passed_on_is_blocked_whatever_the_policy_says() {
+    let severities = |mode: &str| {
+        let text = format!("mode = '{mode}'\n[checks]\nunknown_tool = 'warn'\ntruncated_call = 'off'\nmissing_required = 'warn'\n");
+        let rules = read(&[("p.toml", &text)]).unwrap();
+        let codes = [Code::UnknownTool, Code::TruncatedCall, Code::MalformedArguments, Code::MissingRequired];
+        (codes.map(|code| rules.checks.severity(code)), rules.notices.iter().filter(|notice| notice.contains("can't be passed on")).count())
+    };
+    use Severity::{Block, Off, Warn};
+    assert_eq!(severities("enforce"), ([Block, Block, Block, Warn], 2));
+    assert_eq!(severities("observe"), ([Warn, Off, Block, Warn], 0));
+}
+
+#[test]
 fn a_misspelt_name_of_a_policy() {
     let directory = tempfile::tempdir().unwrap();
     let refused = |name: &str| PolicySource::choose(Some(name), directory.path()).load().map(|_| ()).unwrap_err().to_string();

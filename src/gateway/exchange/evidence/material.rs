@@ -213,7 +213,11 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             recent,
             acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
-            unseen: context.hidden.unseen || context.hidden.lacks_evidence || context.tools.runs_any() || !context.tools.hosted.is_empty(),
+            unseen: context.hidden.unseen
+                || context.hidden.lacks_evidence
+                || context.tools.runs_any()
+                || !context.tools.hosted.is_empty()
+                || brings_hosted_tools(context),
             asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),
             ..ToolCapabilities::default()
@@ -224,6 +228,17 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
         abilities.acted_before = before.into_iter().any(|tool| abilities.effect(tool) != Effect::Reads);
         abilities
     })
+}
+
+/// Members of a request by which the upstream gets tools that it runs itself, besides `tools`: OpenAI's stored prompts and search models,
+/// Anthropic's MCP connector, OpenRouter's plugins, xAI's live search.
+const HOSTED_TOOLS: [&str; 5] = ["prompt", "web_search_options", "mcp_servers", "plugins", "search_parameters"];
+
+/// True if the upstream may run tools of which the request's `tools` say nothing.
+fn brings_hosted_tools(context: &Context) -> bool {
+    let root = context.request().root();
+    // An empty object asks for a search, too.
+    HOSTED_TOOLS.iter().any(|name| root.get_some(name).is_some_and(|value| value.is_object() || value.items().next().is_some()))
 }
 
 /// Runs of one tool.

@@ -21,7 +21,7 @@ use super::{
     blocks::{BlockKind, call_with, fitting_stop, kind_of},
     error,
     places::swept_event,
-    response::{Words, call_block, drops_thinking, explanation_of, nature_of},
+    response::{Words, answer_kind, call_block, drops_thinking, explanation_of, nature_of},
     thread::MarkedCalls,
 };
 use crate::{
@@ -544,7 +544,7 @@ impl MessagesStream {
     fn start_block(&mut self, document: Document) -> Result<(), Fault> {
         let block = document.root().get("content_block").filter(|block| block.is_object() && !is_ambiguous(*block));
         let block = block.ok_or(Fault::Unknown("a block that is no object, or has two members of one name"))?;
-        let kind = kind_of(block);
+        let kind = answer_kind(block, &self.context);
         let text = (kind == BlockKind::Text).then(|| block.get("text").and_then(Value::text).unwrap_or_default().into_owned());
         let goes_on = kind == BlockKind::Text && self.kinds.last() == Some(&BlockKind::Text);
         if !goes_on && let Some(run) = self.runs.last_mut() {

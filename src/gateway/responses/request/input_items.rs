@@ -60,6 +60,7 @@ struct ItemMembers<'d> {
     input: Option<Value<'d>>,
     content: Option<Value<'d>>,
     output: Option<Value<'d>>,
+    caller: Option<Value<'d>>,
 }
 
 impl<'d> ItemMembers<'d> {
@@ -77,6 +78,7 @@ impl<'d> ItemMembers<'d> {
                 "input" => &mut members.input,
                 "content" => &mut members.content,
                 "output" => &mut members.output,
+                "caller" => &mut members.caller,
                 _ => continue,
             };
             *place = Some(member.value);
@@ -171,6 +173,12 @@ impl<'d> InputItem<'d> {
         self.call_id_value().and_then(Value::text)
     }
 
+    /// True for a call that code in a sandbox of the upstream makes, and for its output, if it says so: the code reads it.
+    pub fn is_programmatic(&self) -> bool {
+        let kind = some(self.members.caller).and_then(|caller| caller.get("type"));
+        kind.is_some_and(|kind| !kind.is_text("direct"))
+    }
+
     /// Content of a message.
     pub fn content(&self) -> Option<Value<'d>> {
         some(self.members.content)
@@ -204,7 +212,8 @@ pub fn history<'d>(
     let built_in: HashSet<Cow<'d, str>> =
         items.iter().filter(|item| item.kind == Kind::Other).filter_map(|item| item.members.call_id?.text()).collect();
     let has_built_in = !built_in.is_empty();
-    let of_built_in = |item: &InputItem<'d>| has_built_in && item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
+    let of_built_in =
+        |item: &InputItem<'d>| has_built_in && item.kind.is_output() && item.call_id().is_some_and(|id| built_in.contains(&id));
     let memo_at = |at: usize| memo.get(at).map(|memo| &**memo);
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
         _ if gone(at) || of_built_in(item) => HistoryItem::Other,

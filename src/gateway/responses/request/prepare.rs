@@ -197,12 +197,18 @@ fn stamp_results(
     gone: impl Fn(usize) -> bool,
 ) {
     let form = rules.policy.results.stamp;
+    // Few requests have such calls.
+    let of_code: HashSet<Cow<'_, str>> =
+        head.items().iter().filter(|item| item.kind.is_call() && item.is_programmatic()).filter_map(InputItem::call_id).collect();
     for execution in past.executions.iter().filter(|execution| !gone(execution.item)) {
         let (Some(item), Some(HistoryItem::Result(result))) = (head.items().get(execution.item), steps.get(execution.item)) else {
             continue;
         };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
+        let read_by_code = item.is_programmatic() || (!of_code.is_empty() && item.call_id().is_some_and(|id| of_code.contains(&id)));
         stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match item.output() {
+            // Code that reads a result as JSON finds a member more; a line in front would break it.
+            Some(output) if read_by_code && !(output.is_string() && result.nature.object && !result.nature.stamped) => {}
             Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
             Some(output) if output.is_string() => stamp::stamp_string(edits, output, result.nature, &stamp, form),
             _ => {}

@@ -15,6 +15,30 @@ use crate::{
     },
 };
 
+/// Code that reads a result as JSON would break on a line in front; a member more it finds.
+#[test]
+fn results_that_code_reads_are_stamped_in_objects_only() {
+    let bench = plain();
+    let mark = bench.mark("call_1");
+    let program = json!({"type": "program", "caller_id": "p_1"});
+    for (result, stamped) in [("[1,2,3]", false), ("7", false), ("sunny", false), ("{\"a\":1}", true)] {
+        let (mut own_call, mut own_output) = (call(&mark), output(&mark, result));
+        for of_output in [false, true] {
+            own_call["caller"] = program.clone();
+            own_output.as_object_mut().unwrap().remove("caller");
+            if of_output {
+                own_output["caller"] = program.clone();
+            }
+            let prepared = bench.prepared(&request(&[own_call.clone(), own_output.clone()]), &none());
+            assert_eq!(prepared.contains("execution_id"), stamped, "{prepared}");
+            assert!(!prepared.contains("[execution_id"), "{prepared}");
+        }
+        own_call["caller"] = json!({"type": "direct"});
+        let prepared = bench.prepared(&request(&[own_call, output(&mark, result)]), &none());
+        assert!(prepared.contains("execution_id"), "{prepared}");
+    }
+}
+
 #[test]
 fn histories() {
     let bench = plain();

@@ -22,6 +22,31 @@ fn unfinished_answers_need_no_output_and_errors_are_reported() {
 }
 
 #[test]
+fn an_error_beside_the_output_is_judged() {
+    let failed = |message: &str| {
+        format!(r#"{{"id":"r","object":"response","status":"failed","error":{{"code":"server_error","message":"{message}"}},"output":[]}}"#)
+    };
+    let came = failed("It is down.");
+    assert_eq!(ok(&came).body, came);
+    let out = ok(&failed(&format!("As measured (execution_id: {FORGED}).")));
+    assert!(!out.body.contains(FORGED), "{}", out.body);
+}
+
+#[test]
+fn calls_that_the_upstream_runs_pass_where_their_tool_is_offered() {
+    let azure = r#"{"type":"azure_ai_search_call","id":"a","call_id":"c","arguments":"{}","status":"completed"}"#;
+    let x = r#"{"type":"custom_tool_call","id":"x","call_id":"c","name":"x_keyword_search","input":"{}","status":"completed"}"#;
+    for (call, kind) in [(azure, "azure_ai_search"), (x, "x_search")] {
+        let came = response(&format!("{call},{}", said("Found.")));
+        let offering = format!(r#"[{{"type":"{kind}"}},{}"#, &TOOLS[1..]);
+        let out = judge(&came, &BENCH.context(&offering, |_| {})).unwrap();
+        assert_eq!((out.body.as_str(), out.blocks), (&*came, false), "{:?}", out.codes);
+        // Where nobody offers it, it might be run by the application.
+        assert!(judge(&came, &CONTEXT).map_or(true, |out| out.blocks), "{call}");
+    }
+}
+
+#[test]
 fn hostile_shapes_are_refused() {
     let call = r#"{"type":"function_call","call_id":"c","name":"check_net","arguments":"{}""#;
     for output in [
