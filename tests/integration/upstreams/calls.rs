@@ -214,3 +214,23 @@ fn a_probe_is_bounded_and_says_why_it_is_undecided() {
     let answer = stage.chat(&with_tool("m"));
     assert_eq!((answer.status, answer.header("toolmark-upstream")), (200, "own"), "{}", answer.body);
 }
+
+/// Anthropic's clients must say a limit; OpenAI's newer models take it under its newer name only.
+#[test]
+fn messages_in_front_of_openai_have_the_newer_limit() {
+    for (preset, name) in [("openai", "max_completion_tokens"), ("none", "max_tokens")] {
+        let settings = format!(
+            "[[upstreams]]\nname = \"own\"\nbase_url = \"$0\"\npreset = \"{preset}\"\nmessages = \"translate\"\napi_key_env = \"OWN_KEY\"\n"
+        );
+        let stage = Stage::new(&settings, vec![Box::new(|_: &Received| says("Hello."))]);
+        let body = json!({"model": "m", "max_tokens": 77, "stop_sequences": [], "messages": [{"role": "user", "content": "Hi"}]});
+        let answer = crate::harness::post(&format!("{}/messages", stage.proxy.base_url()), &body.to_string(), "Bearer caller");
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        let got = &stage.got(0)[0];
+        assert_eq!(
+            (&got[name], got.get("stop"), got.as_object().unwrap().keys().filter(|key| key.contains("tokens")).count()),
+            (&json!(77), None, 1),
+            "{got}"
+        );
+    }
+}

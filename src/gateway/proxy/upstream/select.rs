@@ -46,6 +46,7 @@ use crate::{
         quirks::{
             AdaptContext, Incompatible, fit,
             learn::{LearnedQuirk, lesson},
+            presets::Preset,
         },
         retry::{self, AttemptFailure, RetryDecision, RetryLimits, TRIES},
     },
@@ -456,7 +457,9 @@ impl UpstreamSelection {
             let message = format!("the upstream `{}` has no {api}, and this can't be translated: {}", settings.name, why.message);
             Failure { code: why.code, ..refused(&why.param, message) }
         })?;
-        self.fitted(&translated.into(), request).map_err(misfit)
+        // OpenAI's newer models refuse the older name of the limit, and its older ones take the newer name.
+        let body = if settings.preset == Preset::OpenAi { translate::request::with_newer_limit(translated) } else { translated };
+        self.fitted(&body.into(), request).map_err(misfit)
     }
 
     /// A body without the parameters that the current upstream rejects, and with those that it needs.

@@ -53,6 +53,8 @@ pub(super) fn read(root: Value<'_>) -> Result<Vec<RequestPart<'_>>, Untranslatab
             // `0` asks only for the cache to be filled.
             "max_tokens" if value.integer() == Some(0) => return Err(Untranslatable::uncarried("max_tokens", "0")),
             "max_tokens" => parts.push(RequestPart::MaxTokens(json())),
+            // Some servers refuse an empty list.
+            "stop_sequences" if value.is_array() && value.items().next().is_none() => {}
             "stop_sequences" => parts.push(RequestPart::Stop(json())),
             "stream" => parts.push(RequestPart::Stream(json())),
             "model" | "temperature" | "top_p" | "top_k" => parts.push(RequestPart::Other { value: json(), name }),

@@ -19,7 +19,7 @@ use bytes::Bytes;
 use super::{Translation, UpstreamForm};
 use crate::{
     openai::Api,
-    wire::json::{Document, Value, string::quote_into},
+    wire::json::{Document, Value, splice::Splices, string::quote_into},
 };
 
 /// Words before a system message in the middle of a conversation, which becomes a text of the user: many chat templates and most models
@@ -90,6 +90,17 @@ pub fn request(document: &Document, translation: Translation) -> Result<Bytes, U
         UpstreamForm::Chat => to_chat::write(parts)?,
     };
     Ok(text.into())
+}
+
+/// A request for chat completions with `max_completion_tokens` in place of `max_tokens`, which OpenAI calls deprecated.
+///
+/// Source: OpenAI API reference, "Create chat completion", `max_tokens`.
+pub fn with_newer_limit(body: Bytes) -> Bytes {
+    let Ok(document) = Document::parse(body.clone()) else { return body };
+    let Some(limit) = document.root().members().find(|member| member.is("max_tokens")) else { return body };
+    let mut edits = Splices::default();
+    edits.replace(limit.key.span(), "\"max_completion_tokens\"");
+    edits.apply(&body)
 }
 
 /// An object with the named members of `object` that aren't `null`, byte for byte.

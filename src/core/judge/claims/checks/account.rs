@@ -1812,8 +1812,10 @@ fn is_about_question(scene: &CheckContext<'_>) -> bool {
     scene.text().chars().filter(|c| c.is_alphanumeric()).all(known)
 }
 
-/// Words between two numbers and the percentage that they make.
+/// Words between two numbers and the percentage that they make, where it stands behind them, and where it stands in front: `with 10 % off
+/// the customer paid 81 of 100` tells of two things.
 const SHARE_WORDS: usize = 4;
+const SHARE_WORDS_IN_FRONT: usize = 2;
 
 /// "22 of 40 points, so 65 %".
 fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -1838,8 +1840,11 @@ fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     });
     // The percentage stands right before or behind them.
     let near = |number: &Number| {
-        let (from, to) = if number.end <= percent.span.start { (number.end, percent.span.start) } else { (percent.end, number.span.start) };
-        scene.text().get(from..to).is_some_and(|gap| gap.split_whitespace().count() <= SHARE_WORDS)
+        let (from, to, words) = match number.end <= percent.span.start {
+            true => (number.end, percent.span.start, SHARE_WORDS),
+            false => (percent.end, number.span.start, SHARE_WORDS_IN_FRONT),
+        };
+        scene.text().get(from..to).is_some_and(|gap| gap.split_whitespace().count() <= words)
     };
     let beside = numbers.iter().zip(numbers.iter().skip(1)).any(|(one, two)| near(one) || near(two));
     if !beside {

@@ -328,6 +328,10 @@ impl<'s> Table<'s> {
         if inherited {
             return None;
         }
+        // A record without any number is bound to none: the line of the names above a table.
+        if rows(own).all(|row| row.numbers.is_empty()) {
+            return None;
+        }
         // A number where the result says what it is of.
         let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {

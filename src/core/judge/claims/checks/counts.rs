@@ -110,9 +110,12 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         if count.of_unit && things.fit < MatchConfidence::Tool || things.fit == MatchConfidence::Only && stands(count.value, source) {
             return None;
         }
+        // `42 findings in all`, of which the result lists the worst and counts all by kind.
+        let in_kinds = || count.value > SUMMED_FROM && source.facts().derived().amounts.contains(&(count.value as f64));
         if !enough
             || !asserted
             || lengths.contains(&count.value)
+            || count.value > things.most() && in_kinds()
             || excused(count.value, &noun, source, scene.grounds)
             || counts_part(scene, count.value)
         {

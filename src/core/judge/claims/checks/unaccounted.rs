@@ -187,6 +187,9 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         let id = text.get(span.clone()).unwrap_or_default();
         // `Q1-Q3` of what has both.
         let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
+        // `both A100s`: more than one of them.
+        let known =
+            known || id.strip_suffix('s').is_some_and(|one| one.ends_with(|c: char| c.is_ascii_digit()) && stands_anywhere(scene, one));
         if is_placeholder(id) || is_age(id) {
             continue;
         }

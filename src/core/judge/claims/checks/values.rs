@@ -104,7 +104,9 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
             || in_code(scene.text(), number.span.start)
             || is_of_name(scene.text(), number.span.start);
         let precision = precision_of(scene, number);
-        let named = || is_http_status(scene, number) || is_figure_of_name(scene, number) || is_section(scene, number);
+        let named = || {
+            is_http_status(scene, number) || is_figure_of_name(scene, number) || is_section(scene, number) || is_full_hour(scene, number)
+        };
         if !(taken || is_common(number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
         } else if !taken {
@@ -150,6 +152,17 @@ fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
         || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).take(DOTTED_SPANS_OF).filter(|span| span.fract() == 0.0);
     let own = i64::from(hour * 60 + minute);
     hour < 24 && minute < 60 && told.any(|time| time == own || spans().any(|span| (time - own).abs() == *span as i64))
+}
+
+/// `14h` or `14 Uhr` of 14:00.
+fn is_full_hour(scene: &CheckContext<'_>, number: &Number) -> bool {
+    const HOUR: &[&str] = &["h", "Uhr", "uhr", "hrs", "uur", "時", "点", "点钟", "시", "बजे"];
+    let text = scene.text();
+    let Ok(hour) = text.get(number.span.clone()).unwrap_or_default().parse::<u32>() else { return false };
+    let behind = text.get(number.span.end..).unwrap_or_default().trim_start();
+    let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
+    let told = scene.sources.iter().flat_map(|source| &source.facts().dates.times).chain(&scene.grounds.said_dates().times);
+    hour < 24 && HOUR.contains(&word.as_str()) && told.take(DOTTED_TIMES_OF).any(|time| i64::from(time.minutes) == i64::from(hour * 60))
 }
 
 /// Is it a part of a name: the 8859 of `ISO-8859-1`?
@@ -367,6 +380,10 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let spaceless = said.chars().any(unit::is_spaceless) && !said.bytes().any(|byte| byte.is_ascii_alphanumeric());
         let short = spaceless && said.chars().count() <= SPACELESS_CHARS;
         let few = short || words.len() < 2 && !said.contains(['_', '-', '@', '/']);
+        // `212 ("very unhealthy")`: what a value means, in the answer's words.
+        let before = scene.text().get(..span.start).unwrap_or_default().trim_end_matches(['"', '“', '”', '„', '«', '\'', '‘', '’']);
+        let gloss = before.strip_suffix('(').is_some_and(|before| before.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
+        let few = few || gloss && words.len() <= 3;
         if !stands && !few && (known > 0 || same_language) && known < words.len() {
             found.push(ungrounded(scene, "quotations", span));
         }

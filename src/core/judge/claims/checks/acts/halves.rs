@@ -292,6 +292,9 @@ fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
     passage.words.len() >= 3 && !passage.text.as_bytes().contains(&b':') && !passage.words.iter().any(denies)
 }
 
+/// Words of a state that lasts.
+const LASTING: &[&str] = &["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"];
+
 /// `Both results are in` after one call for one thing.
 fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
     const BOTH: &[&str] = &["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"];
@@ -349,10 +352,14 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
         let stands = |figures: &&str| figures.len() > 1 && source.text.split(|c: char| !c.is_ascii_digit()).any(|own| own == *figures);
         figures.filter(stands).count() > 1
     };
+    // `Both pods have been up for three days`: how long things have been so.
+    let lasting =
+        passage.words.iter().any(|word| LASTING.contains(&word.lower.as_str())) && passage.words.iter().any(|word| word.lower == "for");
     // `Both have been sent already`: how things are that were looked up.
     let already = passage.words.iter().any(|word| super::ALREADY.contains(&word.lower.as_str()));
     if !deed
         || already
+        || lasting
         || several
         || two_done
         || named()

@@ -898,6 +898,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(denied) {
         return None;
     }
+    // Where the answer has told of the failure, what it says of states and of others' acts is told beside it.
+    if failed.is_some() && said.form != ActForm::First && case.before.failure {
+        return None;
+    }
     let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
     let expected = match (failed, able.clone().find(would)) {
         (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
