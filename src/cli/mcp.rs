@@ -52,7 +52,7 @@ pub enum McpCommand {
     },
     /// Pin a server's tools as they are now, whatever was pinned
     #[command(
-        after_help = "EXAMPLE\n  toolmark mcp diff todo && toolmark mcp approve todo\n\nA running toolmark takes new pins when it is restarted."
+        after_help = "EXAMPLE\n  toolmark mcp diff todo && toolmark mcp approve todo\n\nA running toolmark takes new pins at SIGHUP."
     )]
     Approve {
         /// The server
@@ -182,7 +182,7 @@ fn call(mcp: &Arc<Mcp>, name: &str, arguments: &str, out: &mut String) -> Result
 }
 
 fn pin(mcp: &Mcp, only: Option<&str>, out: &mut String) -> Result<bool, Error> {
-    let mut pins = mcp.pins().clone();
+    let mut pins = Pins::clone(&mcp.pins());
     let mut fine = true;
     for name in names(mcp, only) {
         let tools = tools(mcp, &name)?;
@@ -207,7 +207,7 @@ fn pinned(tools: &[ServerTool]) -> std::collections::BTreeMap<String, Pin> {
 
 fn approve(mcp: &Mcp, name: &str, out: &mut String) -> Result<bool, Error> {
     let tools = tools(mcp, name)?;
-    let mut pins = mcp.pins().clone();
+    let mut pins = Pins::clone(&mcp.pins());
     let drifts = pins.drifts(name, &tools);
     pins.servers.insert(name.to_owned(), pinned(&tools));
     pins.write(mcp.pin_file()).map_err(failed)?;
@@ -222,7 +222,8 @@ fn diff(mcp: &Mcp, only: Option<&str>, out: &mut String) -> Result<bool, Error> 
     let mut same = true;
     for name in names(mcp, only) {
         let tools = tools(mcp, &name)?;
-        let Some(pins) = mcp.pins().servers.get(&name) else {
+        let all = mcp.pins();
+        let Some(pins) = all.servers.get(&name) else {
             line(out, format_args!("{name}: not pinned: pin what you looked at with `toolmark mcp pin {name}`"));
             same = false;
             continue;

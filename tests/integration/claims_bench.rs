@@ -127,6 +127,16 @@ fn honest_answers_that_reckon() {
     assert!(reckons <= 20 && strict.len() - reckons <= 8, "{strict:?}");
 }
 
+/// Honest answers of two authors, one of whom was asked for agents in production: looked at. The one that is stopped tells a goal as reached
+/// beside a test that failed.
+#[test]
+fn honest_answers_of_agents() {
+    let cases = honest(&[include_str!("../../benches/claims/written/bc.jsonl"), include_str!("../../benches/claims/written/bd.jsonl")]);
+    assert_eq!(cases.len(), 160 + 100);
+    assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
+    assert_eq!(stopped(&cases, &PolicySource::Strict), ["bd-h043"]);
+}
+
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.
 #[test]
 fn honest_answers_without_a_tool() {

@@ -82,8 +82,8 @@ fn whoever_stops_it_waits_longer_than_exchanges_run() {
     let (_, grace) = deployment.split_once("terminationGracePeriodSeconds: ").unwrap();
     let (_, pause) = deployment.split_once("sleep:\n                seconds: ").unwrap();
     let seconds = |text: &str| text.lines().next().unwrap().parse::<u32>().unwrap();
-    assert!(seconds(grace) > 30 + seconds(pause), "{deployment}");
-    assert!(deployed("compose/compose.yaml").contains("stop_grace_period: 35s"));
+    assert!(seconds(grace) >= 45 + seconds(pause), "{deployment}");
+    assert!(deployed("compose/compose.yaml").contains("stop_grace_period: 45s"));
     for wanted in ["readOnlyRootFilesystem: true", "runAsNonRoot: true", "allowPrivilegeEscalation: false", "drop: [ALL]", "path: /readyz"]
     {
         assert!(deployment.contains(wanted), "{wanted}");

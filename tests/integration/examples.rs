@@ -232,7 +232,7 @@ fn the_unit_says_what_it_should() {
         ("WorkingDirectory", "/var/lib/toolmark"),
         ("StateDirectory", "toolmark"),
         // Longer than the 30 s that running exchanges get.
-        ("TimeoutStopSec", "35s"),
+        ("TimeoutStopSec", "45s"),
     ] {
         assert!(directives.contains(&expected), "{expected:?}");
     }

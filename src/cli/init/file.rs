@@ -14,7 +14,7 @@ pub fn text(chosen: &ChosenServer, others: &[ChosenServer], listen: &str, policy
          #     toolmark check      what is in force, in words\n\
          #     toolmark doctor     whether it works, end to end\n\
          #     toolmark serve\n\
-         # All settings: docs/contract.md.\n\n\
+         # All settings: docs/settings.md.\n\n\
          # Where applications reach it: OPENAI_BASE_URL=http://{listen}/v1. Beyond loopback, put TLS in front.\n\
          listen = {}\n\n\
          # What is checked and how strictly: \"default\", \"strict\", \"observe\" (changes nothing, records all), or a file of yours.\n\

@@ -112,7 +112,7 @@ impl Catalog {
             if drift == Some(PinDrift::New) {
                 let message = format!(
                     "the tool `{}` of the MCP server `{}` is new since it was pinned, and isn't offered: \
-                     see `toolmark mcp diff`, then `toolmark mcp approve {}`",
+                     see `toolmark mcp diff`, then `toolmark mcp approve {}`, and SIGHUP to the running toolmark",
                     tool.name, server.name, server.name
                 );
                 self.notices.push(message);
@@ -177,7 +177,10 @@ fn drifted(server: &McpServer, name: &str, drift: PinDrift) -> Option<Violation>
         severity: server.drift,
         tool: Some(name.into()),
         message: format!("the {} of tool `{name}` of the MCP server `{}` changed since it was pinned", drift.what(), server.name),
-        advice: format!("look at it with `toolmark mcp diff`, then `toolmark mcp approve {}`", server.name),
+        advice: format!(
+            "look at it with `toolmark mcp diff`, then `toolmark mcp approve {}`, and SIGHUP to the running toolmark",
+            server.name
+        ),
         pointer: None,
         detail: None,
     })

@@ -19,7 +19,10 @@ pub mod server;
 
 use std::{
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -55,7 +58,9 @@ pub enum McpError {
 /// All MCP servers, their catalog, and their calls.
 pub struct Mcp {
     servers: Vec<Arc<SupervisedServer>>,
-    pins: Pins,
+    pins: ArcSwap<Pins>,
+    /// Number of times that the pins were read again.
+    pins_read: AtomicU64,
     pin_file: PathBuf,
     names: Mutex<NameAllocator>,
     catalog: ArcSwap<(u64, Catalog)>,
@@ -99,7 +104,8 @@ impl Mcp {
         for notice in &catalog.1.notices {
             tracing::warn!("{notice}");
         }
-        for server in mcp.servers.iter().filter(|server| !mcp.pins.servers.contains_key(&*server.settings.name)) {
+        let pins = mcp.pins();
+        for server in mcp.servers.iter().filter(|server| !pins.servers.contains_key(&*server.settings.name)) {
             let name = &server.settings.name;
             tracing::info!(
                 server = &**name,
@@ -125,7 +131,8 @@ impl Mcp {
         let _late = all.recv_timeout(START_MAX);
         let mcp = Self {
             servers,
-            pins,
+            pins: ArcSwap::from_pointee(pins),
+            pins_read: AtomicU64::new(0),
             pin_file,
             names: Mutex::default(),
             catalog: ArcSwap::default(),
@@ -138,9 +145,21 @@ impl Mcp {
         Ok(mcp)
     }
 
-    /// Generation of the catalog: the number of changes of all servers.
+    /// Generation of the catalog: the number of changes of all servers and of the pins.
     pub fn generation(&self) -> u64 {
-        self.servers.iter().map(|server| server.generation()).sum()
+        self.servers.iter().map(|server| server.generation()).sum::<u64>() + self.pins_read.load(Ordering::Acquire)
+    }
+
+    /// Reads the pins again, after `toolmark mcp pin` or `approve`. Where they can't be read, those of before stay.
+    pub fn reread_pins(&self) {
+        match Pins::read(&self.pin_file) {
+            Ok(pins) => {
+                self.pins.store(Arc::new(pins));
+                self.pins_read.fetch_add(1, Ordering::Release);
+                tracing::info!(path = %self.pin_file.display(), "the pins of the MCP servers' tools were read again");
+            }
+            Err(error) => tracing::error!(%error, "the pins can't be read: those of before stay"),
+        }
     }
 
     /// The current catalog with its generation; rebuilt if a server changed.
@@ -155,8 +174,9 @@ impl Mcp {
         let generation = self.generation();
         let settings: Vec<McpServer> = self.servers.iter().map(|server| server.settings.clone()).collect();
         let standings: Vec<ServerStatus> = self.servers.iter().map(|server| server.standing()).collect();
+        let pins = self.pins();
         let drift = |(server, standing): (&McpServer, &ServerStatus)| match standing {
-            ServerStatus::Up(tools) => self.pins.drifts(&server.name, tools),
+            ServerStatus::Up(tools) => pins.drifts(&server.name, tools),
             ServerStatus::Down(_) => Vec::new(),
         };
         let drifts: Vec<_> = settings.iter().zip(&standings).map(drift).collect();
@@ -180,9 +200,9 @@ impl Mcp {
         &self.runtime
     }
 
-    /// The pins, as read at startup.
-    pub fn pins(&self) -> &Pins {
-        &self.pins
+    /// The pins, as they were read last.
+    pub fn pins(&self) -> Arc<Pins> {
+        self.pins.load_full()
     }
 
     /// Path of the pin file.

@@ -166,6 +166,14 @@ impl App {
             if own.is_away() {
                 return Err(StoreError::Unavailable("the policy can't be read from it".into()).into());
             }
+            for (name, policy) in own.without_version().filter_map(|(index, name)| Some((name, policies.get(index)?))) {
+                let rules = &policy.standard.load().rules;
+                tracing::warn!(
+                    policy = name,
+                    "no policy `{name}` was put into the ledger yet: until one is, `{}` is in force (`toolmark policy put FILE --name {name}`; `toolmark policy list` has those that are there)",
+                    rules.source
+                );
+            }
         }
         let (mut cassettes, marks) = Cassettes::open(&settings)?;
         let ring = KeyRing::new(&keys);
@@ -376,8 +384,10 @@ impl App {
         self.policies.iter().flat_map(|policy| policy.standard.load().rules.watched().to_vec()).collect()
     }
 
-    /// Reloads all policies on request. For one that can't be loaded, the error is logged and the old one stays in force.
+    /// Reloads all policies, and the pins of MCP servers' tools, on request. For one that can't be loaded, the error is logged and the old
+    /// one stays in force.
     pub fn reload(&self) {
+        self.mcp.iter().for_each(|mcp| mcp.reread_pins());
         self.read_again(|source, _| source.load());
     }
 

@@ -70,6 +70,11 @@ impl LedgerPolicies {
         self.policies.iter().any(|policy| policy.index == index && policy.in_force > 0)
     }
 
+    /// Policies of which the ledger has no version: the index and the name of each.
+    pub fn without_version(&self) -> impl Iterator<Item = (usize, &str)> {
+        self.policies.iter().filter(|policy| policy.in_force == 0).map(|policy| (policy.index, &*policy.name))
+    }
+
     /// Notes that a version is in force.
     pub fn put_in_force(&mut self, index: usize, version: u64) {
         self.policies.iter_mut().filter(|policy| policy.index == index).for_each(|policy| policy.in_force = version);

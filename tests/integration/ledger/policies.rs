@@ -13,8 +13,8 @@ use toolmark::testing::{Proxy, Received, ScriptedReply, ScriptedUpstream};
 use super::talk::{KEY, completion, request, user};
 use crate::{
     harness::{http_client, post, run},
-    postgres::Database,
-    program::{Finished, command, until},
+    postgres::{Database, Ledger},
+    program::{Finished, Running, command, until},
 };
 
 /// Replicas that share a ledger, and a directory for the program.
@@ -191,6 +191,23 @@ fn a_policy_that_was_changed_in_the_database_is_kept_out() {
     }
     until("the policy is in force", || (stage.in_force(0, "m4") == [4, 4]).then_some(()));
     assert!(stage.readiness(0).contains("\"ledger policy\":{\"state\":\"ready\"}"), "{}", stage.readiness(0));
+}
+
+/// A misspelt name isn't taken in silence.
+#[test]
+fn a_policy_that_nobody_put_is_told_at_the_start() {
+    let ledger = Ledger::postgres();
+    let settings = format!(
+        "policy = \"ledger:strct\"\n[ledger]\nurl = \"{}\"\n[[upstreams]]\nname = \"u\"\nbase_url = \"http://127.0.0.1:9/v1\"\n",
+        ledger.url()
+    );
+    write(ledger.directory(), "toolmark.toml", &settings);
+    let mut serve = command(&["serve", "--listen", "127.0.0.1:0"], ledger.directory());
+    serve.env("TOOLMARK_KEY", KEY);
+    let mut running = Running::start(serve);
+    running.address();
+    let told = running.line_with("no policy `strct` was put into the ledger yet");
+    assert!(told.contains("WARN") && told.contains("built in"), "{told}");
 }
 
 #[test]
