@@ -21,6 +21,7 @@ use crate::{
         verify,
     },
     settings::{self, Environment, Flags, KeySource, LedgerUrl, OfflineSettings},
+    telemetry::summary::ended,
 };
 
 /// Records read at a time.
@@ -185,10 +186,15 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
             after = last.position.sequence;
             for record in records.iter().filter(|record| (since..=until).contains(&record.ended_ms)) {
                 let Position { writer, sequence, mac } = &record.position;
-                let body = codec::read(&record.body).ok().and_then(|own| serde_json::to_string(&own).ok());
+                let read = codec::read(&record.body).ok();
+                let ended = read.as_ref().map_or_else(|| "null".to_owned(), |own| format!("\"{}\"", ended(own)));
+                let body = read.and_then(|own| serde_json::to_string(&own).ok());
                 unreadable += u64::from(body.is_none());
-                let body = body.as_deref().unwrap_or("null");
-                match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{}\",\"record\":{body}}}", Digest(*mac)) {
+                let (body, mac) = (body.as_deref().unwrap_or("null"), Digest(*mac));
+                match writeln!(
+                    out,
+                    "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{mac}\",\"ended\":{ended},\"record\":{body}}}"
+                ) {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
                     line => line.map_err(written)?,
                 }
@@ -215,7 +221,10 @@ records were cut off is noticed only against an anchor that was kept elsewhere. 
 const EXPORT_EXAMPLE: &str = "\
 EXAMPLE
   toolmark ledger export > records.jsonl
-  toolmark ledger export --since 1h | jq .record.verdict";
+  toolmark ledger export --since 1h | jq .ended
+
+`ended` is how the exchange ended: pass, warn, repaired, blocked, failed (the upstream gave no answer that could be judged)
+or abandoned (the caller left). `record.verdict` is only what was found in what was judged.";
 
 const ANCHOR_EXAMPLE: &str = "\
 EXAMPLE

@@ -350,6 +350,7 @@ fn what_is_refused_of_upstreams_and_clients() {
         (upstream("responses = 'translated'"), &["responses", "native", "translate"]),
         (upstream("messages = 'none'"), &["messages", "native", "translate"]),
         (upstream("chat = 'translate'\nmessages = 'translate'"), &["upstreams[0].messages", "one of them must be native"]),
+        (client(&format!("key_sha256 = '{KEY}'\nconcurrent = 0")), &["`clients[0].concurrent`", "a whole number of 1 or more"]),
         (client("key_sha256 = 'abc'"), &["toolmark.toml:6: `clients[0].key_sha256`", "64 hex digits", "sha256sum"]),
         (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'c'\nkey_sha256 = '{KEY}'")), &["`clients[1].name`", "must differ"]),
         (client(&format!("key_sha256 = '{KEY}'\n[[clients]]\nname = 'd'\nkey_sha256 = '{KEY}'")), &["`clients[1].key_sha256`", "same key"]),

@@ -68,6 +68,7 @@ fn secret_hint(found: &str) -> &'static str {
 fn plain(expected: &str) -> String {
     match expected {
         "u8" | "u16" | "u32" | "u64" | "usize" => "a whole number of 0 or more".into(),
+        "a nonzero u32" | "a nonzero u64" => "a whole number of 1 or more".into(),
         "a boolean" => "true or false".into(),
         "a sequence" => "an array".into(),
         "a map" => "a table".into(),

@@ -134,7 +134,7 @@ impl ExchangeSummary {
 }
 
 /// How an exchange ended: one of [`ENDINGS`].
-fn ended(record: &ExchangeRecord) -> &'static str {
+pub fn ended(record: &ExchangeRecord) -> &'static str {
     match ending(record) {
         CounterField::Warn => "warn",
         CounterField::Repaired => "repaired",

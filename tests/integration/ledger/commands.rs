@@ -66,6 +66,7 @@ fn commands_read_what_the_proxy_wrote() {
         let exported = finish(&["ledger", "export", "--since", "1h"], directory);
         let lines: Vec<Value> = exported.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!((lines.len(), lines[1]["record"]["executions"][0]["id"].as_str()), (2, Some(&*id)));
+        assert!(lines.iter().all(|line| line["ended"] == "pass"), "{lines:?}");
         assert!(finish(&["ledger", "export", "--until", "1h"], directory).stdout.is_empty());
 
         let known = finish(&["verify", &id], directory);

@@ -213,6 +213,8 @@ const PENDING_BYTES_MAX: usize = 8 << 20;
 /// Maximum time that a line waits.
 const DELAY: Duration = Duration::from_millis(50);
 const THIRD_PARTIES: &[&str] = &[
+    "postgres",
+    "tokio_postgres",
     "hyper",
     "hyper_util",
     "reqwest",
