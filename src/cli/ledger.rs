@@ -191,10 +191,8 @@ fn export(store: &dyn ChainStore, since: Option<Duration>, until: Option<Duratio
                 let body = read.and_then(|own| serde_json::to_string(&own).ok());
                 unreadable += u64::from(body.is_none());
                 let (body, mac) = (body.as_deref().unwrap_or("null"), Digest(*mac));
-                match writeln!(
-                    out,
-                    "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{mac}\",\"ended\":{ended},\"record\":{body}}}"
-                ) {
+                match writeln!(out, "{{\"writer\":{writer},\"sequence\":{sequence},\"mac\":\"{mac}\",\"ended\":{ended},\"record\":{body}}}")
+                {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
                     line => line.map_err(written)?,
                 }
