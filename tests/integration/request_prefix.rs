@@ -380,6 +380,29 @@ proptest! {
     }
 }
 
+/// The user spoke before what is taken over, and once more behind it, in a message that the next request doesn't have.
+#[test]
+fn where_the_user_spoke_last_is_remembered() {
+    let bench = Bench::new();
+    for api in [Api::Chat, Api::Responses, Api::Messages] {
+        let cache = PrefixCache::new(1 << 20);
+        let mut conversation = bench.turn(api, &Turn::User(1));
+        let mut outcomes = |turns: &[Turn], dropped: usize| {
+            conversation.truncate(conversation.len() - dropped);
+            conversation.extend(turns.iter().flat_map(|turn| bench.turn(api, turn)));
+            let items: Vec<String> = conversation.iter().map(Value::to_string).collect();
+            let (name, tools) = members(api, 0);
+            let body = format!(r#"{{"model":"m","{name}":[{}],"tools":{tools}}}"#, items.join(","));
+            let sent = Sent { api, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
+            assert_eq!(bench.outcome(&sent, &cache, false), bench.outcome(&sent, &PrefixCache::new(0), false));
+        };
+        outcomes(&[Turn::Called(0, 0), Turn::User(0)], 0);
+        outcomes(&[Turn::Parallel(0, 3)], 0);
+        outcomes(&[Turn::Said(0), Turn::User(0)], 0);
+        outcomes(&[Turn::Said(0)], 1);
+    }
+}
+
 /// Name of an API's member with the conversation, and the tools in its form.
 fn members(api: Api, tools: usize) -> (&'static str, &'static str) {
     match api {

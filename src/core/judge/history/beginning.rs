@@ -235,6 +235,7 @@ impl<'h> HistoryVerifier<'h, '_> {
     fn resume(&mut self, known: &'h HistoryBeginning) {
         self.first = known.count;
         self.closed = known.count;
+        self.known_user = known.last_user;
         self.last_user = self.last_user.map(|at| known.count + at).or(known.last_user);
         let (last_user, window, now_ms) = (self.last_user, self.rules.window, self.rules.now_ms);
         let recent = |item: usize| last_user.is_none_or(|user| item > user);
@@ -260,7 +261,7 @@ impl<'h> HistoryVerifier<'h, '_> {
         let user = own.iter().rposition(|item| matches!(item, HistoryItem::User));
         BeginningDraft {
             count: at,
-            last_user: user.map(|at| self.first + at).or(self.last_user.filter(|user| *user < self.first)),
+            last_user: user.map(|at| self.first + at).or(self.known_user),
             executions: self.history.executions.len(),
             succeeded: self.history.succeeded.len(),
             answered: self.history.answered.len(),

@@ -254,6 +254,8 @@ struct HistoryVerifier<'h, 'r> {
     before: Preceding,
     /// Index of the last user message. Without one, everything comes after a user message outside the request.
     last_user: Option<usize>,
+    /// The same among the items that were verified earlier.
+    known_user: Option<usize>,
     tracer: CallHistoryBuilder<'h>,
     /// The tools that were answered for, shared; true for those with a successful result.
     tools: HashMap<&'h str, (Arc<str>, bool), RandomState>,
@@ -275,6 +277,7 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
             earlier: None,
             before: Preceding::Other,
             last_user: items.iter().rposition(|item| matches!(item, HistoryItem::User)),
+            known_user: None,
             tracer: CallHistoryBuilder::default(),
             tools: HashMap::default(),
         }
