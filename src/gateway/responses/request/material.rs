@@ -1,6 +1,6 @@
 //! Texts of a request, as evidence for an answer's claims. Pure.
 
-use std::{borrow::Cow, collections::HashSet, sync::Arc};
+use std::{borrow::Cow, sync::Arc};
 
 use crate::{
     exchange::evidence::material::{Material, Words},
@@ -16,13 +16,13 @@ use crate::{
 pub fn words_of(document: &Document, material: &Material) -> Words {
     let Ok(head) = Head::read(document) else { return Words::default() };
     let mut words = Words::default();
-    let mut results: HashSet<usize> = HashSet::new();
+    let mut is_result = vec![false; head.items().len()];
     let output = |at: usize| {
         let read = || head.items().get(at).and_then(InputItem::output).and_then(text_of).unwrap_or_default().into();
         material.text(at, read)
     };
     for result in &material.answered {
-        results.insert(result.item);
+        is_result.get_mut(result.item).into_iter().for_each(|is_result| *is_result = true);
         let here = || result.call.and_then(|(item, _)| Some((item, head.items().get(item)?)));
         let arguments = || here().map(|(at, item)| material.text(at, || arguments_of(item).into())).or_else(|| result.arguments.clone());
         words.results.push(material.reading(result, || (arguments().unwrap_or_default(), output(result.item))));
@@ -32,8 +32,8 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         words.asked = text.text().unwrap_or_default().into();
         words.said.push(words.asked.clone());
     }
-    for (at, item) in head.items().iter().enumerate() {
-        if results.contains(&at) {
+    for (at, (item, is_result)) in head.items().iter().zip(is_result).enumerate() {
+        if is_result {
             continue;
         }
         let text = material.text(at, || match item.kind {

@@ -15,6 +15,8 @@ pub mod tools;
 
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
+use foldhash::quality::RandomState;
+
 pub use crate::{
     exchange::conversation::recalled::{Recalled, Wanted},
     policy::Stateful,
@@ -157,9 +159,9 @@ impl<'d> Head<'d> {
     /// Keys to look up before the request can be prepared.
     pub fn wanted(&self) -> Wanted {
         let ids = |of: fn(Kind) -> bool| self.items().iter().filter(move |item| of(item.kind)).filter_map(InputItem::call_id);
-        let mut seen: HashSet<_> = ids(Kind::is_call).collect();
+        let mut seen: HashSet<_, RandomState> = ids(Kind::is_call).collect();
         let calls = ids(Kind::is_output).filter(|id| !id.is_empty() && seen.insert(id.clone())).map(Cow::into_owned).collect();
-        let mut seen = HashSet::new();
+        let mut seen: HashSet<_, RandomState> = HashSet::default();
         let items = self.items().iter().filter_map(InputItem::id);
         let items = items.filter(|id| !id.is_empty() && seen.insert(id.clone())).map(Cow::into_owned).collect();
         let response = self.previous.as_deref().map(str::to_owned);
