@@ -6,7 +6,7 @@ use std::{fmt::Write as _, path::Path, process::ExitCode};
 
 use super::{Error, LoadedConfig, prepare};
 use crate::{
-    mcp::{Mcp, McpError, pins::Pins, sdk::RmcpConnector},
+    mcp::{Mcp, McpError},
     policy::{
         PolicyMode,
         compiled::{CompiledPolicy, is_internal},
@@ -70,8 +70,7 @@ fn servers(settings: &Settings) -> Result<String, Error> {
         return Ok(out);
     }
     let failed = |error: McpError| Error::Failed(error.to_string());
-    let mcp =
-        Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), std::sync::Arc::new(RmcpConnector)).map_err(failed)?;
+    let mcp = Mcp::of_settings(settings).map_err(failed)?;
     super::mcp::list(&mcp, &mut out);
     match mcp.catalog().1.missing() {
         Some(why) => Err(Error::Failed(format!("{out}{why}"))),

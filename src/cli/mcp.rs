@@ -14,7 +14,6 @@ use crate::{
         catalog::{Catalog, OfferedTool, ServerStatus, ServerTool},
         pins::{Pin, PinDrift, Pins},
         runner::ToolCallRequest,
-        sdk::RmcpConnector,
     },
     settings::{self, Environment, Flags},
 };
@@ -77,8 +76,7 @@ pub fn run(args: &McpArgs, flags: &Flags) -> Result<ExitCode, Error> {
     if settings.mcp.is_empty() {
         return Err(Error::Failed("no MCP servers: name them with [[mcp]] in the settings".into()));
     }
-    let servers = settings.mcp.clone();
-    let mcp = Arc::new(Mcp::connect(servers, Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector)).map_err(failed)?);
+    let mcp = Arc::new(Mcp::of_settings(&settings).map_err(failed)?);
     let mut out = String::new();
     let fine = match &args.what {
         McpCommand::List => list(&mcp, &mut out),

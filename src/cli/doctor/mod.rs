@@ -10,7 +10,6 @@ use std::{
     net::{SocketAddr, TcpListener},
     path::Path,
     process::ExitCode,
-    sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
@@ -20,7 +19,7 @@ use self::report::Row;
 use super::{Error, LoadedConfig, check, health, http, init::providers::PROVIDERS};
 use crate::{
     ledger::store::{self, StoreError},
-    mcp::{Mcp, ServerHealth, pins::Pins, sdk::RmcpConnector},
+    mcp::{Mcp, ServerHealth},
     settings::{CountersUrl, Credential, Environment, Flags, KeySource, LedgerUrl, Settings},
     sys::{limits, tls::TrustedRoots},
     violation::Severity,
@@ -108,7 +107,7 @@ fn mcp(settings: &Settings) -> Vec<Row> {
         return Vec::new();
     }
     let advice = "start it, or mend `command` or `url` of its [[mcp]]; `required = false` goes on without it";
-    let mcp = match Mcp::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector)) {
+    let mcp = match Mcp::of_settings(settings) {
         Ok(mcp) => mcp,
         Err(error) => return vec![Row::fault("mcp", error.to_string(), "")],
     };

@@ -88,6 +88,14 @@ pub struct ServerHealth {
 }
 
 impl Mcp {
+    /// Connects to the servers in the settings, with the pins beside the settings' file.
+    ///
+    /// # Errors
+    /// [`McpError`] of [`Self::connect`].
+    pub fn of_settings(settings: &Settings) -> Result<Self, McpError> {
+        Self::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector))
+    }
+
     /// Connects to the servers in the settings; `None` if there are none.
     ///
     /// # Errors
@@ -96,7 +104,7 @@ impl Mcp {
         if settings.mcp.is_empty() {
             return Ok(None);
         }
-        let mcp = Self::connect(settings.mcp.clone(), Pins::path(settings.file.as_deref()), Arc::new(RmcpConnector))?;
+        let mcp = Self::of_settings(settings)?;
         let catalog = mcp.catalog();
         if let Some(why) = catalog.1.missing() {
             return Err(McpError::Required(why.to_owned()));

@@ -72,7 +72,7 @@ pub(super) fn add(layers: &mut Layers, environment: &Environment) -> Result<Vec<
 /// The fault of a variable that is neither a setting nor named by one.
 pub(super) fn unknown(name: &str) -> ConfigError {
     let rest = name.strip_prefix(PREFIX).unwrap_or(name).to_lowercase();
-    let known: Vec<&str> = KNOWN_NAMES.iter().chain(sections::SETTINGS).copied().collect();
+    let known: Vec<&str> = sections::SETTINGS.iter().chain(&SECTION_KEYS).copied().collect();
     let hint = match closest(&rest, &known) {
         Some(close) => format!(" (did you mean `{PREFIX}{}`?)", close.replace('.', "__").to_uppercase()),
         None => maybe(name, NO_SETTINGS),
@@ -126,16 +126,8 @@ const NO_SETTINGS: &[&str] =
 
 const TABLES: &[&str] = &["upstreams", "clients", "mcp", "alerts", "faults"];
 
-/// Keys of settings, for suggestions.
-const KNOWN_NAMES: [&str; 52] = [
-    "listen",
-    "policy",
-    "passthrough",
-    "allowed_hosts",
-    "probe_hosts",
-    "allow_anonymous",
-    "upstreams",
-    "clients",
+/// Keys inside sections, for suggestions; those at the top are [`sections::SETTINGS`].
+const SECTION_KEYS: [&str; 43] = [
     "ledger.url",
     "ledger.keep",
     "ledger.store",
@@ -154,7 +146,6 @@ const KNOWN_NAMES: [&str; 52] = [
     "admin.listen",
     "admin.recent",
     "admin.bodies",
-    "alerts",
     "limits.request_bytes",
     "limits.response_bytes",
     "limits.connections",
