@@ -114,9 +114,17 @@ impl Speech {
     #[inline(never)]
     fn compile(&self) -> ActPatterns {
         let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
-        // Texts come in lower case, as far as that is ASCII. English needs no other letters, and so smaller automata.
-        let ascii = self.code == "en";
-        let plain = |pattern: &str| if ascii { pattern.replace("\\p{L}", "[a-z]").replace("\\b", "(?-u:\\b)") } else { pattern.to_owned() };
+        // Texts come in lower case, as far as that is ASCII. Who needs the letters of one script only has far smaller automata.
+        let english = self.code == "en";
+        let plain = |pattern: &str| {
+            if english {
+                pattern.replace(r"\p{L}", "[a-z]").replace(r"\b", r"(?-u:\b)")
+            } else if self.is_script() {
+                pattern.to_owned()
+            } else {
+                pattern.replace(r"\p{L}", LATIN_LETTER).replace(r"\w", LATIN_WORD).replace(r"\d", "[0-9]")
+            }
+        };
         let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
         let all = |patterns: &[String]| -> Vec<Regex> {
             patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
@@ -130,7 +138,9 @@ impl Speech {
         ];
         let acts: Vec<(ActForm, Regex)> =
             forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
-        let any = RegexSetBuilder::new(acts.iter().map(|(_, pattern)| pattern.as_str())).size_limit(SET_BYTES_MAX).build().ok();
+        // Without the edges of words, as far as they depend on other letters than ASCII: that finds more, and never waits for them.
+        let edgeless = acts.iter().map(|(_, pattern)| if english { pattern.to_string() } else { pattern.as_str().replace(r"\b", "") });
+        let any = RegexSetBuilder::new(edgeless).size_limit(SET_BYTES_MAX).build().ok();
         ActPatterns {
             acts,
             any,
@@ -227,6 +237,11 @@ static SUBORDINATE: WordList = WordList::new(&[
     "non", "può", "prima", "sarà", "não", "pode", "of", "kan", "kunnen", "zal", "wordt", "worden", "moet", "wil", "nog", "voordat", "niet",
     "nie", "może", "czy", "będzie", "zanim", "inte", "ska", "vill", "innan",
 ]);
+
+/// Letters of the languages that are written in Latin ones, for the place of `\p{L}` in a pattern.
+const LATIN_LETTER: &str = "[A-Za-zªµºÀ-ÖØ-öø-ɏ]";
+/// Such a letter, a digit or `_`, for the place of `\w`.
+const LATIN_WORD: &str = "[0-9A-Z_a-zªµºÀ-ÖØ-öø-ɏ]";
 
 /// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
