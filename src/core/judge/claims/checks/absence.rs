@@ -14,6 +14,7 @@ use crate::{
         language::{
             fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
+            pattern::PatternMatch,
         },
         passage::Kind,
     },
@@ -29,8 +30,8 @@ pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !lexicon.may_be_absent(scene.text()) {
         return None;
     }
-    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, AbsenceClaim::Kind));
-    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.captures(scene.text())?, AbsenceClaim::Item)))
+    let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.find(scene.text())?, AbsenceClaim::Kind));
+    absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.find(scene.text())?, AbsenceClaim::Item)))
 }
 
 /// Object of a claim of absence.
@@ -42,30 +43,30 @@ enum AbsenceClaim {
     Item,
 }
 
-fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: AbsenceClaim) -> Option<ClaimFinding> {
+fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim) -> Option<ClaimFinding> {
     let lexicon = scene.lexicon;
-    let whole = captures.get(0)?;
+    let whole = found.whole();
     // `Gebühren fallen keine an`: the noun stands before, and a part of the verb behind.
     const PARTICLES: &[&str] = &["an", "ab", "auf", "aus", "ein", "vor", "zu", "mit", "nach", "bei", "los"];
-    if lexicon.language == "de" && whole.as_str().trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.contains(&last)) {
+    if lexicon.language == "de" && whole.text.trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.contains(&last)) {
         return None;
     }
     // `sin ningún cargo`, `without any charge`: it tells of something else than what is listed.
     const WITHOUT: &[&str] = &["without", "ohne", "sans", "sin", "senza", "sem", "zonder", "bez"];
-    let last = scene.words_before(whole.start()).last();
+    let last = scene.words_before(whole.start).last();
     if last.is_some_and(|last| WITHOUT.contains(&last.lower.as_str())) {
         return None;
     }
     // `cy@x.example doesn't exist`: an address.
-    if scene.text().get(..whole.start()).is_some_and(|before| before.ends_with(['.', '@', '/'])) {
+    if scene.text().get(..whole.start).is_some_and(|before| before.ends_with(['.', '@', '/'])) {
         return None;
     }
-    let noun_at = captures.name("noun");
-    let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.as_str())).unwrap_or_default();
+    let noun_at = found.group("noun");
+    let mut noun: Vec<Word> = noun_at.map(|noun| words(noun.text)).unwrap_or_default();
     if let Some(at) = noun_at {
-        noun.iter_mut().for_each(|word| (word.start, word.end) = (word.start + at.start(), word.end + at.start()));
+        noun.iter_mut().for_each(|word| (word.start, word.end) = (word.start + at.start, word.end + at.start));
     }
-    let before = noun_at.is_some_and(|noun| noun.start() == whole.start());
+    let before = noun_at.is_some_and(|noun| noun.start == whole.start);
     if before {
         // The noun phrase stands before the verb: its last words are it.
         noun.retain(|word| !lexicon.common.contains(&word.lower) && !lexicon.pronouns.contains(&word.lower));
@@ -91,14 +92,14 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     let tail = rest_of_clause(scene, end);
     // `I've changed nothing`, `geändert habe ich nichts`: of what was done, not of what there is.
     const SPEAKS: &[&str] = &["i", "i've", "i’ve", "ich", "je", "j'ai", "j’ai", "ik", "jag"];
-    let inside = |word: &&Word| word.start >= whole.start() && word.end <= whole.end();
+    let inside = |word: &&Word| word.start >= whole.start && word.end <= whole.end();
     let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.contains(&word.lower.as_str()));
     if names.is_empty() && speaks && !scene.says(&lexicon.found) {
         return None;
     }
     // `Carrots: no value` tells of one of them.
-    let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start()).is_some_and(|before| before.contains([':', '|']));
-    if of_one || names_record(scene, whole.start()..noun_at.map_or(whole.start(), |noun| noun.start())) {
+    let of_one = scene.kind == Kind::Line && scene.text().get(..whole.start).is_some_and(|before| before.contains([':', '|']));
+    if of_one || names_record(scene, whole.start..noun_at.map_or(whole.start, |noun| noun.start)) {
         return None;
     }
     let every = !scene.sources.is_empty()
@@ -106,8 +107,8 @@ fn judge(scene: &CheckContext<'_>, captures: &regex::Captures<'_>, claim: Absenc
     every.then(|| ClaimFinding {
         rule: "absence",
         code: Code::FalseAbsence,
-        span: whole.start()..end,
-        found: scene.text().get(whole.start()..end).unwrap_or_default().trim().to_owned(),
+        span: whole.start..end,
+        found: scene.text().get(whole.start..end).unwrap_or_default().trim().to_owned(),
         expected: expected(scene),
         certainty: Certainty::Likely,
     })

@@ -5,7 +5,10 @@ use crate::{
     judge::claims::{
         context::{ClaimFinding, names_thing},
         evidence::tool_capabilities::{ToolCapabilities, ToolCapability},
-        language::lexicon::{Lexicon, Word, words},
+        language::{
+            lexicon::{Lexicon, Word, words},
+            pattern::{MatchedText, PatternMatch},
+        },
         plain::AnalyzedPassage,
     },
     violation::{Certainty, Code},
@@ -34,7 +37,7 @@ pub fn actions(passage: &AnalyzedPassage, lexicon: &'static Lexicon, abilities: 
     if abilities.unseen || abilities.tools.is_empty() || text.contains('?') || !lexicon.mentions(all) || quotes(text) {
         return None;
     }
-    let done = lexicon.frames().iter().find_map(|frame| done(frame.captures(text)?, lexicon))?;
+    let done = lexicon.frames().iter().find_map(|frame| done(&frame.find(text)?, lexicon))?;
     if is_quoted(text, done.span.start) {
         return None;
     }
@@ -75,25 +78,25 @@ fn is_said_before(text: &str, done: &ClaimedAction<'_>, word: &Word) -> bool {
     courtesy && short && !done.passive && text.get(word.end..done.span.start).is_some_and(|between| between.contains([',', '–', '—', '!']))
 }
 
-fn done<'l>(captures: regex::Captures<'_>, lexicon: &'l Lexicon) -> Option<ClaimedAction<'l>> {
-    let verb = captures.name("verb")?;
-    let means = &lexicon.verb(&verb.as_str().to_lowercase())?.means;
-    let whole = captures.get(0)?;
-    let lower = |found: regex::Match<'_>| words(found.as_str()).into_iter().map(|word| word.lower).collect::<Vec<_>>();
-    let subject = captures.name("subject");
+fn done<'l>(found: &PatternMatch<'_>, lexicon: &'l Lexicon) -> Option<ClaimedAction<'l>> {
+    let verb = found.group("verb")?;
+    let means = &lexicon.verb(&verb.text.to_lowercase())?.means;
+    let whole = found.whole();
+    let lower = |part: MatchedText<'_>| words(part.text).into_iter().map(|word| word.lower).collect::<Vec<_>>();
+    let subject = found.group("subject");
     let passive = subject.is_some();
-    let mut object: Vec<String> = captures.name("object").map(lower).unwrap_or_default();
+    let mut object: Vec<String> = found.group("object").map(lower).unwrap_or_default();
     object.truncate(OBJECT_WORDS_MAX);
     if let Some(subject) = subject {
         let all = lower(subject);
         object.extend(all.iter().rev().take(OBJECT_WORDS_MAX).cloned());
     }
-    let before = lexicon.pronouns.iter().any(|pronoun| whole.as_str().to_lowercase().starts_with(&format!("{pronoun} ")));
-    if before || whole.as_str().contains(['\'', '’']) && object.is_empty() {
+    let before = lexicon.pronouns.iter().any(|pronoun| whole.text.to_lowercase().starts_with(&format!("{pronoun} ")));
+    if before || whole.text.contains(['\'', '’']) && object.is_empty() {
         object.extend(lexicon.pronouns.iter().min().cloned());
     }
-    let start = if passive { verb.start() } else { whole.start() };
-    Some(ClaimedAction { means, verb: verb.as_str().to_lowercase(), span: start.min(verb.start())..verb.end(), object, passive })
+    let start = if passive { verb.start } else { whole.start };
+    Some(ClaimedAction { means, verb: verb.text.to_lowercase(), span: start.min(verb.start)..verb.end(), object, passive })
 }
 
 fn judge(text: &str, done: &ClaimedAction<'_>, lexicon: &'static Lexicon, abilities: &ToolCapabilities) -> Option<ClaimFinding> {

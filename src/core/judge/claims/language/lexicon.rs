@@ -10,10 +10,13 @@ use std::{
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use foldhash::fast::FixedState;
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
-use super::fold::{fold, lower};
+use super::{
+    fold::{fold, lower},
+    pattern::{Pattern, in_latin_letters},
+};
 
 pub use super::word_list::WordSet;
 use super::word_list::data_file;
@@ -102,9 +105,9 @@ pub struct Lexicon {
 
 #[derive(Debug, Default)]
 struct CompiledLexicon {
-    absences: OnceLock<Vec<Regex>>,
-    not_found: OnceLock<Vec<Regex>>,
-    frames: OnceLock<Vec<Regex>>,
+    absences: OnceLock<Vec<Pattern>>,
+    not_found: OnceLock<Vec<Pattern>>,
+    frames: OnceLock<Vec<Pattern>>,
     verbs: OnceLock<VerbForms>,
     absent: OnceLock<Option<RegexSet>>,
     english: OnceLock<KnownWords<String, Vec<String>>>,
@@ -126,17 +129,17 @@ impl Lexicon {
     }
 
     /// Patterns of "there is nothing"; most have a group `noun`.
-    pub fn absences(&self) -> &[Regex] {
+    pub fn absences(&self) -> &[Pattern] {
         self.compiled.absences.get_or_init(|| self.patterns(&self.absences))
     }
 
     /// Patterns of "it doesn't exist", with a group `noun`.
-    pub fn not_found(&self) -> &[Regex] {
+    pub fn not_found(&self) -> &[Pattern] {
         self.compiled.not_found.get_or_init(|| self.patterns(&self.not_found))
     }
 
     /// Patterns of "it is done", with groups `verb` and `object` or `subject`.
-    pub fn frames(&self) -> &[Regex] {
+    pub fn frames(&self) -> &[Pattern] {
         self.compiled.frames.get_or_init(|| self.patterns(&self.frames))
     }
 
@@ -221,9 +224,8 @@ impl Lexicon {
 
     #[cold]
     #[inline(never)]
-    fn patterns(&self, patterns: &[String]) -> Vec<Regex> {
-        let build = |pattern: String| RegexBuilder::new(&pattern).case_insensitive(true).build().ok();
-        self.sources(patterns.iter()).into_iter().filter_map(build).collect()
+    fn patterns(&self, patterns: &[String]) -> Vec<Pattern> {
+        self.sources(patterns.iter()).iter().filter_map(|source| Pattern::new(source, true)).collect()
     }
 
     /// Patterns with what their places stand for.
@@ -231,7 +233,7 @@ impl Lexicon {
         let mut verbs: Vec<String> = self.verbs.iter().flat_map(|verb| verb.said.iter().map(|said| regex::escape(said))).collect();
         verbs.sort_by_key(|verb| std::cmp::Reverse(verb.len()));
         let verbs = format!("(?P<verb>{})", verbs.join("|"));
-        patterns.map(|pattern| pattern.replace("{N}", NOUN).replace("{P}", &verbs)).collect()
+        patterns.map(|pattern| in_latin_letters(&pattern.replace("{N}", NOUN).replace("{P}", &verbs))).collect()
     }
 }
 
@@ -562,7 +564,7 @@ mod tests {
             {
                 assert!(!patterns.is_empty() && patterns.len() == compiled.len(), "{}", lexicon.language);
             }
-            assert!(lexicon.frames().iter().all(|frame| frame.capture_names().flatten().any(|name| name == "verb")));
+            assert!(lexicon.frames().iter().all(|frame| frame.has_group("verb")));
             assert!(lexicon.verbs.iter().all(|verb| means.contains(verb.means.as_str())));
             assert!(lexicon.nouns.keys().all(|noun| english().nouns.contains_key(noun)));
         }

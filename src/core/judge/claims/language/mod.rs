@@ -6,6 +6,7 @@ pub mod fold;
 pub mod lenient_json;
 pub mod lexicon;
 pub mod number;
+pub mod pattern;
 pub mod request;
 pub mod tool_names;
 pub mod unit;

@@ -17,7 +17,7 @@ use std::{
 };
 
 use foldhash::fast::FixedState;
-use regex::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::{RegexSet, RegexSetBuilder};
 use serde::Deserialize;
 
 use crate::{
@@ -30,6 +30,7 @@ use crate::{
         language::{
             fold::{akin, behind_last, fold, name_words, stands_in},
             lexicon::{Word, WordSet},
+            pattern::{Pattern, PatternMatch, in_ascii_letters, in_latin_letters},
             word_list::{PhraseList, WordList, data_file},
         },
         passage::Kind,
@@ -89,14 +90,14 @@ struct Speech {
 #[derive(Debug)]
 struct ActPatterns {
     /// Patterns of acts, and all of them at once: most sentences match none.
-    acts: Vec<(ActForm, Regex)>,
+    acts: Vec<(ActForm, Pattern)>,
     any: Option<RegexSet>,
     /// Patterns that count only where the user ordered the act; `true`: those of the first person.
-    ordered: Vec<(bool, Regex)>,
-    sources: Vec<Regex>,
-    strong: Option<Regex>,
-    strong_first: Option<Regex>,
-    shared: Option<Regex>,
+    ordered: Vec<(bool, Pattern)>,
+    sources: Vec<Pattern>,
+    strong: Option<Pattern>,
+    strong_first: Option<Pattern>,
+    shared: Option<Pattern>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -114,32 +115,28 @@ impl Speech {
     #[inline(never)]
     fn compile(&self) -> ActPatterns {
         let strong = if self.strong.is_empty() { self.verb.clone() } else { format!("(?:{})", self.strong) };
-        // Texts come in lower case, as far as that is ASCII. Who needs the letters of one script only has far smaller automata.
+        // Texts come in lower case, as far as that is ASCII.
         let english = self.code == "en";
-        let plain = |pattern: &str| {
-            if english {
-                pattern.replace(r"\p{L}", "[a-z]").replace(r"\b", r"(?-u:\b)")
-            } else if self.is_script() {
-                pattern.to_owned()
-            } else {
-                pattern.replace(r"\p{L}", LATIN_LETTER).replace(r"\w", LATIN_WORD).replace(r"\d", "[0-9]")
-            }
+        let source = |pattern: &str| match pattern.replace("{V}", &self.verb).replace("{S}", &strong) {
+            pattern if english => in_ascii_letters(&pattern),
+            pattern if self.is_script() => pattern,
+            pattern => in_latin_letters(&pattern),
         };
-        let build = |pattern: &str| RegexBuilder::new(&plain(pattern)).build().ok();
-        let all = |patterns: &[String]| -> Vec<Regex> {
-            patterns.iter().filter_map(|pattern| build(&pattern.replace("{V}", &self.verb).replace("{S}", &strong))).collect()
-        };
-        let whole = |words: &String| (!words.is_empty()).then(|| build(&format!("^(?:{words})$"))).flatten();
+        let all =
+            |patterns: &[String]| -> Vec<Pattern> { patterns.iter().filter_map(|pattern| Pattern::new(&source(pattern), false)).collect() };
+        let whole =
+            |words: &String| Some(words).filter(|words| !words.is_empty()).and_then(|words| Pattern::new(&format!("^(?:{words})$"), false));
         let forms = [
             (ActForm::First, &self.first),
             (ActForm::Brief, &self.brief),
             (ActForm::Passive, &self.passive),
             (ActForm::State, &self.state),
         ];
-        let acts: Vec<(ActForm, Regex)> =
-            forms.iter().flat_map(|(form, patterns)| all(patterns).into_iter().map(|pattern| (*form, pattern))).collect();
+        let sources = forms.iter().flat_map(|(form, patterns)| patterns.iter().map(|pattern| (*form, source(pattern))));
+        let (acts, sources): (Vec<(ActForm, Pattern)>, Vec<String>) =
+            sources.filter_map(|(form, source)| Some(((form, Pattern::new(&source, false)?), source))).unzip();
         // Without the edges of words, as far as they depend on other letters than ASCII: that finds more, and never waits for them.
-        let edgeless = acts.iter().map(|(_, pattern)| if english { pattern.to_string() } else { pattern.as_str().replace(r"\b", "") });
+        let edgeless = sources.into_iter().map(|source| if english { source } else { source.replace(r"\b", "") });
         let any = RegexSetBuilder::new(edgeless).size_limit(SET_BYTES_MAX).build().ok();
         ActPatterns {
             acts,
@@ -237,11 +234,6 @@ static SUBORDINATE: WordList = WordList::new(&[
     "non", "può", "prima", "sarà", "não", "pode", "of", "kan", "kunnen", "zal", "wordt", "worden", "moet", "wil", "nog", "voordat", "niet",
     "nie", "może", "czy", "będzie", "zanim", "inte", "ska", "vill", "innan",
 ]);
-
-/// Letters of the languages that are written in Latin ones, for the place of `\p{L}` in a pattern.
-const LATIN_LETTER: &str = "[A-Za-zªµºÀ-ÖØ-öø-ɏ]";
-/// Such a letter, a digit or `_`, for the place of `\w`.
-const LATIN_WORD: &str = "[0-9A-Z_a-zªµºÀ-ÖØ-öø-ɏ]";
 
 /// The form in which a sentence reports an act.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -763,13 +755,13 @@ fn is_indirect(text: &str, words: &[Word], said: &ReportedAct) -> bool {
         })
 }
 
-fn said(pattern: &Regex, form: ActForm, speech: &'static Speech, text: &str) -> Vec<ReportedAct> {
-    let of = |captures: regex::Captures<'_>| {
-        let (whole, verb) = (captures.get(0)?, captures.name("verb")?);
-        let start = if form == ActForm::First { whole.start() } else { verb.start() };
-        Some(ReportedAct { form, verb: verb.as_str().to_lowercase(), span: start..verb.end(), speech })
+fn said(pattern: &Pattern, form: ActForm, speech: &'static Speech, text: &str) -> Vec<ReportedAct> {
+    let of = |found: PatternMatch<'_>| {
+        let verb = found.group("verb")?;
+        let start = if form == ActForm::First { found.whole().start } else { verb.start };
+        Some(ReportedAct { form, verb: verb.text.to_lowercase(), span: start..verb.end(), speech })
     };
-    pattern.captures_iter(text).take(4).filter_map(of).collect()
+    pattern.find_all(text).take(4).filter_map(of).collect()
 }
 
 fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
@@ -1376,10 +1368,10 @@ fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapa
         return None;
     }
     let found = compiled.sources.iter().find_map(|pattern| {
-        let captures = pattern.captures(lower)?;
-        let (whole, noun) = (captures.get(0)?, captures.name("noun")?);
-        let fresh = whole.as_str().to_lowercase().contains("just ") || noun.as_str().ends_with('了') || noun.as_str().ends_with('过');
-        (fresh || name_words(noun.as_str()).iter().any(|word| abilities.names(word))).then(|| whole.range())
+        let found = pattern.find(lower)?;
+        let (whole, noun) = (found.whole(), found.group("noun")?.text);
+        let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
+        (fresh || name_words(noun).iter().any(|word| abilities.names(word))).then(|| whole.start..whole.end())
     })?;
     Some(ClaimFinding {
         rule: "sources_named",

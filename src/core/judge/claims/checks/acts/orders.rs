@@ -9,7 +9,6 @@ use super::{
     has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_quoted, is_written, leaves_alone, not_run, plays,
     presents, said, sentence, speeches, swaps_words, tell_of_tool, tells_of_acts, tells_of_own,
 };
-use regex::Regex;
 
 use crate::{
     judge::claims::{
@@ -19,6 +18,7 @@ use crate::{
         language::{
             fold::{akin, fold},
             lexicon::Word,
+            pattern::Pattern,
             word_list::{PhraseList, WordList},
         },
     },
@@ -239,7 +239,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     let meant = !english || is_about_tool(abilities) || asked.begins_with_act() || tell_of_tool(words.iter(), abilities);
     let act = told.speeches.iter().filter(of_user).find_map(|speech| {
         let patterns = speech.compiled().ordered.iter().filter(|(first, _)| *first || idle && meant);
-        let of = |(first, pattern): &(bool, Regex)| {
+        let of = |(first, pattern): &(bool, Pattern)| {
             let first = *first;
             said(pattern, ActForm::Ordered, speech, &told.lower).into_iter().map(move |act| (first, act))
         };
