@@ -67,6 +67,7 @@ impl Bench {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &Arc::default(),
             now_ms: NOW_MS,
             upstream: Upstream::default(),
             protocol: self.standard.protocol.as_deref(),

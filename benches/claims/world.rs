@@ -30,7 +30,7 @@ pub struct Ran {
 pub struct World {
     standard: Standard,
     ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl World {
@@ -43,7 +43,7 @@ impl World {
     pub fn under(policy: &PolicySource) -> Self {
         let rules = policy.load().expect("a policy");
         let standard = Standard::new(rules, 1 << 20).expect("a policy");
-        Self { standard, ring: Arc::new(KeyRing::new(&[[1; 32]])), schemas: SchemaCache::default() }
+        Self { standard, ring: Arc::new(KeyRing::new(&[[1; 32]])), schemas: Arc::default() }
     }
 
     /// The execution ID of the call with this number.
@@ -93,6 +93,7 @@ impl World {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: NOW_MS + 1000,
             upstream: Upstream::default(),
             protocol: self.standard.protocol.as_deref(),

@@ -37,7 +37,7 @@ const PASSES: [&str; 1] = ["duplicate_id"];
 struct Bench {
     standard: Standard,
     ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl Bench {
@@ -46,7 +46,7 @@ impl Bench {
         let path = directory.path().join("policy.toml");
         std::fs::write(&path, policy).unwrap();
         let rules = PolicySource::File(path).load().unwrap();
-        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
+        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
     }
 
     fn context(&self, messages: &Value, tools: &Value) -> Arc<Context> {
@@ -64,6 +64,7 @@ impl Bench {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: 1_763_760_000_000,
             upstream: Upstream::default(),
             protocol: None,

@@ -193,13 +193,13 @@ fn a_reset_begins_anew() {
 struct Replay {
     standard: Standard,
     ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl Replay {
     fn new() -> Self {
         let rules = PolicySource::Default.load().unwrap();
-        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
+        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
     }
 
     fn moment(turn: usize, at: usize) -> MarkTime {
@@ -244,6 +244,7 @@ impl Replay {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: Self::moment(turns, 0).time_ms,
             upstream: Upstream::default(),
             protocol: None,

@@ -61,6 +61,7 @@ mod soak;
 mod stall;
 mod statuses;
 mod stored;
+mod stored_prompts;
 mod streams;
 mod tidy;
 mod traces;

@@ -49,7 +49,7 @@ const POLICIES: [&str; 4] = [
 struct Bench {
     standards: Vec<Standard>,
     ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 /// A request, and who sends it.
@@ -70,11 +70,7 @@ impl Bench {
             std::fs::write(&path, policy).unwrap();
             Standard::new(PolicySource::File(path).load().unwrap(), 1 << 20).unwrap()
         };
-        Self {
-            standards: POLICIES.iter().map(standard).collect(),
-            ring: Arc::new(KeyRing::new(&[[7; 32]])),
-            schemas: SchemaCache::default(),
-        }
+        Self { standards: POLICIES.iter().map(standard).collect(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
     }
 
     /// Prepares a request, as the proxy does.
@@ -102,6 +98,7 @@ impl Bench {
             ring: &self.ring,
             scope: owner.scope.clone(),
             tools,
+            schemas: &self.schemas,
             now_ms: sent.now_ms,
             upstream: Upstream::default(),
             protocol: standard.protocol.as_deref(),
@@ -448,7 +445,7 @@ fn what_is_shared_is_found_and_only_for_its_owner() {
     assert_eq!(shared(&bench, &cache, &Sent { policy: 1, ..later.clone() }), 0);
     assert_eq!(shared(&bench, &cache, &Sent { api: Api::Responses, ..later.clone() }), 0);
     // The same rules loaded again are other rules.
-    let again = Bench { standards: Bench::new().standards, ring: bench.ring.clone(), schemas: SchemaCache::default() };
+    let again = Bench { standards: Bench::new().standards, ring: bench.ring.clone(), schemas: Arc::default() };
     assert_eq!(shared(&again, &cache, &later), 0);
     // An edit in the middle leaves what stands before it.
     let edited = Sent { body: later.body.replacen("no page 4", "no page 5", 1), ..later.clone() };

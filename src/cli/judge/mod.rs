@@ -159,7 +159,7 @@ fn judge_exchange(offline: &OfflineSettings, request: Bytes, response: Bytes) ->
         enforced: policy.mode == PolicyMode::Enforce,
         repairs: if context.choices <= 1 { policy.calls.max_repairs } else { 0 },
         marks,
-        tools: context.tools.registry.names().map(str::to_owned).collect(),
+        tools: context.tools().registry.names().map(str::to_owned).collect(),
         request: violations,
         choices: Vec::new(),
         fault: None,

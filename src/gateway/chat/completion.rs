@@ -216,7 +216,7 @@ fn accept(
     // Both forms in one answer were refused.
     let legacy = choice.slots().first().is_some_and(|slot| slot.kind == CallKind::Legacy);
     // What toolmark runs never leaves.
-    let hidden = |at: usize| calls.get(at).is_some_and(|(call, _)| context.tools.runs(call.name()).is_some());
+    let hidden = |at: usize| calls.get(at).is_some_and(|(call, _)| context.tools().runs(call.name()).is_some());
     if let Some(array) = message.get("tool_calls").filter(|_| (0..calls.len()).any(hidden)) {
         edits.remove_items(array, hidden);
     }

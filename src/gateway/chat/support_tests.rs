@@ -24,7 +24,7 @@ pub(super) const MOMENT: MarkTime = MarkTime { time_ms: 1_700_000_000_000, count
 pub(super) struct Bench {
     pub standard: Standard,
     pub ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl Bench {
@@ -40,7 +40,7 @@ impl Bench {
     fn made(policy: &str, change: impl Fn(&mut crate::policy::Policy)) -> Self {
         let mut rules = PolicySource::choose(Some(policy), Path::new(".")).load().unwrap();
         change(&mut rules.policy);
-        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
+        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
     }
 
     /// A conversation in which [`TOOL`] ran once; `more`: further members of the request.
@@ -73,6 +73,7 @@ impl Bench {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: MOMENT.time_ms + 1000,
             upstream: Upstream::default(),
             protocol: Some("\"Use tools honestly.\""),

@@ -27,7 +27,7 @@ pub(super) struct Answered {
 
 /// True if there are calls and each is a call of an answer tool.
 pub(super) fn are_answers(context: &Context, calls: &[Call]) -> bool {
-    !calls.is_empty() && calls.iter().all(|call| !context.tools.answer_parameters(&call.name).is_empty())
+    !calls.is_empty() && calls.iter().all(|call| !context.tools().answer_parameters(&call.name).is_empty())
 }
 
 /// Judges the texts of answer calls, and removes from them what is removed from any text (such as verified
@@ -36,7 +36,7 @@ pub(super) fn judge(context: &Context, calls: &[Call], turn: &mut TurnVerdict) -
     let mut answered = Answered::default();
     for (call, judged) in calls.iter().zip(&mut turn.calls) {
         let CallVerdict::Accept(valid) = &judged.outcome else { continue };
-        let parameters = context.tools.answer_parameters(valid.name());
+        let parameters = context.tools().answer_parameters(valid.name());
         let Some(document) = (!parameters.is_empty()).then(|| document_of(valid.arguments())).flatten() else { continue };
         let (mut edits, mut found) = (Splices::default(), Vec::new());
         for text in parameters.iter().filter_map(|name| document.root().get(name)).filter(|text| text.is_string()) {
@@ -74,7 +74,7 @@ fn judge_answer(context: &Context, text: Value<'_>, edits: &mut Splices, found: 
 fn rejudged(context: &Context, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
     let arguments = String::from_utf8(arguments.to_vec()).ok()?;
     let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
-    match judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+    match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
         CallVerdict::Accept(valid) => Some(valid.into_corrected()),
         CallVerdict::Reject => None,
     }
@@ -92,11 +92,11 @@ pub fn words_as_call(context: &Context, words: &str) -> Option<ValidCall> {
         ToolChoice::Allowed { names, .. } => names.iter().any(|name| **name == *tool.name),
         ToolChoice::Auto | ToolChoice::None | ToolChoice::Required => true,
     };
-    context.tools.registry.tools().iter().filter(allowed).find_map(|tool| {
-        let [parameter] = context.tools.answer_parameters(&tool.name) else { return None };
+    context.tools().registry.tools().iter().filter(allowed).find_map(|tool| {
+        let [parameter] = context.tools().answer_parameters(&tool.name) else { return None };
         let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
         let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-        match judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+        match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
             CallVerdict::Accept(valid) => Some(valid),
             CallVerdict::Reject => None,
         }

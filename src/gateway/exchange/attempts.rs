@@ -287,7 +287,7 @@ impl Attempts {
 
     fn runs_tools(&self, context: &Context, finished: &FinishedAnswer) -> bool {
         let [ChoiceOutcome::Accept(calls)] = &finished.choices[..] else { return false };
-        !self.is_final && calls.iter().any(|call| context.tools.runs(call.name()).is_some())
+        !self.is_final && calls.iter().any(|call| context.tools().runs(call.name()).is_some())
     }
 
     /// Decides on a call of the model that the upstream itself rejected. `elapsed`: time since the start of the exchange.

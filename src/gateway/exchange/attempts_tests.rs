@@ -67,6 +67,7 @@ fn context(change: impl FnOnce(&mut Policy), members: &str) -> Arc<Context> {
         ring: &ring,
         scope: Scope::shared(),
         tools,
+        schemas: &Arc::default(),
         now_ms: 1,
         upstream: Upstream::default(),
         protocol: None,

@@ -36,8 +36,12 @@ use crate::{
     },
     marks::{KeyRing, MarkTime, Scope},
     policy::{OnBlockedJson, PolicyMode, compiled::CompiledPolicy},
+    tools::registry::SchemaCache,
     violation::{Code, Severity, Violation},
-    wire::{json::Document, rope::Rope},
+    wire::{
+        json::{Document, Value},
+        rope::Rope,
+    },
 };
 
 /// Up to this many executions are searched linearly.
@@ -58,8 +62,12 @@ pub struct Context {
     pub ring: Arc<KeyRing>,
     /// Scope in which marks and executions are valid.
     pub scope: Scope,
-    /// The tools.
-    pub tools: Arc<ToolSet>,
+    /// The request's tools.
+    tools: Arc<ToolSet>,
+    /// The tools of the stored prompt that the request names, once the upstream has told them.
+    prompt_tools: OnceLock<Arc<ToolSet>>,
+    /// Compiled schemas.
+    schemas: Arc<SchemaCache>,
     /// Rules of the turn, such as `tool_choice`.
     pub turn: TurnRules,
     /// Executions that the history proves.
@@ -161,6 +169,8 @@ pub struct Basis<'b> {
     pub scope: Scope,
     /// The tools of this request.
     pub tools: Arc<ToolSet>,
+    /// Compiled schemas.
+    pub schemas: &'b Arc<SchemaCache>,
     /// Current time in Unix milliseconds.
     pub now_ms: u64,
     /// Requirements of the upstream.
@@ -208,7 +218,7 @@ impl Begun {
         } = prepared;
         let mut text = basis.text.clone();
         (text.json_only, text.now_ms) = (json_only, basis.now_ms);
-        text.has_tools = basis.tools.any || !executions.is_empty();
+        text.has_tools = basis.tools.any || hidden.stored_prompt || !executions.is_empty();
         // Without an execution there is nothing to cite, and nobody to ask.
         let opinion = text.second_opinion && !json_only && !executions.is_empty() && choices <= 1;
         text.hold_all |= opinion && text.checks.severity(Code::VerifierContradiction) == Severity::Block;
@@ -226,6 +236,8 @@ impl Begun {
             scope: basis.scope,
             turn: TurnRules { tool_choice, parallel_tool_calls: parallel, ..TurnRules::default() },
             tools: basis.tools,
+            prompt_tools: OnceLock::new(),
+            schemas: basis.schemas.clone(),
             executions,
             succeeded,
             text,
@@ -258,6 +270,25 @@ impl Begun {
 }
 
 impl Context {
+    /// The tools that calls are judged by: those of the request, or of the stored prompt that it names.
+    pub fn tools(&self) -> &Arc<ToolSet> {
+        self.prompt_tools.get().unwrap_or(&self.tools)
+    }
+
+    /// Takes the tools of the stored prompt, if the request names one, from the upstream's response: it repeats the tools that the model
+    /// was given. Source: OpenAI's API reference, "The response object", `tools`.
+    pub fn learn_tools(&self, response: Value<'_>) {
+        if !self.hidden.stored_prompt || self.prompt_tools.get().is_some() {
+            return;
+        }
+        let Some(array) = response.get("tools").filter(|tools| tools.items().next().is_some()) else { return };
+        let (policy, checks) = (&self.rules.policy, &self.rules.checks);
+        // Of tools that can't be read none is known, and so every call is of an unknown one.
+        if let Ok(tools) = ToolSet::of_stored_prompt(array, policy, checks, &self.schemas) {
+            let _first = self.prompt_tools.set(Arc::new(tools));
+        }
+    }
+
     /// True in observe mode: nothing is changed.
     pub fn observes(&self) -> bool {
         self.rules.policy.mode == PolicyMode::Observe
@@ -386,7 +417,7 @@ impl Context {
         let ids = |text: &str| self.id_in_arguments(text);
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
-        let mut turn = judge_turn(calls, &self.tools.registry, &self.call_rules, &rules, &ids);
+        let mut turn = judge_turn(calls, &self.tools().registry, &self.call_rules, &rules, &ids);
         let answers = answer_tools::judge(self, calls, &mut turn);
         let stops = loop_guard::watch(self, &mut turn, inputs);
         turn.violations.extend(self.unoffered(answer));

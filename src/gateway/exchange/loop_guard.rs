@@ -75,7 +75,7 @@ pub(super) fn watch(context: &Context, turn: &mut TurnVerdict, inputs: AttemptIn
         judged.violations.extend(violation);
         stops.push(Stopped { tool: Some(tool), stop });
     }
-    let exists = |tool: &str| context.tools.registry.tool(tool).is_some();
+    let exists = |tool: &str| context.tools().registry.tool(tool).is_some();
     if let Some(judged) = turn.calls.iter_mut().find(|judged| judged.violations.iter().any(invents))
         && let Some(stop) = watch.invented(invented.saturating_add(1), exists)
     {

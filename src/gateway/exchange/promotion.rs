@@ -133,7 +133,7 @@ pub fn made(event: &SseEvent, data: Bytes) -> Option<(SseEvent, Document)> {
 /// True if calls may be promoted from text in this exchange.
 pub fn allowed(context: &Context) -> bool {
     // An application of the legacy API would not see them.
-    let legacy = context.tools.dialect == Dialect::Legacy;
+    let legacy = context.tools().dialect == Dialect::Legacy;
     context.rules.policy.calls.promote_textual != PromoteTextual::Off
         && !(context.observes() || context.json_only || legacy)
         && context.choices <= 1
@@ -141,7 +141,7 @@ pub fn allowed(context: &Context) -> bool {
         && !context.hidden.store
         && context.hidden.conversation.is_none()
         && context.turn.tool_choice != ToolChoice::None
-        && !context.tools.registry.is_empty()
+        && !context.tools().registry.is_empty()
 }
 
 /// Reads a text that may be calls. `input`: may more text follow?
@@ -149,12 +149,12 @@ pub fn calls(text: &str, context: &Context, input: TextInput) -> Promotion {
     // The first word of most answers names no tool: it isn't held until the next one says so.
     if input.is_partial()
         && textual_calls::is_word(text)
-        && !(textual_calls::begins_mark(text) || context.tools.registry.names().any(|name| name.starts_with(text)))
+        && !(textual_calls::begins_mark(text) || context.tools().registry.names().any(|name| name.starts_with(text)))
     {
         return Promotion::Text;
     }
     let exact = context.rules.policy.calls.promote_textual == PromoteTextual::Exact;
-    let known = |name: &str| context.tools.registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
+    let known = |name: &str| context.tools().registry.tool(name).is_some_and(|tool| !exact || tool.kind == ToolKind::Function);
     let read = |names| textual_calls::read(text, &known, names, if exact { FenceMode::Code } else { FenceMode::Wrapper }, input);
     let widest = read(if exact { ToolFilter::Known } else { ToolFilter::Any });
     // Most texts end here, at their first character.
@@ -189,7 +189,7 @@ fn as_written(written: TextualCall, context: &Context) -> Promoted {
     let arguments = match written.arguments {
         TextualArguments::Json(json) => json,
         TextualArguments::Values(values) => {
-            let tool = context.tools.registry.tool(&written.tool);
+            let tool = context.tools().registry.tool(&written.tool);
             let typed = tool.and_then(|tool| typed(&values, &tool.raw));
             let text = |(name, value): &(String, String)| format!("{}:{}", quote(name), quote(value));
             typed.unwrap_or_else(|| format!("{{{}}}", values.iter().map(text).collect::<Vec<_>>().join(",")))
@@ -200,13 +200,13 @@ fn as_written(written: TextualCall, context: &Context) -> Promoted {
 
 /// A call that is valid as written; `None` if it isn't.
 fn fitting(written: TextualCall, context: &Context) -> Option<Promoted> {
-    let tool = context.tools.registry.tool(&written.tool)?;
+    let tool = context.tools().registry.tool(&written.tool)?;
     let arguments = match written.arguments {
         TextualArguments::Json(json) => json,
         TextualArguments::Values(values) => typed(&values, &tool.raw)?,
     };
     let call = Call { name: written.tool, kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-    let judged = judge_call(&call, &context.tools.registry, &context.call_rules, Truncation::Whole, &|_| None);
+    let judged = judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None);
     match judged.outcome {
         CallVerdict::Accept(valid) if !valid.corrected() => {
             Some(Promoted { tool: valid.name().to_owned(), arguments: valid.arguments().to_owned() })

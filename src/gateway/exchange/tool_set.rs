@@ -252,16 +252,36 @@ impl ToolSets {
         };
         let removed = registry.tools().iter().filter(|tool| !tool.declared).map(|tool| tool.name.to_string()).collect();
         let hosted = elements.iter().chain(&further).filter_map(|element| element.hosted.clone()).collect();
-        let held = registry.tools().iter().filter_map(|tool| {
-            let names = answers::parameters(tool, &policy.tools.answers);
-            (!names.is_empty()).then(|| (tool.name.clone(), names.into_iter().map(Box::from).collect()))
-        });
-        let answers = held.collect();
+        let answers = answers_of(&registry, policy);
         Ok(ToolSet { registry, violations, edit, removed, any, dialect, hosted, offered, runs, answers, abilities: OnceLock::new() })
     }
 }
 
 impl ToolSet {
+    /// The tools of a stored prompt, from the array that the upstream's response says it was made with, in the Responses API's format.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the tools can't be read.
+    pub fn of_stored_prompt(array: Value<'_>, policy: &Policy, checks: &Checks, schemas: &SchemaCache) -> Result<Self, Refusal> {
+        let dialect = Dialect::Flat;
+        let elements = array.items().map(|tool| Element::read(tool, dialect)).collect::<Result<Vec<_>, _>>()?;
+        let tools: Vec<RequestTool<'_>> = elements.iter().flat_map(|element| &element.tools).map(OwnTool::as_request).collect();
+        let (registry, violations) = Registry::build(&[], &tools, &policy.tools, policy.calls.format_checks(), checks, schemas);
+        Ok(Self {
+            any: !registry.is_empty(),
+            answers: answers_of(&registry, policy),
+            hosted: elements.iter().filter_map(|element| element.hosted.clone()).collect(),
+            registry,
+            violations,
+            edit: ToolsEdit::Keep,
+            removed: Vec::new(),
+            dialect,
+            offered: Vec::new(),
+            runs: HashMap::new(),
+            abilities: OnceLock::new(),
+        })
+    }
+
     /// Capabilities of the tools, derived from their names and descriptions.
     pub fn abilities(&self) -> Arc<[ToolCapability]> {
         let of = |tool: &Tool| {
@@ -337,6 +357,15 @@ fn put(raw: &str, dialect: Dialect) -> String {
     let strict = if kind == "function" && body.get("strict").is_none() { ",\"strict\":false" } else { "" };
     let members: Vec<String> = body.members().map(|member| format!("{}:{}", member.key.raw_str(), member.value.raw_str())).collect();
     format!(r#"{{"type":"{kind}",{}{strict}}}"#, members.join(","))
+}
+
+/// The parameters that hold an answer, by the names of the tools that have some.
+fn answers_of(registry: &Registry, policy: &Policy) -> HashMap<Box<str>, Box<[Box<str>]>> {
+    let held = registry.tools().iter().filter_map(|tool| {
+        let names = answers::parameters(tool, &policy.tools.answers);
+        (!names.is_empty()).then(|| (tool.name.clone(), names.into_iter().map(Box::from).collect()))
+    });
+    held.collect()
 }
 
 /// An element of an array of tools.

@@ -205,7 +205,7 @@ impl MessagesAnswer {
                 BlockKind::Call => {
                     let Some((call, moment)) = accepted.next() else { continue };
                     // What toolmark runs never leaves.
-                    gone[at] = context.tools.runs(call.name()).is_some();
+                    gone[at] = context.tools().runs(call.name()).is_some();
                     if !gone[at] {
                         left += 1;
                         let mark = marked.mark(context, block, call, *moment);
@@ -257,8 +257,8 @@ fn is_of_toolset(call: Value<'_>, context: &Context) -> bool {
     let (name, toolset) = (text("name"), text("toolset_name"));
     // `computer_toolset_20260801` offers the toolset `computer`. What an MCP server's has is called otherwise.
     let offers = |kind: &String| kind.split_once("_toolset").is_some_and(|(own, _)| own == toolset && own != "mcp");
-    let offered = context.tools.hosted.iter().any(offers) || context.hidden.unseen;
-    offered && context.turn.tool_choice != ToolChoice::None && context.tools.registry.tool(&name).is_none()
+    let offered = context.tools().hosted.iter().any(offers) || context.hidden.unseen;
+    offered && context.turn.tool_choice != ToolChoice::None && context.tools().registry.tool(&name).is_none()
 }
 
 /// True if the thinking of the answer must not leave: it came after a repair, and is bound to the rejected turn, which
@@ -290,7 +290,7 @@ fn read_call(block: Value<'_>, ending: FinishReason) -> Call {
 /// Traits of an answer with blocks of these kinds and with `texts` texts.
 pub(super) fn nature_of(kinds: &[BlockKind], texts: usize, stop_reason: Option<&str>, context: &Context) -> AnswerNature {
     let has = |kind: BlockKind| kinds.contains(&kind);
-    let toolsets = || context.tools.hosted.iter().any(|kind| kind.contains("toolset"));
+    let toolsets = || context.tools().hosted.iter().any(|kind| kind.contains("toolset"));
     let only_refuses = texts == 0 && !has(BlockKind::Call) && stop_reason == Some(REFUSAL);
     AnswerNature {
         has_text: texts > 0,

@@ -87,7 +87,7 @@ pub struct App {
     /// Keys for marks.
     pub ring: Arc<KeyRing>,
     /// Compiled schemas.
-    pub schemas: SchemaCache,
+    pub schemas: Arc<SchemaCache>,
     /// Cache of conversations that upstreams store.
     pub memory: Memory,
     /// Cache of objects that upstreams store.
@@ -232,7 +232,7 @@ impl App {
         let app = Self {
             settings,
             ring,
-            schemas: SchemaCache::default(),
+            schemas: Arc::default(),
             memory: Memory::default(),
             originals,
             owners: Owners::default(),

@@ -98,7 +98,7 @@ impl ReadAnswer {
             for (at, (call, _)) in said.calls.iter().enumerate() {
                 let of_call = judged.turn.calls.get(at).map(|call| &call.violations[..]).unwrap_or_default();
                 let findings = of_call.iter().map(|violation| Finding::of(violation, None)).collect();
-                let declared = context.tools.registry.tool(&call.name).map(|tool| tool.raw.clone());
+                let declared = context.tools().registry.tool(&call.name).map(|tool| tool.raw.clone());
                 read.calls.push(ReadCall { declared, findings, ..ReadCall::of(call) });
             }
             let of_text = judged.of_text.iter().map(|violation| {

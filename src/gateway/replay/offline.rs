@@ -78,6 +78,7 @@ impl Bench {
             ring: &self.ring,
             scope: when.scope.clone(),
             tools,
+            schemas: &self.schemas,
             now_ms: when.now_ms,
             upstream: when.upstream,
             protocol: standard.protocol.as_deref(),

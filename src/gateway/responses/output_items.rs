@@ -101,11 +101,11 @@ const X_SEARCH: [&str; 5] = ["x_keyword_search", "x_semantic_search", "x_user_se
 /// True for a call that xAI runs itself, unless the request has a tool of that name.
 fn is_of_x_search(call: Value<'_>, context: &Context) -> bool {
     let name = call.get("name").and_then(Value::text).unwrap_or_default();
-    X_SEARCH.contains(&&*name) && is_offered(&["x_search"], context) && context.tools.registry.tool(&name).is_none()
+    X_SEARCH.contains(&&*name) && is_offered(&["x_search"], context) && context.tools().registry.tool(&name).is_none()
 }
 
 fn is_offered(tools: &[&str], context: &Context) -> bool {
-    context.tools.hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool))
+    context.tools().hosted.iter().any(|hosted| tools.iter().any(|tool| hosted == tool))
 }
 
 /// True if an unknown part of the conversation may offer a tool that the request doesn't. If the policy blocks
@@ -182,7 +182,7 @@ impl OutputCall {
 
     /// The call in the terms common to all APIs.
     pub fn call(&self, context: &Context) -> Call {
-        let name = crate::responses::call_name::tool_name(&context.tools.registry, self.namespace.as_deref(), &self.name);
+        let name = crate::responses::call_name::tool_name(&context.tools().registry, self.namespace.as_deref(), &self.name);
         let id = Some(self.call_id.clone()).filter(|id| !id.is_empty());
         Call { name, kind: self.kind, arguments: self.arguments.clone().unwrap_or(Arguments::Absent), id }
     }

@@ -40,13 +40,13 @@ pub(super) const TOOLS: &str = r#"[
 pub(super) struct Bench {
     pub standard: Standard,
     pub ring: Arc<KeyRing>,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl Bench {
     pub fn new(policy: &str) -> Self {
         let rules = PolicySource::choose(Some(policy), Path::new(".")).load().unwrap();
-        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: SchemaCache::default() }
+        Self { standard: Standard::new(rules, 1 << 20).unwrap(), ring: Arc::new(KeyRing::new(&[[7; 32]])), schemas: Arc::default() }
     }
 
     /// The execution ID of [`TOOL`]'s one run.
@@ -89,6 +89,7 @@ impl Bench {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: MOMENT.time_ms + 1000,
             upstream: Upstream::default(),
             protocol: Some("\"Use tools honestly.\""),

@@ -211,6 +211,8 @@ pub struct Hidden {
     pub echo: Vec<(&'static str, Box<str>)>,
     /// The response is made in the background: it may be retrieved before it was passed on.
     pub background: bool,
+    /// The request names a stored prompt and no tools: those of the prompt are known to the upstream alone until it answers.
+    pub stored_prompt: bool,
 }
 
 /// A text as a lookup key.

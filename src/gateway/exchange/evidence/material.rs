@@ -208,15 +208,15 @@ pub fn abilities(context: &Context) -> &ToolCapabilities {
             }
         }
         let mut abilities = ToolCapabilities {
-            tools: context.tools.abilities(),
+            tools: context.tools().abilities(),
             ran,
             recent,
             acted_before: false,
             // What toolmark runs itself may have run in a round that this request doesn't have.
             unseen: context.hidden.unseen
                 || context.hidden.lacks_evidence
-                || context.tools.runs_any()
-                || !context.tools.hosted.is_empty()
+                || context.tools().runs_any()
+                || !context.tools().hosted.is_empty()
                 || brings_hosted_tools(context),
             asked: grounds(context).asked.clone(),
             idle: !grounds(context).results.iter().any(|result| result.recent),

@@ -42,17 +42,17 @@ impl Evidence for Context {
     }
 
     fn tool_named(&self, name: &str) -> Option<&str> {
-        let tools = self.tools.registry.tools().len();
+        let tools = self.tools().registry.tools().len();
         let typos = self.compared.fetch_add(tools, Ordering::Relaxed) < COMPARED_MAX;
-        if typos { self.tools.registry.nearly(name) } else { self.tools.registry.in_any_case(name) }
+        if typos { self.tools().registry.nearly(name) } else { self.tools().registry.in_any_case(name) }
     }
 
     fn is_registered(&self, name: &str) -> bool {
-        self.tools.registry.tool(name).is_some() || self.tools.registry.is_execution_tool(name)
+        self.tools().registry.tool(name).is_some() || self.tools().registry.is_execution_tool(name)
     }
 
     fn has_parameter(&self, tool: &str, name: &str) -> bool {
-        let schema = self.tools.registry.tool(tool).map(|tool| tool.schema.as_ref());
+        let schema = self.tools().registry.tool(tool).map(|tool| tool.schema.as_ref());
         matches!(schema, Some(Ok(schema)) if schema.parameters().iter().any(|parameter| &*parameter.name == name))
     }
 

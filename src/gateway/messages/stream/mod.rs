@@ -120,7 +120,7 @@ impl AnswerStream for MessagesStream {
         line.gap = line.has_text;
         let calls = &context.rules.policy.calls;
         // The turn is needed again only where an attempt may follow.
-        let keeps = calls.max_repairs > 0 || context.tools.runs_any() || !context.rules.state.is_empty() || context.text.second_opinion;
+        let keeps = calls.max_repairs > 0 || context.tools().runs_any() || !context.rules.state.is_empty() || context.text.second_opinion;
         Self {
             sequencer: Sequencer::default(),
             line,
@@ -692,7 +692,7 @@ impl MessagesStream {
             match block.kind {
                 BlockKind::Call => {
                     // What toolmark runs never leaves.
-                    let Some((call, moment)) = calls.get(block.call).filter(|(call, _)| context.tools.runs(call.name()).is_none()) else {
+                    let Some((call, moment)) = calls.get(block.call).filter(|(call, _)| context.tools().runs(call.name()).is_none()) else {
                         continue;
                     };
                     left += 1;

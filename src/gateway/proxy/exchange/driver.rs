@@ -295,7 +295,7 @@ impl ExchangeDriver {
                 tracing::debug!(exchange = %context.id, tool = call.name(), corrected = call.corrected(), "call of {}", call.name());
             }
             // Where more was run than the application sees, the marks that it gets say so.
-            let hides = hidden || accepted.iter().any(|call| context.tools.runs(call.name()).is_some());
+            let hides = hidden || accepted.iter().any(|call| context.tools().runs(call.name()).is_some());
             choice.with_moments(|call| {
                 let live = || if hides { app.moment(now_ms).hiding() } else { app.moment(now_ms) };
                 let moment = cassette.moment(live);

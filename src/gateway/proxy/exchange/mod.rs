@@ -219,6 +219,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         ring: &app.ring,
         scope,
         tools,
+        schemas: &app.schemas,
         now_ms: app.now_ms(),
         upstream,
         protocol: standard.protocol.as_deref(),

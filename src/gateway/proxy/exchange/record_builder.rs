@@ -267,7 +267,7 @@ impl RecordBuilder {
         for violation in &findings.violations {
             let (code, severity) = (violation.code.as_str(), violation.severity);
             if severity >= Severity::Warn {
-                let tool = violation.tool.as_deref().filter(|tool| context.tools.registry.tool(tool).is_some()).unwrap_or("-");
+                let tool = violation.tool.as_deref().filter(|tool| context.tools().registry.tool(tool).is_some()).unwrap_or("-");
                 tracing::warn!(exchange = %context.id, code, tool, severity = ?severity, "violation {code}");
             }
         }
@@ -282,7 +282,7 @@ impl RecordBuilder {
             model = state.model,
             upstream = state.upstream,
             stream = self.delivery == Delivery::Stream,
-            tools = context.tools.registry.tools().len(),
+            tools = context.tools().registry.tools().len(),
             tool_choice = context.turn.tool_choice.as_str(),
             status = self.status.unwrap_or(499),
             verdict,
@@ -377,7 +377,7 @@ fn executions(context: &Context, fresh: &[usize], now_ms: u64, ledger: &LedgerSe
             result: Digest(execution.result),
             arguments_body: shown.arguments.and_then(|text| body(&execution.tool, &text, ledger)),
             result_body: shown.result.and_then(|text| body(&execution.tool, &text, ledger)),
-            witness: if context.tools.runs(&execution.tool).is_some() { Witness::Proxy } else { Witness::App },
+            witness: if context.tools().runs(&execution.tool).is_some() { Witness::Proxy } else { Witness::App },
             started_ms: execution.moment.time_ms,
             seen_ms: now_ms,
             failed: execution.failed,

@@ -170,7 +170,7 @@ struct Own {
 
 impl Own {
     fn of(context: &Context, calls: &[(ValidCall, MarkTime)], mcp: &Mcp) -> Self {
-        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, context.tools.runs(call.name())?.clone()));
+        let runs = |(at, (call, _)): (usize, &(ValidCall, MarkTime))| Some((at, context.tools().runs(call.name())?.clone()));
         let tools: Vec<(usize, OfferedTool)> = calls.iter().enumerate().filter_map(runs).collect();
         let limit = tools.iter().filter_map(|(_, tool)| Some(mcp.servers().get(tool.server)?.settings.max_rounds)).min().unwrap_or(1);
         Self { tools, limit }
@@ -225,7 +225,7 @@ pub async fn run_own_calls<A: Adapter>(
         own.tools.iter().zip(&outcomes).filter_map(|((at, _), outcome)| Some(A::result(marks.get(*at)?, &outcome.text))).collect();
     driver.attempts.end_round(driver.clock.elapsed());
     if own.tools.len() < calls.len() {
-        let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
+        let theirs = calls.iter().zip(&marks).filter(|((call, _), _)| context.tools().runs(call.name()).is_none());
         let keys = theirs.map(|(_, mark)| key_of_mark(A::API, &context.scope, mark)).collect();
         driver.rounds.hide_turn(keys, again, results);
         return Ok(RoundOutcome::End(finals));
@@ -301,7 +301,7 @@ async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String]
     let document = Document::parse(body).map_err(|_| broken())?;
     let earlier = driver.context.clone();
     let Some(base) = &driver.rounds.base else { return Err(broken()) };
-    let own = basis(driver.app(), &base.standard, base.upstream, earlier.scope.clone(), earlier.tools.clone());
+    let own = basis(driver.app(), &base.standard, base.upstream, earlier.scope.clone(), earlier.tools().clone());
     let mut begun = (base.prepare)(&document, Basis { id: earlier.id, beyond: base.beyond.clone(), ..own })?;
     if let Some(context) = begun.unshared() {
         context.text.ask_ledger = earlier.text.ask_ledger;
@@ -357,7 +357,7 @@ pub async fn store_hidden_of_stream<A: Adapter>(driver: &mut ExchangeDriver) -> 
 /// True if an accepted answer consists only of calls that toolmark runs, and text.
 pub fn runs_all(driver: &ExchangeDriver, finals: &[ChoiceOutcome]) -> bool {
     let [ChoiceOutcome::Accept(calls)] = finals else { return false };
-    driver.rounds.are_active() && !calls.is_empty() && calls.iter().all(|(call, _)| driver.context.tools.runs(call.name()).is_some())
+    driver.rounds.are_active() && !calls.is_empty() && calls.iter().all(|(call, _)| driver.context.tools().runs(call.name()).is_some())
 }
 
 /// Calls with their marks.

@@ -92,7 +92,7 @@ impl PendingRequest<'_> {
 
     /// True if tools may be called in this exchange. Always false in observe mode.
     fn wants_tools(&self) -> bool {
-        self.context.tools.any && self.context.turn.tool_choice != ToolChoice::None && !self.context.observes()
+        self.context.tools().any && self.context.turn.tool_choice != ToolChoice::None && !self.context.observes()
     }
 }
 
@@ -574,7 +574,7 @@ impl UpstreamSelection {
             if standing.models.model(model).called(now_ms) {
                 shared::tell_calls(app, self.upstream(), model, ToolCalling::Yes, "");
             }
-        } else if request.context.tools.any && leaked() && standing.models.model(model).leaked(now_ms) {
+        } else if request.context.tools().any && leaked() && standing.models.model(model).leaked(now_ms) {
             let entry = standing.models.model(model);
             prober::note(app, self.upstream(), model, &entry, ToolCalling::TextLeak, "it writes calls as text");
         }

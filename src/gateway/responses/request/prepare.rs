@@ -110,6 +110,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
             tools: Vec::new(),
             echo,
             background: head.background,
+            stored_prompt: head.prompt && !tools.any,
         },
         data_of,
         exhibits_of: super::exhibit::exhibits,

@@ -62,6 +62,7 @@ impl WholeAnswer for BufferedResponse {
     fn read(body: Bytes, context: &Context) -> Result<Self, Fault> {
         let came = body.clone();
         let document = Document::parse(body)?;
+        context.learn_tools(document.root());
         let (document, stray) = places::swept(document, context)?;
         let (document, promoted) = promotion::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let read = read::read(document.root(), context)?;

@@ -169,7 +169,7 @@ pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Out
     }
     let slot = OutputCall::read(item, kind)?;
     // The arguments would be judged of the one tool, and the action be run by the other.
-    if is_built_in(item) && context.tools.registry.tool(&slot.call(context).name).is_some() {
+    if is_built_in(item) && context.tools().registry.tool(&slot.call(context).name).is_some() {
         return Err(ShapeError::Ambiguous);
     }
     Ok(slot)

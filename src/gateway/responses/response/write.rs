@@ -31,7 +31,7 @@ impl BufferedResponse {
         context: &Context,
     ) -> Vec<(String, &'a OutputCall, &'a ValidCall, MarkTime)> {
         let (mut minter, mut marked) = (CallIdMinter::default(), Vec::with_capacity(calls.len()));
-        let runs = |call: &ValidCall| context.tools.runs(call.name()).is_some();
+        let runs = |call: &ValidCall| context.tools().runs(call.name()).is_some();
         let mut hidden = HashSet::new();
         let items = self.items().zip(&self.kinds).enumerate().filter(|(_, (_, kind))| matches!(kind, ItemKind::Call(_)));
         for ((at, (item, _)), (slot, (call, moment))) in items.zip(self.slots.iter().zip(calls)) {

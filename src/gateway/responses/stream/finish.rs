@@ -156,7 +156,7 @@ impl ResponseStream {
             self.received.items.iter().enumerate().filter_map(|(at, item)| Some((at, item.call.as_ref()?.slot()))).collect();
         let mint = |((item, slot), (call, moment)): ((usize, OutputCall), (ValidCall, MarkTime))| {
             let mark = minter.mint(&self.context, &slot.call_id, call.name(), call.arguments(), moment);
-            let hidden = self.context.tools.runs(call.name()).is_some();
+            let hidden = self.context.tools().runs(call.name()).is_some();
             OutgoingCall { item, slot, call, moment, mark, hidden }
         };
         let accepted: Vec<OutgoingCall> = slots.into_iter().zip(calls).map(mint).collect();

@@ -99,6 +99,7 @@ impl ReceivedResponse {
         if self.head.is_none() {
             self.head = Some(Document::parse(response.raw_bytes())?);
         }
+        self.context.learn_tools(response);
         if !self.again {
             self.wait(event, document, None, EventRole::Passes);
         }
@@ -345,6 +346,7 @@ impl ReceivedResponse {
         if self.head.is_none() {
             self.head = Some(Document::parse(response.raw_bytes())?);
         }
+        self.context.learn_tools(response);
         let (mut items, mut taken) = (Vec::new(), Vec::new());
         for (position, value) in output.into_iter().flat_map(Value::items).enumerate() {
             let kind = kind_of(value, &self.context)?;

@@ -97,7 +97,7 @@ impl ChoiceStream {
         let slots = self.assembler.slots();
         let mut deltas = Vec::new();
         // What toolmark runs never leaves.
-        let theirs = calls.iter().zip(slots).filter(|((call, _), _)| context.tools.runs(call.name()).is_none());
+        let theirs = calls.iter().zip(slots).filter(|((call, _), _)| context.tools().runs(call.name()).is_none());
         for (at, ((call, moment), slot)) in theirs.enumerate() {
             let mark = context.mint(call.name(), call.arguments(), *moment);
             deltas.push(call_json(at, slot, call, &mark));

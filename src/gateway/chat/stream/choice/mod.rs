@@ -112,7 +112,7 @@ impl ChoiceStream {
             role_said,
             // The text is needed again only where an attempt may follow.
             keep_text: (context.rules.policy.calls.max_repairs > 0
-                || context.tools.runs_any()
+                || context.tools().runs_any()
                 || !context.rules.state.is_empty()
                 || context.text.second_opinion)
                 && context.choices == 1,
@@ -217,7 +217,7 @@ impl ChoiceStream {
                 }
                 "tool_calls" if !is_nothing(value) => {
                     facts.has_calls = true;
-                    self.assembler.handle(value, |name| context.tools.registry.tool(name).is_some())?;
+                    self.assembler.handle(value, |name| context.tools().registry.tool(name).is_some())?;
                 }
                 "function_call" if !is_nothing(value) => {
                     facts.has_calls = true;

@@ -41,7 +41,7 @@ impl CassetteSession {
 
     /// Tools that MCP servers offered and calls that were run, for the recording.
     pub(super) fn servers(&mut self, context: &Context) -> Option<RecordedMcp> {
-        let tools: Vec<String> = context.tools.offered.iter().map(ToString::to_string).collect();
+        let tools: Vec<String> = context.tools().offered.iter().map(ToString::to_string).collect();
         let ran = std::mem::take(&mut self.ran);
         (!tools.is_empty()).then_some(RecordedMcp { tools, ran })
     }

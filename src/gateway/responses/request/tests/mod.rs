@@ -103,7 +103,7 @@ fn what_is_wanted_and_brought() {
 fn namespaces() {
     let bench = plain();
     let text = format!(r#"{{"input":"x","tools":{TOOLS}}}"#);
-    let registry = bench.begin(text.as_bytes(), &none()).unwrap().context.tools.registry.clone();
+    let registry = bench.begin(text.as_bytes(), &none()).unwrap().context.tools().registry.clone();
     for (namespace, name, expected) in [
         (None, "find", "find"),
         (Some(""), "find", "find"),

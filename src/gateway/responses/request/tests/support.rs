@@ -29,7 +29,7 @@ pub(in crate::responses) struct Bench {
     pub standard: Standard,
     pub ring: Arc<KeyRing>,
     pub upstream: Upstream,
-    schemas: SchemaCache,
+    schemas: Arc<SchemaCache>,
 }
 
 impl Bench {
@@ -39,7 +39,7 @@ impl Bench {
         change(&mut rules.policy);
         let standard = Standard::new(rules, 1 << 20).unwrap();
         let ring = Arc::new(KeyRing::new(&[[7; 32]]));
-        Self { standard, ring, upstream: Upstream::default(), schemas: SchemaCache::default() }
+        Self { standard, ring, upstream: Upstream::default(), schemas: Arc::default() }
     }
 
     /// The mark of a call of [`TOOL`] with `{}`, behind this id of the upstream's.
@@ -79,6 +79,7 @@ impl Bench {
             ring: &self.ring,
             scope: Scope::shared(),
             tools,
+            schemas: &self.schemas,
             now_ms: MOMENT.time_ms + 1000,
             upstream: self.upstream,
             protocol: self.standard.protocol.as_ref().map(|_| PROTOCOL),
