@@ -96,6 +96,10 @@ pub trait Evidence {
     fn asks_about_ids(&self) -> bool {
         self.grounds().is_some_and(|grounds| explain::asks(&grounds.asked))
     }
+    /// True if the user asks for a sample of what tools return, or about the tools themselves: what looks like a result then is none.
+    fn asks_for_samples(&self) -> bool {
+        self.grounds().is_some_and(|grounds| explain::asks_for_samples(&grounds.asked))
+    }
     /// Capabilities of the tools, and which of them ran; built on first use.
     fn abilities(&self) -> Option<&ToolCapabilities> {
         None

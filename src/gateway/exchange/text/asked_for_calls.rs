@@ -36,7 +36,9 @@ const TEXT: &str = r"(?x)
     | \b(?:покажи|приведи|дай)\b[^.?!\n]{0,40}\bпример
 ";
 /// Requests for some text with names and parameters, in any form.
-const DATA: &str = r"(?x) \bjson | \byaml | \b(?:config\w*|code|script|snippet|template|manifest|payload|request\ body|objects?|records?|entit(?:y|ies)|extract\w*|classif\w*|pars(?:e|ing)|schemas?|fields?)\b";
+const DATA: &str = r"(?x) \bjson | \byaml | \b(?:config\w*|code|script|snippet|template|manifest|payload|request\ body|objects?|records?|entit(?:y|ies)|extract\w*|classif\w*|pars(?:e|ing)|schemas?|fields?|formats?|intents?|parameters)\b";
+/// Instructions to answer with an object of a name and parameters.
+const OBJECT: &str = r#"(?x) \b(?:an?|one|single)\ (?:\w+\ )?object\b | \{\ *"?name\b | \bname\b[^.\n]{0,40}\b(?:parameters|arguments)\b"#;
 
 /// Tool names whose calls count as calls if they are written as text; `None` if the user asked for such text.
 pub fn names(context: &Context) -> Option<ToolFilter> {
@@ -53,8 +55,8 @@ fn read(context: &Context) -> Option<ToolFilter> {
     if last.iter().any(|text| asks(text, text_pattern())) {
         return None;
     }
-    let about_data =
-        last.iter().any(|text| asks(text, data_pattern())) || instructions(context.request()).iter().any(|text| mentions_json(text));
+    let demands_object = |text: &String| mentions_json(text) || ends(text).iter().any(|text| asks(text, object_pattern()));
+    let about_data = last.iter().any(|text| asks(text, data_pattern())) || instructions(context.request()).iter().any(demands_object);
     Some(if about_data { ToolFilter::Wrapped } else { ToolFilter::Any })
 }
 
@@ -102,6 +104,11 @@ fn text_pattern() -> Option<&'static Regex> {
     PATTERN.get_or_init(|| RegexBuilder::new(TEXT).case_insensitive(true).build().ok()).as_ref()
 }
 
+fn object_pattern() -> Option<&'static Regex> {
+    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
+    PATTERN.get_or_init(|| RegexBuilder::new(OBJECT).case_insensitive(true).build().ok()).as_ref()
+}
+
 fn data_pattern() -> Option<&'static Regex> {
     static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
     PATTERN.get_or_init(|| RegexBuilder::new(DATA).case_insensitive(true).build().ok()).as_ref()
@@ -110,6 +117,24 @@ fn data_pattern() -> Option<&'static Regex> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_asks_for_an_object() {
+        let (data, object) = (data_pattern().expect("it compiles"), object_pattern().expect("it compiles"));
+        for asked in ["Convert it into our intent format", "Format: name + parameters", "Which intent is that?"] {
+            assert!(data.is_match(asked), "{asked}");
+        }
+        for told in [
+            "Reply with the name of the agent and its parameters as an object.",
+            r#"Answer {"name": …}"#,
+            "Give the name and its arguments.",
+        ] {
+            assert!(object.is_match(told), "{told}");
+        }
+        for told in ["You help customers of a shop.", "Object to nothing.", "Name the city."] {
+            assert!(!object.is_match(told), "{told}");
+        }
+    }
 
     #[test]
     fn what_asks_for_text() {

@@ -81,7 +81,7 @@ static NOTHING: WordList = WordList::new(&[
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
     "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
     "ninguno", "nada", "nunca", "nadie", "ninguem", "nikt", "nikogo", "kimse", "vacio", "vacia", "sin", "sinon", "non", "nessun",
-    "nessuno", "nessuna", "niente", "mai", "vuoto", "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen",
+    "nessuno", "nessuna", "niente", "vuoto", "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen",
     "niets", "leeg", "nie", "brak", "zaden", "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga", "inget", "inte",
 ]);
 static NOTHING_INSIDE: PhraseList = PhraseList::new(NOTHING_PARTS);
@@ -136,7 +136,7 @@ const SMOOTHLY: &[&str] = &[
     "senza problemi",
 ];
 
-/// Words by which a failure is told, in any language.
+/// Words by which a failure is told, in any language: beginnings of words, and what stands anywhere in scripts without blanks.
 const FAILED: &[&str] = &[
     "fail",
     "error",
@@ -157,6 +157,7 @@ const FAILED: &[&str] = &[
     "unfortunately",
     "abgelehnt",
     "fehl",
+    "verfehl",
     "gescheitert",
     "leider",
     "échou",
@@ -220,11 +221,21 @@ pub(in crate::judge::claims) fn is_nothing(word: &str) -> bool {
 
 /// Is this folded word a Turkish verb that denies (`bulamadım`, "I couldn't find")? The denial is a syllable before its ending.
 fn is_turkish_denial(folded: &str) -> bool {
+    // `samedi` is Saturday, the others are Italian nouns.
+    const OTHERS: [&str; 3] = ["samedi", "rimedi", "intermedi"];
     // Folding leaves the dotless i.
     const ENDINGS: [&str; 13] =
         ["madım", "medim", "madık", "medik", "madı", "medi", "madılar", "mediler", "mamış", "memiş", "mıyor", "miyor", "muyor"];
     // Few words end so: most are told by their last letter.
-    folded.ends_with(['m', 'k', 'r', 'i', 'ı', 'ş']) && ENDINGS.iter().any(|ending| folded.len() > ending.len() && folded.ends_with(ending))
+    folded.ends_with(['m', 'k', 'r', 'i', 'ı', 'ş'])
+        && ENDINGS.iter().any(|ending| folded.len() > ending.len() && folded.ends_with(ending))
+        && !OTHERS.contains(&folded)
+}
+
+/// Is this a word of nothing where it stands behind `before`: `une personne` and `par personne` deny nothing?
+fn denies_behind(before: &str, word: &str) -> bool {
+    let person = word == "personne" && matches!(before, "une" | "la" | "cette" | "chaque" | "par" | "1");
+    !person && is_nothing(word)
 }
 
 /// Does this text tell of a failure, in any language?
@@ -233,7 +244,18 @@ pub fn text_tells_failure(text: &str) -> bool {
     let build = || AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(FAILED.iter().chain(NOTHING_PARTS)).ok();
     let parts = PARTS.get_or_init(build);
     let lower = lower_of(text);
-    let tells = |lower: &str| parts.as_ref().is_none_or(|parts| parts.is_match(lower)) || words_deny(lower);
+    // `empfehlen`, `Chatham` and `tissue` tell of none; but compounds of `Fehler` and `error` do.
+    let begins = |lower: &str, at: std::ops::Range<usize>| {
+        let before = lower.get(..at.start).and_then(|before| before.chars().next_back());
+        let part = lower.get(at.clone()).unwrap_or_default();
+        let issued = || part == "issue" && lower.get(at.end..).is_some_and(|rest| rest.starts_with(['d', 'r']));
+        let compound = || part == "error" || part == "fehl" && lower.get(at.end..).is_some_and(|rest| rest.starts_with("er"));
+        !part.is_ascii() || (!before.is_some_and(char::is_alphabetic) || compound()) && !issued()
+    };
+    let parted = |lower: &str| {
+        parts.as_ref().is_none_or(|parts| parts.find_overlapping_iter(lower).any(|found| begins(lower, found.start()..found.end())))
+    };
+    let tells = |lower: &str| parted(lower) || words_deny(lower);
     // Most texts have no word of it at all.
     let told = tells(&lower);
     if !told || !SMOOTH.stands_in(&lower) {
@@ -250,8 +272,14 @@ fn words_deny(lower: &str) -> bool {
         let inside = move |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
         token.split(move |c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', ':', '-', '/']))
     });
-    let denies = |word: &str| is_nothing(word) && word != "free" && word != "clear" && word != "clean" && word != "quiet";
-    words.any(|word| denies(word) || is_turkish_denial(word) || word.ends_with("n't") || word.ends_with("n’t"))
+    let mut before = "";
+    words.any(|word| {
+        let denies = denies_behind(std::mem::replace(&mut before, word), word);
+        denies && !matches!(word, "free" | "clear" | "clean" | "quiet")
+            || is_turkish_denial(word)
+            || word.ends_with("n't")
+            || word.ends_with("n’t")
+    })
 }
 
 /// Does the passage tell that something isn't there or isn't so?
@@ -261,7 +289,11 @@ pub fn tells_nothing(scene: &CheckContext<'_>) -> bool {
 
 fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
     let lower = plain.lower();
-    let denies = |word: &str| is_nothing(word) || is_turkish_denial(word) || word.ends_with("nt") && lower.contains("n't");
+    let mut before = "";
+    let denies = |word| {
+        let nothing = denies_behind(std::mem::replace(&mut before, word), word);
+        nothing || is_turkish_denial(word) || word.ends_with("nt") && lower.contains("n't")
+    };
     plain.folded().split(' ').any(denies) || NOTHING_INSIDE.stands_in(lower)
 }
 
@@ -2303,6 +2335,32 @@ mod tests {
         passage::Kind,
         plain::AnalyzedPassage,
     };
+
+    #[test]
+    fn words_that_only_look_like_a_failure() {
+        for tells in [
+            "The upload failed.",
+            "Netzwerkfehler beim Speichern.",
+            "Das ist fehlgeschlagen.",
+            "Leider nein.",
+            "An unforeseen error.",
+            "There is an issue.",
+            "Je n'ai trouvé personne.",
+            "Bulamadım.",
+        ] {
+            assert!(text_tells_failure(tells), "{tells}");
+        }
+        for plain in [
+            "Votre table est réservée samedi.",
+            "Ich empfehle das Zimmer.",
+            "Die Kleider sind bestellt.",
+            "The ticket to Chatham was issued.",
+            "Le 12 mai, 20 € par personne.",
+            "Der Befehl lief.",
+        ] {
+            assert!(!text_tells_failure(plain), "{plain}");
+        }
+    }
 
     #[test]
     fn told_of_nothing_is_what_is_told_and_no_offer() {

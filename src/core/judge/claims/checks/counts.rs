@@ -5,7 +5,7 @@ use crate::{
         checks::values,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
-            self, derive,
+            self, ToolResult, derive,
             lists::{MatchConfidence, excused, things},
         },
         language::{fold::fold, lexicon::Word, unit},
@@ -38,6 +38,16 @@ pub fn counts(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let said = said(scene);
     // Looked up once for all counts of a passage.
     said.into_iter().filter_map(|count| judge(scene, &count)).collect()
+}
+
+/// Numbers of a result of which two may make a count.
+const MADE_OF: usize = 6;
+
+/// Do two of the few numbers of a result make it: `8 of the 10 records`, of 8 that were updated and 2 that failed?
+fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
+    let numbers = &source.facts().numbers;
+    let rest = |one: &f64| value as f64 - one;
+    numbers.len() <= MADE_OF && numbers.iter().any(|one| *one > 0.0 && rest(one) > 0.0 && rest(one) != *one && numbers.contains(&rest(one)))
 }
 
 fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
@@ -118,6 +128,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
             || count.value > things.most() && in_kinds()
             || excused(count.value, &noun, source, scene.grounds)
             || counts_part(scene, count.value)
+            || count.value > things.most() && is_of_two_numbers(count.value, source)
         {
             return None;
         }

@@ -40,7 +40,7 @@ use crate::{
 };
 
 use readings::{
-    EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, has_blanks, is_about_any_tool, is_about_tool, is_english,
+    EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, halts, has_blanks, is_about_any_tool, is_about_tool, is_english,
     is_habitual, is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents,
     quotes, swaps_words, tell_of_tool, tells_of_own,
 };
@@ -937,6 +937,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !brings_text(&abilities.asked)
         && !unlooked::tells_history(text)
         && !presents(text)
+        && !halts(&abilities.asked, grounds)
         && !abilities.acted_before
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
@@ -1743,6 +1744,25 @@ mod tests {
         ] {
             let at = text.find(verb).unwrap();
             assert_eq!(&text[clause(text, at..at + verb.len())], expected);
+        }
+    }
+
+    #[test]
+    fn who_obeys_a_halt_says_so() {
+        let (first, mut answered) = (EvidenceIndex::default(), EvidenceIndex::default());
+        answered.answers.push("Shall I add Kilian?".into());
+        for (asked, grounds, is) in [
+            ("cancel", &answered, true),
+            ("No, stop it please", &answered, true),
+            ("warte bitte", &answered, true),
+            ("cancel", &first, false),
+            ("cancel order A1", &answered, false),
+            ("Stop the pump", &answered, false),
+            ("Call me Bo", &first, true),
+            ("start over", &first, true),
+            ("Call the bank", &first, false),
+        ] {
+            assert_eq!(halts(&asked.into(), Some(grounds)), is, "{asked}");
         }
     }
 

@@ -4,7 +4,10 @@
 use super::{ActForm, ActSentence, LANGUAGES_TIED, ReportedAct, Speech, is_finished, is_form_of, speeches};
 use crate::judge::claims::{
     checks::values::quoted,
-    evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+    evidence::{
+        EvidenceIndex,
+        tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+    },
     language::{
         fold::{akin, fold},
         lexicon::Word,
@@ -287,6 +290,111 @@ pub(super) fn is_text_work(case: &ActSentence<'_>, speech: &Speech) -> bool {
     };
     let edits = |ability: &ToolCapability| ability.effect() == Effect::Acts && edits_files(ability);
     asked.len() <= TEXT_REQUEST_BYTES_MAX && speech.text_stems.iter().any(stem) && !case.abilities.tools.iter().any(edits)
+}
+
+/// Words that take back or hold what was spoken of.
+static HALTS: WordList = WordList::new(&[
+    "cancel",
+    "stop",
+    "wait",
+    "hold",
+    "pause",
+    "nevermind",
+    "forget",
+    "restart",
+    "reset",
+    "abbrechen",
+    "abbruch",
+    "stopp",
+    "warte",
+    "halt",
+    "vergiss",
+    "cancela",
+    "cancelar",
+    "espera",
+    "olvida",
+    "olvídalo",
+    "annule",
+    "annuler",
+    "arrête",
+    "attends",
+    "oublie",
+    "annulla",
+    "ferma",
+    "aspetta",
+    "lascia",
+    "pare",
+    "espere",
+    "esquece",
+    "annuleer",
+    "wacht",
+    "anuluj",
+    "czekaj",
+    "iptal",
+    "dur",
+    "bekle",
+    "avbryt",
+    "vänta",
+    "取消",
+    "停",
+    "停止",
+    "等等",
+    "やめて",
+    "キャンセル",
+    "待って",
+    "रद्द",
+    "रुको",
+    "취소",
+    "잠깐",
+]);
+/// Words that may stand beside them in a message that says no more.
+static HALTS_WITH: WordList = WordList::new(&[
+    "it",
+    "that",
+    "this",
+    "please",
+    "no",
+    "now",
+    "on",
+    "actually",
+    "oh",
+    "ok",
+    "es",
+    "das",
+    "bitte",
+    "doch",
+    "nein",
+    "le",
+    "lo",
+    "por",
+    "favor",
+    "stp",
+    "per",
+    "favore",
+    "de",
+    "a",
+    "moment",
+    "minute",
+    "second",
+    "sec",
+    "all",
+    "everything",
+]);
+/// Words of such a message.
+const HALT_WORDS_MAX: usize = 4;
+
+/// Does the user no more than take back or hold what was spoken of (`cancel`, behind a question whether to go on), begin anew, or say how
+/// to be called? Who obeys that says so, and no tool is needed for it.
+pub(super) fn halts(asked: &UserRequest, grounds: Option<&EvidenceIndex>) -> bool {
+    let words = asked.words();
+    let is = |at: usize, word: &str| words.get(at).is_some_and(|own| own.lower == word);
+    if words.is_empty() || words.len() > HALT_WORDS_MAX {
+        return false;
+    }
+    let anew = is(0, "start") && is(1, "over") || is(0, "forget") && is(1, "what") || is(0, "call") && is(1, "me");
+    let spoken = grounds.is_some_and(|grounds| !grounds.answers.is_empty());
+    let halt = words.iter().any(|word| HALTS.has(&word.lower));
+    anew || spoken && halt && words.iter().all(|word| HALTS.has(&word.lower) || HALTS_WITH.has(&word.lower))
 }
 
 /// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?

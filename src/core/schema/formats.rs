@@ -1,0 +1,108 @@
+//! Formats of texts that are read as applications read them, wider than the RFC that JSON Schema names. Pure.
+//!
+//! A date with a time, or a time, needs no zone: models write them so, and libraries such as pydantic take them. Who made a model add one
+//! would get another moment than was meant. Source: JSON Schema 2020-12, "Validation", 7.3.1; RFC 3339, section 5.6.
+
+/// True of `2026-11-28T12:30:00`, with or without seconds, a fraction of them and a zone; a blank may stand for the `T`.
+pub(super) fn is_date_time(text: &str) -> bool {
+    text.get(..DATE_BYTES).is_some_and(is_date)
+        && text.get(DATE_BYTES..).and_then(|rest| rest.strip_prefix(['T', 't', ' '])).is_some_and(is_time)
+}
+
+/// True of `12:30:00`, with or without seconds, a fraction of them and a zone.
+pub(super) fn is_time(text: &str) -> bool {
+    let zone = text.find(['Z', 'z', '+', '-']).unwrap_or(text.len());
+    let (clock, zone) = text.split_at(zone);
+    let (whole, fraction) = clock.split_once('.').map_or((clock, None), |(whole, fraction)| (whole, Some(fraction)));
+    let mut parts = whole.split(':').map(two_digits);
+    let (hour, minute) = (parts.next().flatten(), parts.next().flatten());
+    let second = parts.next();
+    let seconds = match second {
+        Some(second) => second.is_some_and(|second| second <= 60) && parts.next().is_none(),
+        None => fraction.is_none(),
+    };
+    hour.is_some_and(|hour| hour < 24)
+        && minute.is_some_and(|minute| minute < 60)
+        && seconds
+        && fraction.is_none_or(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()))
+        && is_zone(zone)
+}
+
+const DATE_BYTES: usize = "2026-11-28".len();
+
+fn is_date(text: &str) -> bool {
+    let mut parts = text.split('-');
+    let year = parts.next().filter(|year| year.len() == 4 && year.bytes().all(|digit| digit.is_ascii_digit()));
+    let (year, month, day) =
+        (year.and_then(|year| year.parse::<u32>().ok()), parts.next().and_then(two_digits), parts.next().and_then(two_digits));
+    let (Some(year), Some(month), Some(day), None) = (year, month, day, parts.next()) else { return false };
+    let leap = year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    let days = match month {
+        1 | 3 | 5 | 7 | 8 | 10 | 12 => 31,
+        4 | 6 | 9 | 11 => 30,
+        2 => 28 + u32::from(leap),
+        _ => 0,
+    };
+    (1..=days).contains(&day)
+}
+
+fn is_zone(text: &str) -> bool {
+    match text.strip_prefix(['+', '-']) {
+        Some(offset) => {
+            let (hours, minutes) = offset.split_once(':').unwrap_or((offset, "00"));
+            two_digits(hours).is_some_and(|hours| hours < 24) && two_digits(minutes).is_some_and(|minutes| minutes < 60)
+        }
+        None => matches!(text, "" | "Z" | "z"),
+    }
+}
+
+fn two_digits(text: &str) -> Option<u32> {
+    (text.len() == 2 && text.bytes().all(|digit| digit.is_ascii_digit())).then(|| text.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_with_times() {
+        for text in [
+            "2026-11-28T12:30:00",
+            "2026-11-28T12:30:00Z",
+            "2026-11-28t12:30:00.25z",
+            "2026-11-28 12:30",
+            "2026-11-28T12:30:00+01:00",
+            "2024-02-29T00:00:60-11:30",
+            "2026-01-01T10:00Z",
+        ] {
+            assert!(is_date_time(text), "{text}");
+        }
+        for text in [
+            "",
+            "2026-11-28",
+            "2026-11-28T",
+            "2026-11-31T12:30:00",
+            "2025-02-29T12:30:00",
+            "2026-13-01T12:30:00",
+            "2026-11-28T24:00:00",
+            "2026-11-28T12:60:00",
+            "2026-11-28T12:30:00.",
+            "2026-11-28T12:30.5",
+            "2026-11-28T12:30:00+1",
+            "2026-11-28T12:30:00 UTC",
+            "26-11-28T12:30:00",
+            "2026-11-28T12",
+            "tomorrow at 9",
+            "２026-11-28T12:30:00",
+            "2026-11-28T12:30:00:00",
+        ] {
+            assert!(!is_date_time(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn times() {
+        assert!(["10:30:00", "10:30", "23:59:60Z", "10:30:00.5-05:00", "10:30+02"].into_iter().all(is_time));
+        assert!(!["", "10", "10:3", "25:00:00", "10:30:00 ", "10.30", "1030", "10:30:61", "-10:30", "noon"].into_iter().any(is_time));
+    }
+}
