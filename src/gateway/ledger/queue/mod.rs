@@ -355,12 +355,16 @@ mod tests {
     #[test]
     fn what_two_workers_put_over_minutes_comes_in_order() {
         let (queue, inlet) = queue();
-        // Both had their turns over ten minutes, one after the other.
+        // Both had their turns over ten minutes, one after the other: they may share a shard.
+        let turns = std::sync::Barrier::new(2);
         std::thread::scope(|scope| {
             for own in 0..2 {
-                let queue = &queue;
+                let (queue, turns) = (&queue, &turns);
                 scope.spawn(move || {
-                    (0..600).filter(|number| number % 2 == own).for_each(|number| queue.put(&RecordGenerator::record(number)))
+                    for number in (0..600).filter(|number| number % 2 == own) {
+                        turns.wait();
+                        queue.put(&RecordGenerator::record(number));
+                    }
                 });
             }
         });
