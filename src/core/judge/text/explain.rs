@@ -300,7 +300,7 @@ const SAMPLES: &[&str] = &[
     "예시",
 ];
 
-/// Does the user ask for a sample of data, or what the tools are?
+/// True if the user asks for a sample of data, or what the tools are.
 pub(super) fn asks_for_samples(asked: &str) -> bool {
     let asked = asked.get(..asked.floor_char_boundary(SAMPLE_BYTES_MAX)).unwrap_or_default().to_lowercase();
     SAMPLES.iter().any(|phrase| asked.contains(phrase))

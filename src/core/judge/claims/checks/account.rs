@@ -232,7 +232,7 @@ fn is_turkish_denial(folded: &str) -> bool {
         && !OTHERS.contains(&folded)
 }
 
-/// Is this a word of nothing where it stands behind `before`: `une personne` and `par personne` deny nothing?
+/// True of a word of nothing where it stands behind `before`: `une personne` and `par personne` deny nothing.
 fn denies_behind(before: &str, word: &str) -> bool {
     let person = word == "personne" && matches!(before, "une" | "la" | "cette" | "chaque" | "par" | "1");
     !person && is_nothing(word)

@@ -43,7 +43,7 @@ pub fn counts(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 /// Numbers of a result of which two may make a count.
 const MADE_OF: usize = 6;
 
-/// Do two of the few numbers of a result make it: `8 of the 10 records`, of 8 that were updated and 2 that failed?
+/// True if two of the few numbers of a result make it: `8 of the 10 records`, of 8 that were updated and 2 that failed.
 fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
     let numbers = &source.facts().numbers;
     let rest = |one: &f64| value as f64 - one;

@@ -225,7 +225,7 @@ impl Lexicon {
     #[cold]
     #[inline(never)]
     fn patterns(&self, patterns: &[String]) -> Vec<Pattern> {
-        self.sources(patterns.iter()).iter().filter_map(|source| Pattern::new(source, true)).collect()
+        self.sources(patterns.iter()).iter().filter_map(|source| Pattern::in_any_case(source)).collect()
     }
 
     /// Patterns with what their places stand for.

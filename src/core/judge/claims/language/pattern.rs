@@ -28,11 +28,20 @@ pub fn in_ascii_letters(source: &str) -> String {
 pub struct Pattern(Regex);
 
 impl Pattern {
-    /// Compiles a source in the syntax of the crate `regex`; `None` if it isn't right. `any_case`: upper and lower case are the same.
-    pub fn new(source: &str, any_case: bool) -> Option<Self> {
+    /// Compiles a source in the syntax of the crate `regex`; `None` if it isn't right.
+    pub fn new(source: &str) -> Option<Self> {
+        Self::compile(source, syntax::Config::new())
+    }
+
+    /// One to which upper and lower case are the same.
+    pub fn in_any_case(source: &str) -> Option<Self> {
+        Self::compile(source, syntax::Config::new().case_insensitive(true))
+    }
+
+    fn compile(source: &str, syntax: syntax::Config) -> Option<Self> {
         // What finds the groups in one pass takes as much memory as all else, and most texts never come so far.
         let config = Regex::config().onepass(false);
-        Regex::builder().configure(config).syntax(syntax::Config::new().case_insensitive(any_case)).build(source).ok().map(Self)
+        Regex::builder().configure(config).syntax(syntax).build(source).ok().map(Self)
     }
 
     /// True if it matches anywhere in `text`.
@@ -70,7 +79,7 @@ impl<'t> PatternMatch<'t> {
         MatchedText::of(self.text, self.captures.get_match().map_or(0..0, |found| found.range()))
     }
 
-    /// What the group of this name matched.
+    /// The part that the group of this name matched.
     pub fn group(&self, name: &str) -> Option<MatchedText<'t>> {
         self.captures.get_group_by_name(name).map(|span| MatchedText::of(self.text, span.range()))
     }
@@ -79,9 +88,9 @@ impl<'t> PatternMatch<'t> {
 /// A part of a text that a pattern, or a group of it, matched.
 #[derive(Clone, Copy, Debug)]
 pub struct MatchedText<'t> {
-    /// What was matched.
+    /// The matched text.
     pub text: &'t str,
-    /// Where it begins in the text, in bytes.
+    /// Its start in the whole text, in bytes.
     pub start: usize,
 }
 
@@ -90,7 +99,7 @@ impl<'t> MatchedText<'t> {
         Self { start: span.start, text: text.get(span).unwrap_or_default() }
     }
 
-    /// Where it ends in the text, in bytes.
+    /// Its end in the whole text, in bytes.
     pub fn end(&self) -> usize {
         self.start + self.text.len()
     }
@@ -102,21 +111,21 @@ mod tests {
 
     #[test]
     fn groups() {
-        let pattern = Pattern::new(r"(?P<verb>\w+ed)\b(?P<rest> it)?", true).unwrap();
+        let pattern = Pattern::in_any_case(r"(?P<verb>\w+ed)\b(?P<rest> it)?").unwrap();
         let found = pattern.find("Übrigens Moved it, fixed").unwrap();
         let verb = found.group("verb").unwrap();
         assert_eq!((verb.text, verb.start, verb.end(), found.whole().end()), ("Moved", 10, 15, 18));
         assert_eq!(found.group("rest").unwrap().text, " it");
-        assert!(found.group("none").is_none() && !pattern.is_match("moving") && Pattern::new("(", true).is_none());
+        assert!(found.group("none").is_none() && !pattern.is_match("moving") && Pattern::new("(").is_none());
         assert_eq!(pattern.find_all("Moved it, fixed").filter(|found| found.group("rest").is_none()).count(), 1);
-        assert!(!Pattern::new("a", false).unwrap().is_match("A"));
+        assert!(!Pattern::new("a").unwrap().is_match("A"));
     }
 
     #[test]
     fn letters_of_one_script() {
-        let latin = Pattern::new(&in_latin_letters(r"^[\p{L}-]+ \w+ \d$"), false).unwrap();
+        let latin = Pattern::new(&in_latin_letters(r"^[\p{L}-]+ \w+ \d$")).unwrap();
         assert!(latin.is_match("größe-łódź ışık_1 7") && !latin.is_match("размер a 7") && !latin.is_match("a b ७"));
-        let ascii = Pattern::new(&in_ascii_letters(r"\b\p{L}+\b"), false).unwrap();
+        let ascii = Pattern::new(&in_ascii_letters(r"\b\p{L}+\b")).unwrap();
         assert_eq!(ascii.find("über it").unwrap().whole().text, "ber");
     }
 }

@@ -122,10 +122,9 @@ impl Speech {
             pattern if self.is_script() => pattern,
             pattern => in_latin_letters(&pattern),
         };
-        let all =
-            |patterns: &[String]| -> Vec<Pattern> { patterns.iter().filter_map(|pattern| Pattern::new(&source(pattern), false)).collect() };
+        let all = |patterns: &[String]| -> Vec<Pattern> { patterns.iter().filter_map(|pattern| Pattern::new(&source(pattern))).collect() };
         let whole =
-            |words: &String| Some(words).filter(|words| !words.is_empty()).and_then(|words| Pattern::new(&format!("^(?:{words})$"), false));
+            |words: &String| Some(words).filter(|words| !words.is_empty()).and_then(|words| Pattern::new(&format!("^(?:{words})$")));
         let forms = [
             (ActForm::First, &self.first),
             (ActForm::Brief, &self.brief),
@@ -134,7 +133,7 @@ impl Speech {
         ];
         let sources = forms.iter().flat_map(|(form, patterns)| patterns.iter().map(|pattern| (*form, source(pattern))));
         let (acts, sources): (Vec<(ActForm, Pattern)>, Vec<String>) =
-            sources.filter_map(|(form, source)| Some(((form, Pattern::new(&source, false)?), source))).unzip();
+            sources.filter_map(|(form, source)| Some(((form, Pattern::new(&source)?), source))).unzip();
         // Without the edges of words, as far as they depend on other letters than ASCII: that finds more, and never waits for them.
         let edgeless = sources.into_iter().map(|source| if english { source } else { source.replace(r"\b", "") });
         let any = RegexSetBuilder::new(edgeless).size_limit(SET_BYTES_MAX).build().ok();

@@ -383,8 +383,8 @@ static HALTS_WITH: WordList = WordList::new(&[
 /// Words of such a message.
 const HALT_WORDS_MAX: usize = 4;
 
-/// Does the user no more than take back or hold what was spoken of (`cancel`, behind a question whether to go on), begin anew, or say how
-/// to be called? Who obeys that says so, and no tool is needed for it.
+/// True if the user no more than takes back or holds what was spoken of (`cancel`, behind a question whether to go on), begins anew, or
+/// says how to be called. Who obeys that says so, and no tool is needed for it.
 pub(super) fn halts(asked: &UserRequest, grounds: Option<&EvidenceIndex>) -> bool {
     let words = asked.words();
     let is = |at: usize, word: &str| words.get(at).is_some_and(|own| own.lower == word);
