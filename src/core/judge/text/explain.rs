@@ -238,74 +238,6 @@ pub(super) fn introduces_example(before: &str) -> bool {
     has_cue(&said) && !REPORTS.iter().any(|word| said.contains(word))
 }
 
-/// Bytes of a question that asks for a sample, or about tools.
-const SAMPLE_BYTES_MAX: usize = 600;
-/// Phrases with which a sample of data is asked for, or what the tools are. In lower case.
-const SAMPLES: &[&str] = &[
-    "example",
-    "sample data",
-    "sample log",
-    "sample output",
-    "sample payload",
-    "sample response",
-    "sample result",
-    "fixture",
-    "mock",
-    "log format",
-    "test case",
-    "test data",
-    "document the",
-    "documentation for",
-    "docs for",
-    "our wiki",
-    "our docs",
-    "eval case",
-    "your tools",
-    "tools you",
-    "tools do you",
-    "tools are available",
-    "which tools",
-    "what can you do",
-    "what can you help",
-    "what are you able",
-    "beispiel",
-    "testdaten",
-    "dokumentiere",
-    "deine tools",
-    "deine werkzeuge",
-    "was kannst du",
-    "exemple",
-    "tes outils",
-    "que peux-tu faire",
-    "ejemplo",
-    "tus herramientas",
-    "qué puedes hacer",
-    "esempio",
-    "cosa puoi fare",
-    "exemplo",
-    "o que você pode fazer",
-    "voorbeeld",
-    "wat kun je",
-    "przykład",
-    "co potrafisz",
-    "örnek",
-    "neler yapabilirsin",
-    "例を",
-    "例子",
-    "示例",
-    "サンプル",
-    "何ができ",
-    "你能做什么",
-    "उदाहरण",
-    "예시",
-];
-
-/// True if the user asks for a sample of data, or what the tools are.
-pub(super) fn asks_for_samples(asked: &str) -> bool {
-    let asked = asked.get(..asked.floor_char_boundary(SAMPLE_BYTES_MAX)).unwrap_or_default().to_lowercase();
-    SAMPLES.iter().any(|phrase| asked.contains(phrase))
-}
-
 fn has_cue(text: &str) -> bool {
     CUES.iter().any(|cue| text.contains(cue))
 }
@@ -358,16 +290,6 @@ fn is_code(before: &str, own: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_asks_for_samples() {
-        for asked in ["What can you do?", "Give me a table of your tools", "Write test fixtures for it", "What log format should I use?"] {
-            assert!(asks_for_samples(asked), "{asked}");
-        }
-        for asked in ["Run a speed test", "How fast is it?", "Is the sample 25-88120 critical?", "Open the document"] {
-            assert!(!asks_for_samples(asked), "{asked}");
-        }
-    }
 
     #[test]
     fn what_explains() {

@@ -98,7 +98,7 @@ pub trait Evidence {
     }
     /// True if the user asks for a sample of what tools return, or about the tools themselves: what looks like a result then is none.
     fn asks_for_samples(&self) -> bool {
-        self.grounds().is_some_and(|grounds| explain::asks_for_samples(&grounds.asked))
+        self.grounds().is_some_and(|grounds| grounds.asked.asks_for_samples())
     }
     /// Capabilities of the tools, and which of them ran; built on first use.
     fn abilities(&self) -> Option<&ToolCapabilities> {

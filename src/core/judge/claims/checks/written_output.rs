@@ -27,13 +27,6 @@ static EXAMPLES: WordList = WordList::new(&[
     "examples",
     "sample",
     "mock",
-    "fixture",
-    "fixtures",
-    "document",
-    "documentation",
-    "docs",
-    "wiki",
-    "eval",
     "format",
     "schema",
     "syntax",
@@ -107,7 +100,7 @@ impl WrittenOutput {
         if self.fence == Some(false) {
             return None;
         }
-        let example = || asks_for_example(&abilities.asked) || asks_for_example(text);
+        let example = || asks_for_example(&abilities.asked) || asks_for_example(text) || abilities.asked.asks_for_samples();
         let prompts = ["$ ", "❯ ", ">>> ", "PS "].iter().any(|prompt| text.starts_with(prompt));
         if self.fence.is_some() && prompts && !self.shows && !example() {
             self.prompt = true;
