@@ -4,7 +4,7 @@
 //! the words that the user said last; only of calls that name no known tool, which other data may look like, the rest of
 //! the conversation and the instructions are asked too.
 
-use std::sync::OnceLock;
+use std::sync::LazyLock;
 
 use regex::{Regex, RegexBuilder};
 
@@ -40,6 +40,14 @@ const DATA: &str = r"(?x) \bjson | \byaml | \b(?:config\w*|code|script|snippet|t
 /// Instructions to answer with an object of a name and parameters.
 const OBJECT: &str = r#"(?x) \b(?:an?|one|single)\ (?:\w+\ )?object\b | \{\ *"?name\b | \bname\b[^.\n]{0,40}\b(?:parameters|arguments)\b"#;
 
+static TEXT_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| compiled(TEXT));
+static DATA_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| compiled(DATA));
+static OBJECT_PATTERN: LazyLock<Option<Regex>> = LazyLock::new(|| compiled(OBJECT));
+
+fn compiled(pattern: &str) -> Option<Regex> {
+    RegexBuilder::new(pattern).case_insensitive(true).build().ok()
+}
+
 /// Tool names whose calls count as calls if they are written as text; `None` if the user asked for such text.
 pub fn names(context: &Context) -> Option<ToolFilter> {
     *context.written.get_or_init(|| read(context))
@@ -51,12 +59,12 @@ fn read(context: &Context) -> Option<ToolFilter> {
     }
     let last = said_last(context.request());
     let last = ends(last.as_deref().unwrap_or_default());
-    let asks = |text: &str, pattern: Option<&'static Regex>| pattern.is_none_or(|pattern| pattern.is_match(text));
-    if last.iter().any(|text| asks(text, text_pattern())) {
+    let asks = |text: &str, pattern: &Option<Regex>| pattern.as_ref().is_none_or(|pattern| pattern.is_match(text));
+    if last.iter().any(|text| asks(text, &TEXT_PATTERN)) {
         return None;
     }
-    let demands_object = |text: &String| mentions_json(text) || ends(text).iter().any(|text| asks(text, object_pattern()));
-    let about_data = last.iter().any(|text| asks(text, data_pattern())) || instructions(context.request()).iter().any(demands_object);
+    let demands_object = |text: &String| mentions_json(text) || ends(text).iter().any(|text| asks(text, &OBJECT_PATTERN));
+    let about_data = last.iter().any(|text| asks(text, &DATA_PATTERN)) || instructions(context.request()).iter().any(demands_object);
     Some(if about_data { ToolFilter::Wrapped } else { ToolFilter::Any })
 }
 
@@ -99,28 +107,13 @@ fn text_of(content: Value<'_>) -> String {
     }
 }
 
-fn text_pattern() -> Option<&'static Regex> {
-    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-    PATTERN.get_or_init(|| RegexBuilder::new(TEXT).case_insensitive(true).build().ok()).as_ref()
-}
-
-fn object_pattern() -> Option<&'static Regex> {
-    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-    PATTERN.get_or_init(|| RegexBuilder::new(OBJECT).case_insensitive(true).build().ok()).as_ref()
-}
-
-fn data_pattern() -> Option<&'static Regex> {
-    static PATTERN: OnceLock<Option<Regex>> = OnceLock::new();
-    PATTERN.get_or_init(|| RegexBuilder::new(DATA).case_insensitive(true).build().ok()).as_ref()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn what_asks_for_an_object() {
-        let (data, object) = (data_pattern().expect("it compiles"), object_pattern().expect("it compiles"));
+        let (data, object) = (DATA_PATTERN.as_ref().expect("it compiles"), OBJECT_PATTERN.as_ref().expect("it compiles"));
         for asked in ["Convert it into our intent format", "Format: name + parameters", "Which intent is that?"] {
             assert!(data.is_match(asked), "{asked}");
         }
@@ -138,7 +131,7 @@ mod tests {
 
     #[test]
     fn what_asks_for_text() {
-        let pattern = text_pattern().expect("it compiles");
+        let pattern = TEXT_PATTERN.as_ref().expect("it compiles");
         for asks in [
             "Show me an example call.",
             "Give me an example of how you would call get_weather.",
@@ -176,7 +169,9 @@ mod tests {
         ] {
             assert!(!pattern.is_match(asks), "{asks}");
         }
-        assert!(data_pattern().is_some_and(|pattern| pattern.is_match("Extract the person.") && !pattern.is_match("Divide 7 by 8.")));
+        assert!(
+            DATA_PATTERN.as_ref().is_some_and(|pattern| pattern.is_match("Extract the person.") && !pattern.is_match("Divide 7 by 8."))
+        );
     }
 
     #[test]
@@ -193,7 +188,7 @@ mod tests {
         );
         assert_eq!(last(r#"{"input":[{"type":"function_call_output","output":"x"}]}"#), "");
         let long = format!("{} Give me an example call.", "é".repeat(9000));
-        assert!(ends(&long).iter().any(|text| text_pattern().is_some_and(|pattern| pattern.is_match(text))));
+        assert!(ends(&long).iter().any(|text| TEXT_PATTERN.as_ref().is_some_and(|pattern| pattern.is_match(text))));
         assert_eq!(ends("short"), ["short", ""]);
     }
 }

@@ -238,22 +238,30 @@ fn denies_behind(before: &str, word: &str) -> bool {
     !person && is_nothing(word)
 }
 
+/// True if the part of [`FAILED`] that was found there tells of a failure: at the beginning of a word. `empfehlen`, `Chatham` and `tissue`
+/// tell of none, nor does `issued`; compounds of `Fehler` and `error` do.
+fn tells_failure_at(lower: &str, start: usize, end: usize) -> bool {
+    let (before, part, behind) =
+        (lower.get(..start).unwrap_or_default(), lower.get(start..end).unwrap_or_default(), lower.get(end..).unwrap_or_default());
+    if !part.is_ascii() {
+        return true;
+    }
+    let begins = !before.ends_with(char::is_alphabetic);
+    let compound = part == "error" || part == "fehl" && behind.starts_with("er");
+    let issued = part == "issue" && behind.starts_with(['d', 'r']);
+    (begins || compound) && !issued
+}
+
 /// Does this text tell of a failure, in any language?
 pub fn text_tells_failure(text: &str) -> bool {
     static PARTS: OnceLock<Option<AhoCorasick>> = OnceLock::new();
     let build = || AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).build(FAILED.iter().chain(NOTHING_PARTS)).ok();
     let parts = PARTS.get_or_init(build);
     let lower = lower_of(text);
-    // `empfehlen`, `Chatham` and `tissue` tell of none; but compounds of `Fehler` and `error` do.
-    let begins = |lower: &str, at: std::ops::Range<usize>| {
-        let before = lower.get(..at.start).and_then(|before| before.chars().next_back());
-        let part = lower.get(at.clone()).unwrap_or_default();
-        let issued = || part == "issue" && lower.get(at.end..).is_some_and(|rest| rest.starts_with(['d', 'r']));
-        let compound = || part == "error" || part == "fehl" && lower.get(at.end..).is_some_and(|rest| rest.starts_with("er"));
-        !part.is_ascii() || (!before.is_some_and(char::is_alphabetic) || compound()) && !issued()
-    };
     let parted = |lower: &str| {
-        parts.as_ref().is_none_or(|parts| parts.find_overlapping_iter(lower).any(|found| begins(lower, found.start()..found.end())))
+        parts
+            .as_ref()
+            .is_none_or(|parts| parts.find_overlapping_iter(lower).any(|found| tells_failure_at(lower, found.start(), found.end())))
     };
     let tells = |lower: &str| parted(lower) || words_deny(lower);
     // Most texts have no word of it at all.
