@@ -145,7 +145,7 @@ fn judge_one_call(bencher: Bencher<'_, '_>, schema: &str) {
     let call = Call { name: "f".into(), kind: CallKind::Function, arguments: Arguments::Text(arguments.clone()), id: None };
     bencher
         .counter(BytesCount::new(arguments.len()))
-        .bench_local(|| judge_call(&call, &set.registry, &rules, Truncation::Whole, &|_| None));
+        .bench_local(|| judge_call(&call, &set.registry, &rules, Truncation::Whole, &|_: &str| None));
 }
 
 #[divan::bench(args = ["prose", "code", "claim-like"])]

@@ -66,6 +66,7 @@ mod streams;
 mod tidy;
 mod traces;
 mod traffic;
+mod unseen_results;
 mod upstreams;
 mod valkey;
 mod verifier;

@@ -4,13 +4,44 @@ use std::borrow::Cow;
 
 use crate::wire::json::{Value, string::JsonText};
 
-/// The text of a message's content: a string, or the text parts of a list, joined.
+/// The text of a message's content: a string, or the text parts of a list, joined. A search result's title, address and text are text, and
+/// so is a document that is given as text. Source: Anthropic's API reference, `tool_result.content`.
 pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
     if content.is_array() {
-        let parts = content.items().filter_map(|part| part.get("text").and_then(Value::text));
-        return Some(Cow::Owned(parts.collect::<Vec<_>>().join("\n")));
+        let mut texts = Vec::new();
+        content.items().for_each(|part| add_texts(part, &mut texts));
+        return Some(Cow::Owned(texts.join("\n")));
     }
     content.text()
+}
+
+/// True if a part of the content isn't text: an image, a sound, a file.
+pub fn has_media(content: Value<'_>) -> bool {
+    content.items().any(|part| {
+        let mut texts = Vec::new();
+        add_texts(part, &mut texts);
+        texts.is_empty() && part.get("text").is_none() && part.is_object()
+    }) || content.is_object()
+}
+
+/// Adds the texts of one part of a message's content.
+fn add_texts<'d>(part: Value<'d>, texts: &mut Vec<Cow<'d, str>>) {
+    if let Some(text) = part.get("text").and_then(Value::text) {
+        return texts.push(text);
+    }
+    let kind = part.get("type");
+    let is = |name: &str| kind.is_some_and(|kind| kind.is_text(name));
+    if is("search_result") || is("document") {
+        let source = part.get("source");
+        // A file's bytes are no text.
+        let given =
+            source.filter(|source| source.get("type").is_some_and(|kind| kind.is_text("text"))).and_then(|source| source.get("data"));
+        let content = part.get("content").or_else(|| source.and_then(|source| source.get("content")));
+        let own = [part.get("title"), source, given, content];
+        texts.extend(own.into_iter().flatten().filter_map(Value::text));
+        let blocks = content.into_iter().flat_map(Value::items);
+        texts.extend(blocks.filter_map(|block| block.get("text").and_then(Value::text)));
+    }
 }
 
 /// The arguments of a call in the history: the text of a string; for anything else but `null` its JSON.

@@ -1,7 +1,9 @@
 //! Formats of texts that are read as applications read them, wider than the RFC that JSON Schema names. Pure.
 //!
 //! A date with a time, or a time, needs no zone: models write them so, and libraries such as pydantic take them. Who made a model add one
-//! would get another moment than was meant. Source: JSON Schema 2020-12, "Validation", 7.3.1; RFC 3339, section 5.6.
+//! would get another moment than was meant. A URI may have letters of any script and blanks, which browsers, pydantic and `fetch` encode
+//! themselves, and a host name `_`, as service names of containers have it. Source: JSON Schema 2020-12, "Validation", 7.3; RFC 3339, section
+//! 5.6; the URL standard, https://url.spec.whatwg.org/.
 
 /// True of `2026-11-28T12:30:00`, with or without seconds, a fraction of them and a zone; a blank may stand for the `T`.
 pub(super) fn is_date_time(text: &str) -> bool {
@@ -26,6 +28,24 @@ pub(super) fn is_time(text: &str) -> bool {
         && seconds
         && fraction.is_none_or(|digits| !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()))
         && is_zone(zone)
+}
+
+/// True of an absolute address that the URL standard can read: `https://ghent.be/fr/où`, `s3://bucket/a key`, `urn:isbn:1`.
+pub(super) fn is_uri(text: &str) -> bool {
+    !text.contains(|c: char| c.is_control()) && text.trim() == text && url::Url::parse(text).is_ok()
+}
+
+/// True of labels of 1 to 63 letters, digits, `-` and `_`, with dots between them, of 253 bytes at most. Neither end of a label is a `-`.
+pub(super) fn is_hostname(text: &str) -> bool {
+    let name = text.strip_suffix('.').unwrap_or(text);
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.chars().count() <= 63
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
+    };
+    name.len() <= 253 && name.split('.').all(is_label)
 }
 
 const DATE_BYTES: usize = "2026-11-28".len();
@@ -104,5 +124,15 @@ mod tests {
     fn times() {
         assert!(["10:30:00", "10:30", "23:59:60Z", "10:30:00.5-05:00", "10:30+02"].into_iter().all(is_time));
         assert!(!["", "10", "10:3", "25:00:00", "10:30:00 ", "10.30", "1030", "10:30:61", "-10:30", "noon"].into_iter().any(is_time));
+    }
+
+    #[test]
+    fn addresses() {
+        let uris =
+            ["https://x.org/", "https://ghent.be/fr/où?q=a b", "s3://bucket/key with space", "mailto:a@b.c", "urn:isbn:1", "file:///tmp/a"];
+        assert!(uris.into_iter().all(is_uri));
+        assert!(!["", "x.org/a", "/a", "http://", "https://a b/", " https://x.org", "https://x.org/\n", "no uri"].into_iter().any(is_uri));
+        assert!(["localhost", "my_host", "a-b.example.com", "bücher.example", "x.", "10.0.0.1"].into_iter().all(is_hostname));
+        assert!(!["", ".", "a..b", "-a.b", "a-.b", "a b", "http://a", "a/b", &"a".repeat(64)].into_iter().any(is_hostname));
     }
 }

@@ -242,7 +242,11 @@ fn build(schema: &Value, draft: Draft, formats: FormatChecks) -> Result<Built, S
     let compile = || {
         let options =
             jsonschema::options_for::<MeteredJson>().offline().with_draft(draft).should_validate_formats(formats == FormatChecks::Assert);
-        let options = options.with_format("date-time", formats::is_date_time).with_format("time", formats::is_time);
+        let options = options
+            .with_format("date-time", formats::is_date_time)
+            .with_format("time", formats::is_time)
+            .with_format("uri", formats::is_uri)
+            .with_format("hostname", formats::is_hostname);
         let options = options.with_keyword("pattern", move |_, value, _| {
             let source = value.as_str().ok_or_else(|| ValidationError::schema("a pattern is a text"))?;
             let compiled = shared.lock().unwrap_or_else(PoisonError::into_inner).compile(source, 1);

@@ -16,7 +16,8 @@ pub fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
     let all = schema.parameters();
     let texts: Vec<&str> = all.iter().filter(|own| text(&own.types)).map(|own| &*own.name).collect();
     match (&texts[..], all) {
-        ([_], _) => texts,
+        // `{"city": …, "degrees": …}` is data, of which no member is the answer.
+        ([only], _) if all.len() == 1 || only.split(['_', '-', ' ']).any(|word| PARAMETERS.contains(&word)) => texts,
         // A parameter of any type.
         ([], [only]) if only.types.is_empty() => vec![&*only.name],
         _ => texts.into_iter().filter(|name| PARAMETERS.contains(name)).collect(),
@@ -66,6 +67,7 @@ mod tests {
             ("MarkTaskSuccessful", r#"{"task_id":{"type":"string"},"result":{"type":"string"}}"#, &["result"]),
             ("final_result", r#"{"city":{"type":"string"},"country":{"type":"string"}}"#, &none),
             ("final_answer", r#"{"answer":{"type":"number"}}"#, &none),
+            ("final_result", r#"{"city":{"type":"string"},"degrees":{"type":"number"}}"#, &none),
             ("final_answer", "{}", &none),
             ("send_email", r#"{"text":{"type":"string"}}"#, &none),
         ] {

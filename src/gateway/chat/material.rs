@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::request::Head;
 use crate::{
-    exchange::evidence::material::{Material, Words},
+    exchange::evidence::material::{Material, ResultTexts, Words},
     judge::claims::evidence::beginning::KnownTexts,
-    openai::content::text_of,
+    openai::content::{has_media, text_of},
     wire::json::{Document, Value},
 };
 
@@ -28,7 +28,12 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     for result in material.answered.iter().skip(words.results.len()) {
         is_result.get_mut(result.item - first).into_iter().for_each(|is_result| *is_result = true);
         let arguments = || result.call.and_then(|(item, call)| arguments_of(material, item, message(item)?, call));
-        words.results.push(material.reading(result, || (arguments().unwrap_or_default(), content(result.item))));
+        let has_media = || message(result.item).and_then(|message| message.get("content")).is_some_and(has_media);
+        words.results.push(material.reading(result, || ResultTexts {
+            arguments: arguments().unwrap_or_default(),
+            text: content(result.item),
+            has_media: has_media(),
+        }));
     }
     let mut beginning = None;
     for (at, (message, is_result)) in messages.iter().zip(is_result).enumerate() {

@@ -19,7 +19,7 @@ use crate::{
     judge::{
         call::{CallKind, turn::ToolChoice},
         history::{
-            Adjacency, Execution, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
+            Adjacency, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
             beginning::{HistoryBeginning, verify_behind},
             memo::HistoryMemo,
             result_classifier::ResultClassifier,
@@ -29,7 +29,7 @@ use crate::{
     marks::{KeyRing, Scope},
     openai::content::text_of,
     policy::{PolicyMode, compiled::CompiledPolicy},
-    violation::{Code, Violation},
+    violation::Violation,
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
@@ -282,7 +282,7 @@ fn read_history(
     for (at, (item, content)) in items.iter().zip(&contents).enumerate() {
         if let HistoryItem::Result(PastResult { nature: ResultTraits { stamped: true, .. }, .. }) = item {
             let own = read.history.executions.iter().find(|execution| execution.item == first + at);
-            forged.extend(forged_stamp(rules, own, *content));
+            forged.extend(stamp::forged(&rules.checks, own, &content.and_then(text_of).unwrap_or_default()));
         }
     }
     let beginning = match read.kept() {
@@ -291,17 +291,6 @@ fn read_history(
     };
     stamps.extend(&of_rest);
     Ok(ReadHistory { complete: read.complete, past: read.history, stamps, forged, beginning })
-}
-
-/// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
-fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, content: Option<Value<'_>>) -> Option<Violation> {
-    let text = content.and_then(text_of).unwrap_or_default();
-    if own.is_some_and(|execution| text.contains(&*execution.id)) {
-        return None;
-    }
-    let tool = own.map(|execution| &*execution.tool);
-    let message = "a tool result carries an execution ID that toolmark didn't put there";
-    rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }
 
 fn edit_tools(edits: &mut Splices, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {

@@ -74,7 +74,7 @@ fn judge_answer(context: &Context, text: Value<'_>, edits: &mut Splices, found: 
 fn rejudged(context: &Context, call: &Call, arguments: &[u8]) -> Option<ValidCall> {
     let arguments = String::from_utf8(arguments.to_vec()).ok()?;
     let call = Call { arguments: Arguments::Text(arguments), ..call.clone() };
-    match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+    match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_: &str| None).outcome {
         CallVerdict::Accept(valid) => Some(valid.into_corrected()),
         CallVerdict::Reject => None,
     }
@@ -96,7 +96,7 @@ pub fn words_as_call(context: &Context, words: &str) -> Option<ValidCall> {
         let [parameter] = context.tools().answer_parameters(&tool.name) else { return None };
         let arguments = format!("{{{}:{}}}", quote(parameter), quote(words));
         let call = Call { name: tool.name.to_string(), kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-        match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None).outcome {
+        match judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_: &str| None).outcome {
             CallVerdict::Accept(valid) => Some(valid),
             CallVerdict::Reject => None,
         }

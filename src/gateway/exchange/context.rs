@@ -17,7 +17,10 @@ use crate::{
         answer_tools,
         conversation::Hidden,
         conversation::request_prefix::{KnownRequest, PrefixUse, PreparedBody},
-        evidence::{exhibit::Exhibit, material::Material},
+        evidence::{
+            exhibit::Exhibit,
+            material::{self, Material},
+        },
         ledger_queries::Inquiry,
         loop_guard::{self, AttemptInputs, LoopHistory, LoopState, Stopped},
         text::citation_duty,
@@ -25,7 +28,7 @@ use crate::{
     },
     judge::{
         call::{
-            Call, CallRules,
+            ArgumentCheck, Call, CallRules,
             turn::{FinishReason, ToolChoice, TurnRules, TurnVerdict, judge_turn},
         },
         history::{Execution, calls::CallHistory, result_classifier::ResultClassifier},
@@ -414,10 +417,9 @@ impl Context {
 
     /// Judges one choice after all its text has gone through `gates`.
     pub fn judge_choice(&self, calls: &[Call], gates: &[&TextGate], answer: AnswerNature, inputs: AttemptInputs) -> JudgedChoice {
-        let ids = |text: &str| self.id_in_arguments(text);
         let tool_choice = if answer.hosted_calls { self.turn.tool_choice.met() } else { self.turn.tool_choice.clone() };
         let rules = TurnRules { ending: answer.ending, tool_choice, ..self.turn.clone() };
-        let mut turn = judge_turn(calls, &self.tools().registry, &self.call_rules, &rules, &ids);
+        let mut turn = judge_turn(calls, &self.tools().registry, &self.call_rules, &rules, self);
         let answers = answer_tools::judge(self, calls, &mut turn);
         let stops = loop_guard::watch(self, &mut turn, inputs);
         turn.violations.extend(self.unoffered(answer));
@@ -568,6 +570,16 @@ impl JudgedChoice {
     /// All blocking violations.
     pub fn blocking(&self) -> Vec<&Violation> {
         self.violations().filter(|violation| violation.blocks()).collect()
+    }
+}
+
+impl ArgumentCheck for Context {
+    fn id(&self, text: &str) -> Option<Violation> {
+        self.id_in_arguments(text)
+    }
+
+    fn is_of_user(&self, text: &str) -> bool {
+        material::grounds(self).asked.to_lowercase().contains(&text.to_lowercase())
     }
 }
 

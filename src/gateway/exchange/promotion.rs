@@ -206,7 +206,7 @@ fn fitting(written: TextualCall, context: &Context) -> Option<Promoted> {
         TextualArguments::Values(values) => typed(&values, &tool.raw)?,
     };
     let call = Call { name: written.tool, kind: CallKind::Function, arguments: Arguments::Text(arguments), id: None };
-    let judged = judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_| None);
+    let judged = judge_call(&call, &context.tools().registry, &context.call_rules, Truncation::Whole, &|_: &str| None);
     match judged.outcome {
         CallVerdict::Accept(valid) if !valid.corrected() => {
             Some(Promoted { tool: valid.name().to_owned(), arguments: valid.arguments().to_owned() })

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use super::{
-    history::{Place, places, texts},
+    blocks::{BlockKind, kind_of},
+    history::{Place, blocks, places, texts},
     request::Head,
 };
 use crate::{
     exchange::{
         conversation::recalled::Recalled,
-        evidence::material::{Material, Words},
+        evidence::material::{Material, ResultTexts, Words},
     },
-    openai::content::text_of,
+    openai::content::{has_media, text_of},
     wire::json::{Document, Value},
 };
 
@@ -31,12 +32,18 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
             Some(Place::Result(block, _)) => block.get("content").and_then(text_of).unwrap_or_default().into(),
             _ => Arc::from(""),
         };
-        words.results.push(material.reading(result, || (arguments().unwrap_or_default(), material.text(result.item, text))));
+        let has_media = || matches!(places.get(result.item), Some(Place::Result(block, _)) if block.get("content").is_some_and(has_media));
+        words.results.push(material.reading(result, || ResultTexts {
+            arguments: arguments().unwrap_or_default(),
+            text: material.text(result.item, text),
+            has_media: has_media(),
+        }));
     }
     words.said.extend(head.system.into_iter().flat_map(texts).map(Arc::from));
     for (at, place) in places.iter().enumerate() {
         match place {
             Place::Model(messages, calls) => {
+                words.unseen |= messages.iter().flat_map(|message| blocks(*message)).any(|block| kind_of(block) == BlockKind::Hosted);
                 let read = || messages.iter().flat_map(|message| answer_texts(*message)).collect::<String>().into();
                 let text = material.text(at, read);
                 if !text.is_empty() {
@@ -46,6 +53,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
                 words.said.extend(calls.iter().enumerate().map(|(number, call)| arguments_of(material, at, number, *call)));
             }
             Place::User(message) => {
+                words.unseen = false;
                 let text = material.text(at, || texts(*message).join("\n").into());
                 words.asked.clone_from(&text);
                 words.said.extend((!text.is_empty()).then_some(text));

@@ -27,14 +27,13 @@ use crate::{
     judge::{
         call::{CallKind, turn::ToolChoice},
         history::{
-            Adjacency, Execution, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
+            Adjacency, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
             memo::HistoryMemo,
             stamp::{self, Stamp},
         },
     },
     openai::content::text_of,
     policy::{PolicyMode, compiled::CompiledPolicy},
-    violation::{Code, Violation},
     wire::json::{Document, Value, splice::Splices},
 };
 
@@ -212,7 +211,8 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
             && nature.stamped
         {
             let own = past.executions.iter().find(|execution| execution.item == at);
-            forged.extend(forged_stamp(&rules, own, *block));
+            let text = block.get("content").and_then(text_of).unwrap_or_default();
+            forged.extend(stamp::forged(&rules.checks, own, &text));
         }
     }
     let spoke = items.iter().any(|item| matches!(item, HistoryItem::User));
@@ -266,7 +266,14 @@ fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryIt
             continue;
         };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
-        let Some(content) = block.get_some("content") else { continue };
+        let Some(content) = block.get_some("content") else {
+            if *reader == ResultReader::Model {
+                stamp::stamp_once(edits, result.memo, &execution.proof, |edits| {
+                    stamp::stamp_nothing(edits, *block, &stamp, form, "text");
+                });
+            }
+            continue;
+        };
         // Code that reads a result as JSON finds a member more; a line in front would break it.
         let readable = *reader == ResultReader::Model || (result.nature.object && !result.nature.stamped);
         stamp::stamp_once(edits, result.memo, &execution.proof, |edits| {
@@ -283,17 +290,6 @@ fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryIt
 fn takes_text_beside(part: Value<'_>) -> bool {
     let kind = part.get("type").and_then(Value::text).unwrap_or_default();
     matches!(&*kind, "text" | "image" | "document" | "search_result")
-}
-
-/// A violation if a result already has an execution ID, unless it is the very stamp that it would get.
-fn forged_stamp(rules: &CompiledPolicy, own: Option<&Execution>, block: Value<'_>) -> Option<Violation> {
-    let text = block.get("content").and_then(text_of).unwrap_or_default();
-    if own.is_some_and(|execution| text.contains(&*execution.id)) {
-        return None;
-    }
-    let tool = own.map(|execution| &*execution.tool);
-    let message = "a tool result carries an execution ID that toolmark didn't put there";
-    rules.checks.violation(Code::ForgedStamp, tool, message, "leave `execution_id` to toolmark; the result was wrapped")
 }
 
 fn edit_tools(edits: &mut Splices, root: Value<'_>, head: &Head<'_>, tools: &ToolSet, upstream: Upstream) {

@@ -82,6 +82,9 @@ impl WholeAnswer for MessagesAnswer {
                 return Err(Fault::Unknown("a block that is no object, or has two members of one name"));
             }
             let kind = answer_kind(block, context);
+            if kind == BlockKind::Hosted {
+                context.evidence.note_unseen();
+            }
             kinds.push(kind);
             if kind == BlockKind::Text {
                 run.push(block.get("text").filter(|text| text.is_string()).ok_or(ShapeError::Text)?);

@@ -62,7 +62,7 @@ pub fn streamed(response: &Value, broken: bool) -> ScriptedReply {
     for (at, item) in response["output"].as_array().unwrap().iter().enumerate() {
         match item["type"].as_str() {
             Some("message") => events.message(at, item, broken),
-            Some("reasoning") => {
+            Some("reasoning" | "web_search_call") => {
                 events.push("response.output_item.added", json!({"output_index": at, "item": item}));
                 events.push("response.output_item.done", json!({"output_index": at, "item": item}));
             }

@@ -140,8 +140,22 @@ pub enum Truncation {
     Here,
 }
 
-/// Checks a text inside arguments for ids that claim an execution; `None` if there is nothing to object to.
-pub type IdCheck<'i> = dyn Fn(&str) -> Option<Violation> + 'i;
+/// What the conversation says of a text inside a call's arguments. A function that takes a text is one that only looks for ids.
+pub trait ArgumentCheck {
+    /// Checks the text for ids that claim an execution; `None` if there is nothing to object to.
+    fn id(&self, text: &str) -> Option<Violation>;
+
+    /// True if the user wrote the text: it is no placeholder then.
+    fn is_of_user(&self, _text: &str) -> bool {
+        false
+    }
+}
+
+impl<F: Fn(&str) -> Option<Violation>> ArgumentCheck for F {
+    fn id(&self, text: &str) -> Option<Violation> {
+        self(text)
+    }
+}
 
 /// Rules for judging calls, built once per policy.
 #[derive(Clone, Debug)]
@@ -171,8 +185,8 @@ impl CallRules {
 }
 
 /// Judges one call.
-pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, ids: &IdCheck<'_>) -> JudgedCall {
-    let mut judged = judged(call, registry, rules, cut, ids);
+pub fn judge_call(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, conversation: &dyn ArgumentCheck) -> JudgedCall {
+    let mut judged = judged(call, registry, rules, cut, conversation);
     if judged.outcome == CallVerdict::Reject && cut == Truncation::Whole {
         judged.example = example_of(call, registry, &judged.violations);
     }
@@ -209,8 +223,8 @@ fn example_of(call: &Call, registry: &Registry, violations: &[Violation]) -> Opt
     example::of(meant.tool, parsed.as_ref().and_then(|parsed| parsed.value.as_object()), meant.value.as_ref())
 }
 
-fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, ids: &IdCheck<'_>) -> JudgedCall {
-    let judging = CallJudge { call, registry, rules, cut, ids };
+fn judged(call: &Call, registry: &Registry, rules: &CallRules, cut: Truncation, conversation: &dyn ArgumentCheck) -> JudgedCall {
+    let judging = CallJudge { call, registry, rules, cut, conversation };
     if let Some(tool) = registry.tool(&call.name) {
         return judging.as_call_of(tool, CorrectionLog::new());
     }
@@ -233,7 +247,7 @@ struct CallJudge<'j> {
     registry: &'j Registry,
     rules: &'j CallRules,
     cut: Truncation,
-    ids: &'j IdCheck<'j>,
+    conversation: &'j dyn ArgumentCheck,
 }
 
 impl CallJudge<'_> {
@@ -247,7 +261,7 @@ impl CallJudge<'_> {
         match (tool.kind, call.kind) {
             (ToolKind::Function, CallKind::Function | CallKind::Legacy) => {}
             (ToolKind::Custom, CallKind::Custom) => {
-                custom(call, cut, self.ids, &mut complaints);
+                custom(call, cut, self.conversation, &mut complaints);
                 return self.finish(tool, complaints, None);
             }
             (ToolKind::Function, CallKind::Custom) | (ToolKind::Custom, CallKind::Function | CallKind::Legacy) => {
@@ -329,7 +343,8 @@ impl CallJudge<'_> {
                 }
             }
         }
-        values(&ValuePath::ROOT, &parsed.value, rules, self.ids, complaints);
+        let by = ValueRules { rules, conversation: self.conversation, schema: tool.schema.as_ref().as_ref().ok() };
+        by.check(&ValuePath::ROOT, &parsed.value, complaints);
         corrected
     }
 
@@ -357,11 +372,11 @@ fn reject(complaints: IssueCollector<'_>) -> JudgedCall {
     JudgedCall { violations: complaints.into_violations(), outcome: CallVerdict::Reject, example: None }
 }
 
-fn custom(call: &Call, cut: Truncation, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
+fn custom(call: &Call, cut: Truncation, conversation: &dyn ArgumentCheck, complaints: &mut IssueCollector<'_>) {
     match &call.arguments {
         Arguments::Text(text) if cut == Truncation::Here => complaints.truncated(text),
         // Free text: no placeholder and no length is suspicious in it, but an id claims what it claims.
-        Arguments::Text(text) => complaints.extend(ids(text)),
+        Arguments::Text(text) => complaints.extend(conversation.id(text)),
         Arguments::Absent | Arguments::Null if cut == Truncation::Here => complaints.truncated(""),
         Arguments::Absent | Arguments::Null | Arguments::Object(_) | Arguments::Other(_) => {
             let code = Code::MalformedArguments;
@@ -412,31 +427,55 @@ impl ValuePath<'_> {
     }
 }
 
-/// Checks every string inside `value`.
-// INVARIANT: the parser bounds nesting, so the recursion is bounded.
-fn values(path: &ValuePath<'_>, value: &Value, rules: &CallRules, ids: &IdCheck<'_>, complaints: &mut IssueCollector<'_>) {
-    let name = path.name;
-    match value {
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-        Value::Array(list) => list.iter().enumerate().for_each(|(index, inner)| {
-            values(&ValuePath { parent: Some(path), name, index: Some(index) }, inner, rules, ids, complaints);
-        }),
-        Value::Object(map) => map.iter().for_each(|(name, inner)| {
-            values(&ValuePath { parent: Some(path), name, index: None }, inner, rules, ids, complaints);
-        }),
-        Value::String(text) => {
-            complaints.extend(ids(text).map(|violation| Violation { pointer: Some(path.pointer().into()), ..violation }));
-            if complaints.about_values >= VALUE_ISSUES_MAX {
-                return;
-            }
-            if rules.placeholders.is_match(text) {
-                let message = format!("{} in {} stands for a value and is none", quote(&brief(text, 80)), quote(&brief(name, 80)));
-                complaints.value(Code::PlaceholderValue, &path.pointer(), message, "use a real value; ask the user if you don't know it");
-            }
-            if text.len() > rules.argument_chars_max && text.chars().count() > rules.argument_chars_max {
-                let message = format!("{} characters in {} are suspiciously many", text.chars().count(), quote(&brief(name, 80)));
-                complaints.value(Code::SuspiciousLength, &path.pointer(), message, "make sure that the text is meant for this tool");
-            }
+/// What the values of a call are checked by.
+#[derive(Clone, Copy)]
+struct ValueRules<'v> {
+    rules: &'v CallRules,
+    conversation: &'v dyn ArgumentCheck,
+    schema: Option<&'v Schema>,
+}
+
+impl ValueRules<'_> {
+    /// True if the text stands for a value and is none: neither did the user write it, nor does the schema list it.
+    fn is_placeholder(&self, path: &ValuePath<'_>, text: &str) -> bool {
+        let listed = || {
+            let parameters = self.schema.into_iter().flat_map(Schema::parameters);
+            let at_top = path.index.is_none() && path.parent.is_some_and(|parent| parent.parent.is_none());
+            let own = parameters.filter(|parameter| at_top && &*parameter.name == path.name);
+            own.into_iter().any(|parameter| parameter.types.contains(&quote(text)))
+        };
+        self.rules.placeholders.is_match(text) && !self.conversation.is_of_user(text) && !listed()
+    }
+
+    /// Checks every string inside `value`.
+    // INVARIANT: the parser bounds nesting, so the recursion is bounded.
+    fn check(&self, path: &ValuePath<'_>, value: &Value, complaints: &mut IssueCollector<'_>) {
+        let name = path.name;
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+            Value::Array(list) => list.iter().enumerate().for_each(|(index, inner)| {
+                self.check(&ValuePath { parent: Some(path), name, index: Some(index) }, inner, complaints);
+            }),
+            Value::Object(map) => map.iter().for_each(|(name, inner)| {
+                self.check(&ValuePath { parent: Some(path), name, index: None }, inner, complaints);
+            }),
+            Value::String(text) => self.check_text(path, text, complaints),
+        }
+    }
+
+    fn check_text(&self, path: &ValuePath<'_>, text: &str, complaints: &mut IssueCollector<'_>) {
+        let (rules, name) = (self.rules, path.name);
+        complaints.extend(self.conversation.id(text).map(|violation| Violation { pointer: Some(path.pointer().into()), ..violation }));
+        if complaints.about_values >= VALUE_ISSUES_MAX {
+            return;
+        }
+        if self.is_placeholder(path, text) {
+            let message = format!("{} in {} stands for a value and is none", quote(&brief(text, 80)), quote(&brief(name, 80)));
+            complaints.value(Code::PlaceholderValue, &path.pointer(), message, "use a real value; ask the user if you don't know it");
+        }
+        if text.len() > rules.argument_chars_max && text.chars().count() > rules.argument_chars_max {
+            let message = format!("{} characters in {} are suspiciously many", text.chars().count(), quote(&brief(name, 80)));
+            complaints.value(Code::SuspiciousLength, &path.pointer(), message, "make sure that the text is meant for this tool");
         }
     }
 }

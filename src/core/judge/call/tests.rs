@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     policy::{Tools, Undeclared},
     schema::FormatChecks,
-    tools::registry::{RequestTool, SchemaCache},
+    tools::registry::{RequestTool, SchemaCache, ToolSource},
 };
 
 const SCHEMA: &str = r#"{"type":"object","required":["city"],"properties":{"city":{"type":"string"},"days":{"type":"integer"},
@@ -27,7 +27,7 @@ fn registry(undeclared: Undeclared) -> Registry {
 
 fn judge(call: &Call, checks: &Checks, cut: Truncation) -> JudgedCall {
     let rules = CallRules::new(&CallsPolicy::default(), checks).expect("patterns");
-    judge_call(call, &registry(Undeclared::Allow), &rules, cut, &|_| None)
+    judge_call(call, &registry(Undeclared::Allow), &rules, cut, &|_: &str| None)
 }
 
 fn call(name: &str, arguments: Arguments) -> Call {
@@ -99,7 +99,7 @@ fn acceptances() {
         ("get_weather", " {\"city\": \"S\\u00e3o\" , \"days\":3.0}\n", "", None),
         ("get_weather", r#"{"city":"x","place":{"y":null}}"#, "", None),
         ("get_weather", r#"{"city":"x","extra":1}"#, "unknown_parameter", None),
-        ("get_weather", r#"{"city":"<CITY>","tags":["todo","[x]"]}"#, "placeholder_value,placeholder_value,placeholder_value", None),
+        ("get_weather", r#"{"city":"<CITY>","tags":["todo","[city]"]}"#, "placeholder_value,placeholder_value,placeholder_value", None),
         ("get_weather", r#"{"city":"x", "days":null}"#, "corrected_null_optional", Some(r#"{"city":"x"}"#)),
         (
             "get_weather",
@@ -154,9 +154,9 @@ fn severities_are_the_policys() {
     assert_eq!(judge(&text("broken", "{}"), &broken, Truncation::Whole).outcome, CallVerdict::Reject);
     let rules = CallRules::new(&CallsPolicy { corrections: vec![], ..CallsPolicy::default() }, &Checks::default()).expect("patterns");
     let null = text("get_weather", r#"{"city":"x","days":null}"#);
-    let judged = judge_call(&null, &registry(Undeclared::Allow), &rules, Truncation::Whole, &|_| None);
+    let judged = judge_call(&null, &registry(Undeclared::Allow), &rules, Truncation::Whole, &|_: &str| None);
     assert_eq!((judged.violations.len(), judged.violations.first().map(|v| v.code)), (1, Some(Code::NullOptional)));
-    let undeclared = judge_call(&text("now", "{}"), &registry(Undeclared::Reject), &rules, Truncation::Whole, &|_| None);
+    let undeclared = judge_call(&text("now", "{}"), &registry(Undeclared::Reject), &rules, Truncation::Whole, &|_: &str| None);
     assert_eq!(undeclared.violations.first().map(|v| v.code), Some(Code::UndeclaredTool));
     assert!(CallRules::new(&CallsPolicy { placeholders: vec!["(".into()], ..CallsPolicy::default() }, &Checks::default()).is_err());
 }
@@ -174,6 +174,36 @@ fn advice() {
         let first = judged.violations.first().map(|v| format!("{}|{}", v.message, v.advice)).unwrap_or_default();
         assert!(first.starts_with(words), "{first}");
     }
+}
+
+#[test]
+fn what_is_no_placeholder() {
+    /// A conversation in which the user wrote `TODO`.
+    struct UserSaidTodo;
+    impl ArgumentCheck for UserSaidTodo {
+        fn id(&self, _text: &str) -> Option<Violation> {
+            None
+        }
+
+        fn is_of_user(&self, text: &str) -> bool {
+            text == "TODO"
+        }
+    }
+    let rules = CallRules::new(&CallsPolicy::default(), &Checks::default()).expect("patterns");
+    let listed =
+        r#"{"type":"function","function":{"name":"move","parameters":{"type":"object","properties":{"to":{"enum":["todo","done"]}}}}}"#;
+    let sources = [ToolSource::parse(listed).unwrap()];
+    let (listing, _) = Registry::build(&sources, &[], &Tools::default(), FormatChecks::Assert, &Checks::default(), &SchemaCache::default());
+    let codes = |name: &str, arguments: &str, conversation: &dyn ArgumentCheck, registry: &Registry| {
+        judge_call(&text(name, arguments), registry, &rules, Truncation::Whole, conversation).violations.len()
+    };
+    let nobody = |_: &str| None;
+    let plain = registry(Undeclared::Allow);
+    for (city, count) in [("TODO", 1), ("[your city]", 1), ("<p>Hi</p>", 0), ("[1, 2]", 0), ("[0-9]+[a-z]", 0), ("[a-z]", 0)] {
+        assert_eq!(codes("get_weather", &format!(r#"{{"city":"{city}"}}"#), &nobody, &plain), count, "{city}");
+    }
+    assert_eq!(codes("get_weather", r#"{"city":"TODO"}"#, &UserSaidTodo, &plain), 0);
+    assert_eq!(codes("move", r#"{"to":"todo"}"#, &nobody, &listing), 0);
 }
 
 #[test]

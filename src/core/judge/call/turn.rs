@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use crate::{
     judge::call::{
-        Call, CallKind, CallRules, CallVerdict, IdCheck, JudgedCall, Truncation, ValidCall,
+        ArgumentCheck, Call, CallKind, CallRules, CallVerdict, JudgedCall, Truncation, ValidCall,
         issues::{available, quote},
         judge_call,
     },
@@ -162,11 +162,17 @@ impl TurnVerdict {
 }
 
 /// Judges the calls of one turn of one choice. Their schema checks share one step budget.
-pub fn judge_turn(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
-    fuel::turn(|| judged(calls, registry, rules, turn, ids))
+pub fn judge_turn(
+    calls: &[Call],
+    registry: &Registry,
+    rules: &CallRules,
+    turn: &TurnRules,
+    conversation: &dyn ArgumentCheck,
+) -> TurnVerdict {
+    fuel::turn(|| judged(calls, registry, rules, turn, conversation))
 }
 
-fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, ids: &IdCheck<'_>) -> TurnVerdict {
+fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRules, conversation: &dyn ArgumentCheck) -> TurnVerdict {
     let mut violations = Vec::new();
     let too_many = calls.len() > rules.calls_max;
     if too_many {
@@ -184,7 +190,7 @@ fn judged(calls: &[Call], registry: &Registry, rules: &CallRules, turn: &TurnRul
             FinishReason::Length | FinishReason::ContentFilter | FinishReason::Broken => Truncation::Later,
             FinishReason::Complete | FinishReason::Refusal => Truncation::Whole,
         };
-        let mut judged = judge_call(call, registry, rules, cut, ids);
+        let mut judged = judge_call(call, registry, rules, cut, conversation);
         let called = match &judged.outcome {
             CallVerdict::Accept(valid) => valid.name(),
             CallVerdict::Reject => &call.name,

@@ -23,7 +23,7 @@ fn check(names: &[&str], turn: &TurnRules, checks: &Checks) -> TurnVerdict {
         })
         .collect();
     let rules = CallRules::new(&CallsPolicy { max_per_turn: 3, ..CallsPolicy::default() }, checks).expect("patterns");
-    judge_turn(&calls, &registry, &rules, turn, &|_| None)
+    judge_turn(&calls, &registry, &rules, turn, &|_: &str| None)
 }
 
 #[test]

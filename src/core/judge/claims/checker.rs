@@ -443,7 +443,7 @@ impl PassageChecker {
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
         let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
         let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
-        if let Some(finding) = finding {
+        if let Some(finding) = finding.filter(|_| !acts::is_of_talk(&abilities.asked, grounds)) {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
     }
@@ -731,7 +731,11 @@ impl PassageChecker {
             return;
         }
         let trial = scene.sources.iter().all(|source| source.is_trial());
-        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) };
+        let told = if trial {
+            tells_trial(scene)
+        } else {
+            account::tells_of_failure(scene) || regrets(scene) || echoes(scene) || account::tells_outage(scene.text())
+        };
         if told {
             self.told_failure.note();
         }

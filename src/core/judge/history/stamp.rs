@@ -11,14 +11,18 @@ use std::{
 use bytes::Bytes;
 use regex::RegexSet;
 
-use super::{ExecutionProof, memo::ResultMemo};
+use super::{Execution, ExecutionProof, memo::ResultMemo};
 use crate::{
-    judge::claims::evidence::{
-        facts::parse_to,
-        failure::{TOP_DEPTH, is_told, top_tells_failure},
+    judge::{
+        claims::evidence::{
+            facts::parse_to,
+            failure::{TOP_DEPTH, is_told, top_tells_failure},
+        },
+        text::has_id,
     },
     marks::MarkTime,
     policy::StampForm,
+    violation::{Checks, Code, Severity, Violation},
     wire::json::{
         Document, Kind, Value,
         splice::Splices,
@@ -44,6 +48,14 @@ impl Stamp<'_> {
 
     fn line(&self) -> String {
         format!("[execution_id: {}]\n", self.execution_id)
+    }
+
+    /// A text part with the stamp. `kind`: its type.
+    fn part(&self, kind: &str) -> String {
+        let mut part = format!(r#"{{"type":"{kind}","text":"#);
+        quote_into(&mut part, self.line().trim_end());
+        part.push('}');
+        part
     }
 
     /// Wraps a result in an object with the stamp. `result`: JSON text.
@@ -174,13 +186,35 @@ pub fn stamp_parts(edits: &mut Splices, parts: Value<'_>, stamp: &Stamp<'_>, for
     if form == StampForm::Off || stamped {
         return;
     }
-    let mut part = format!(r#"{{"type":"{kind}","text":"#);
-    quote_into(&mut part, stamp.line().trim_end());
-    part.push('}');
+    let mut part = stamp.part(kind);
     if first.is_some() {
         part.push(',');
     }
     edits.insert(parts.span().start + 1, part);
+}
+
+/// Stamps a result that has no content: it gets a list of one text part. `kind`: type of text parts.
+pub fn stamp_nothing(edits: &mut Splices, result: Value<'_>, stamp: &Stamp<'_>, form: StampForm, kind: &str) {
+    if form != StampForm::Off {
+        edits.set_member(result, "content", &format!("[{}]", stamp.part(kind)));
+    }
+}
+
+/// A violation if a result already has an execution ID, unless it is the very stamp that it would get. `own`: the result's execution;
+/// `text`: the result's text. An `execution_id` of another form than toolmark's is a tool's own, as workflow engines have them: it is
+/// reported, and blocks nothing.
+pub fn forged(checks: &Checks, own: Option<&Execution>, text: &str) -> Option<Violation> {
+    if own.is_some_and(|execution| text.contains(&*execution.id)) {
+        return None;
+    }
+    let tool = own.map(|execution| &*execution.tool);
+    let message = "a tool result carries an execution ID that toolmark didn't put there";
+    let advice = "leave `execution_id` to toolmark; the result was wrapped";
+    let mut violation = checks.violation(Code::ForgedStamp, tool, message, advice)?;
+    if !has_id(text) {
+        violation.severity = violation.severity.min(Severity::Warn);
+    }
+    Some(violation)
 }
 
 /// True if this text was stamped with `stamp`, in today's form or an earlier one.

@@ -235,7 +235,9 @@ pub(super) fn introduces_example(before: &str) -> bool {
     let before = before.trim_end_matches(['`', '~']).trim_end();
     let line = before.rsplit('\n').next().unwrap_or_default();
     let said = sentence(line).to_lowercase();
-    has_cue(&said) && !REPORTS.iter().any(|word| said.contains(word))
+    // `gets an object like {…}`, `returns objects such as {…}`.
+    let compares = [" like", " such as", " wie", " comme", " como", " come"].iter().any(|end| said.trim_end().ends_with(end));
+    (has_cue(&said) || compares) && !REPORTS.iter().any(|word| said.contains(word))
 }
 
 fn has_cue(text: &str) -> bool {
@@ -311,6 +313,7 @@ mod tests {
         }
         assert!(asks("What does an execution_id look like?") && !asks("Check the net and cite the execution_id"));
         assert!(introduces_example("Such a result looks like this:\n```json\n") && !introduces_example("The result:\n"));
+        assert!(introduces_example("Your component gets an object like `") && !introduces_example("I ran it and got something like "));
         // However much follows, only so much of it is read.
         let long = "a".repeat(8 * AFTER_BYTES);
         assert_eq!(

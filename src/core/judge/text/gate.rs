@@ -393,7 +393,7 @@ impl TextGate {
     /// True if the block at `start` is an example that the user asked for.
     fn is_example(&self, start: usize, evidence: &dyn Evidence) -> bool {
         let before = self.tail.slice(self.tail.boundary(start.saturating_sub(explain::BEFORE_BYTES))..start);
-        explain::introduces_example(before) && evidence.asks_about_ids() || evidence.asks_for_samples()
+        explain::introduces_example(before) && (evidence.asks_about_ids() || evidence.asks_for_program()) || evidence.asks_for_samples()
     }
 
     fn judge_citation(

@@ -49,6 +49,7 @@ use crate::{
     violation::Checks,
 };
 pub use gate::TextGate;
+pub(in crate::judge) use shape::has_id;
 
 /// Location of the execution with some id.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -99,6 +100,10 @@ pub trait Evidence {
     /// True if the user asks for a sample of what tools return, or about the tools themselves: what looks like a result then is none.
     fn asks_for_samples(&self) -> bool {
         self.grounds().is_some_and(|grounds| grounds.asked.asks_for_samples())
+    }
+    /// True if the user asks for a program: what the answer says that it prints is no result.
+    fn asks_for_program(&self) -> bool {
+        self.grounds().is_some_and(|grounds| grounds.asked.asks_for_program())
     }
     /// Capabilities of the tools, and which of them ran; built on first use.
     fn abilities(&self) -> Option<&ToolCapabilities> {

@@ -238,6 +238,21 @@ pub(super) fn is_ahead(value: &str) -> bool {
     words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
+/// True for words that say how something came out.
+pub(super) fn is_outcome(value: &str) -> bool {
+    let stems = [
+        "succe", "pass", "fail", "error", "complet", "finish", "execut", "deliver", "confirm", "connect", "reach", "creat", "updat",
+        "delet", "erfolg", "fehl", "réuss", "échou", "éxito", "exit", "fall", "erro", "riusc", "sucess", "gelukt", "mislukt", "sukces",
+        "başar",
+    ];
+    let words =
+        ["ok", "okay", "true", "false", "up", "down", "done", "sent", "ran", "online", "offline", "found", "healthy", "timeout", "booked"];
+    let marks = ['✅', '❌', '✔', '✓', '✗', '✘', '☑', '🟢', '🔴', '成', '失', '完', '済', '了'];
+    let lower = value.to_lowercase();
+    let is_outcome = |word: &str| words.contains(&word) || stems.iter().any(|stem| word.starts_with(stem));
+    lower.contains(marks) || lower.split(|c: char| !c.is_alphanumeric()).any(is_outcome)
+}
+
 /// Meaning of a member's name.
 pub(super) fn meaning(name: &str) -> MemberMeaning {
     if name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b' ')) {

@@ -62,6 +62,13 @@ pub(super) fn find_apart(text: &[u8], mut found: impl FnMut(Range<usize>)) {
     }
 }
 
+/// True if something in `text` has the form of an id.
+pub(in crate::judge) fn has_id(text: &str) -> bool {
+    let mut has = false;
+    find_apart(text.as_bytes(), |_| has = true);
+    has
+}
+
 /// True if `run` can go on as an id and already has its tool's name and `_`: digits come next, or the rest of them.
 pub(super) fn is_piece(run: &[u8]) -> bool {
     let segment = run.iter().rposition(|byte| *byte == b'_').map_or(0, |at| at + 1);

@@ -72,6 +72,8 @@ pub struct Thread {
     pub asked: Arc<str>,
     /// Part of the conversation is unknown or was dropped.
     pub incomplete: bool,
+    /// Since the last user message the upstream ran a tool of its own, whose result only the model has.
+    pub unseen_results: bool,
     /// Its evidence (texts, arguments, results) was left out where it was stored.
     pub lacks_evidence: bool,
     /// Calls that the upstream stores and that were never passed on: it must be sent outputs for them.
@@ -106,6 +108,9 @@ pub struct KnownResult {
     pub arguments: Box<str>,
     /// Text of the result.
     pub text: Box<str>,
+    /// A part of it isn't text: an image, a file.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_media: bool,
     /// It reports a failure.
     pub failed: bool,
     /// Execution ID of the result, if any.
@@ -375,6 +380,7 @@ impl Thread {
         thread.hear(memo.calls.iter().map(|(_, call)| call.arguments.clone()), None);
         memo.responses.iter().for_each(|id| thread.answer(id));
         thread.incomplete |= memo.thread.incomplete;
+        thread.unseen_results |= memo.thread.unseen_results;
         thread
     }
 
@@ -400,6 +406,7 @@ impl Thread {
         self.answers.iter().for_each(|id| thread.answer(id));
         thread.write(self.written.iter().copied());
         thread.lacks_evidence |= self.lacks_evidence;
+        thread.unseen_results = self.unseen_results || !spoke && earlier.unseen_results;
         thread
     }
 

@@ -26,6 +26,7 @@ pub fn memo_of(context: &Context, response_id: Option<&str>, conversation: Optio
     // The request has paid what was owed before, and an id of another response is none of this one's.
     let mut thread = Thread { owed: Vec::new(), upstream_id: None, ..earlier };
     thread.incomplete |= hidden.unseen;
+    thread.unseen_results = material::ran_hosted(context);
     let mut thread = thread.with(&context.executions, &context.succeeded, &hidden.tools, context.data());
     thread.follow(&context.loops.trail);
     let has_results = material::prove(context, &mut thread);

@@ -2,7 +2,10 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use crate::{
@@ -34,6 +37,8 @@ pub struct Words {
     pub asked: Arc<str>,
     /// The request's tool definitions: JSON.
     pub definitions: String,
+    /// Since the last user message the upstream ran a tool of its own, of whose result the request has nothing.
+    pub unseen: bool,
     /// The first of these texts, if they are kept for later exchanges.
     pub beginning: Option<Arc<KnownTexts>>,
 }
@@ -47,9 +52,21 @@ impl Words {
             answers: known.answers.clone(),
             asked: known.asked.clone(),
             definitions: String::new(),
+            unseen: false,
             beginning: Some(known.clone()),
         }
     }
+}
+
+/// A result and its call, as the request has them.
+#[derive(Clone, Debug, Default)]
+pub struct ResultTexts {
+    /// Arguments of the call: JSON text.
+    pub arguments: Arc<str>,
+    /// Text of the result.
+    pub text: Arc<str>,
+    /// A part of the result isn't text: an image, a file.
+    pub has_media: bool,
 }
 
 /// Extracts the texts of a request; the results are the given ones, in their order.
@@ -67,6 +84,8 @@ pub struct Material {
     /// Beginning of the history that is kept for later requests.
     pub kept: Option<Arc<HistoryBeginning>>,
     words_of: Option<WordsOf>,
+    /// The answer has a call of a tool that the upstream ran.
+    unseen: AtomicBool,
     grounds: OnceLock<EvidenceIndex>,
     abilities: OnceLock<ToolCapabilities>,
 }
@@ -88,6 +107,14 @@ impl Material {
         self.grounds.get().is_some()
     }
 
+    /// Notes that the upstream ran a tool of its own for the answer: the model has a result that toolmark may not have.
+    pub fn note_unseen(&self) {
+        self.unseen.store(true, Ordering::Relaxed);
+        if let Some(grounds) = self.grounds.get() {
+            grounds.note_unseen();
+        }
+    }
+
     /// True if the history has results.
     pub fn has_results(&self) -> bool {
         !self.answered.is_empty()
@@ -101,16 +128,17 @@ impl Material {
         }
     }
 
-    /// The reading of a result. `read`: the call's arguments and the result's text, if nobody read them before.
-    pub fn reading(&self, result: &AnsweredCall, read: impl FnOnce() -> (Arc<str>, Arc<str>)) -> Arc<ResultReading> {
+    /// The reading of a result. `read`: its texts, if nobody read them before.
+    pub fn reading(&self, result: &AnsweredCall, read: impl FnOnce() -> ResultTexts) -> Arc<ResultReading> {
         let memo = self.memo.get(result.item).and_then(|memo| memo.known_result());
         let known = memo.and_then(|memo| memo.reading.get());
         // The same result, but it may answer another call.
         if let Some((_, known)) = known.filter(|(call, known)| Some(*call) == result.call && known.tool == result.tool) {
             return known.clone();
         }
-        let (arguments, text) = read();
+        let ResultTexts { arguments, text, has_media } = read();
         let mut reading = ResultReading::new(result.tool.clone(), arguments, text);
+        reading.has_media = has_media;
         reading.told_at_top = memo.and_then(|memo| memo.nature.told_at_top);
         let reading = Arc::new(reading);
         if let (Some(memo), Some(call)) = (memo, result.call) {
@@ -140,7 +168,9 @@ fn read_grounds(context: &Context, material: &Material) -> EvidenceIndex {
     };
     let kept = earlier.into_iter().flat_map(|thread| thread.results.iter().enumerate().map(move |at| (thread, at)));
     let kept = kept.map(|(thread, (at, result))| {
-        let mut source = ToolResult::new(&result.tool, &result.arguments, &result.text);
+        let mut reading = ResultReading::new((&*result.tool).into(), (&*result.arguments).into(), (&*result.text).into());
+        reading.has_media = result.has_media;
+        let mut source = ToolResult::of(Arc::new(reading));
         (source.failed, source.recent) = (result.failed, at >= thread.recent_from && !context.hidden.spoke);
         source.execution_id = result.execution_id.as_deref().map(Into::into);
         source
@@ -153,11 +183,31 @@ fn read_grounds(context: &Context, material: &Material) -> EvidenceIndex {
         _ => words.asked,
     };
     let mut grounds = EvidenceIndex::new(results, said, asked);
+    if words.unseen || material.unseen.load(Ordering::Relaxed) || has_unseen(context) || searches(context) {
+        grounds.note_unseen();
+    }
     grounds.definitions = words.definitions;
     grounds.answers = words.answers;
     // INVARIANT: without results of an earlier request, those of the beginning are the first ones.
     grounds.beginning = words.beginning.filter(|_| earlier.is_none());
     grounds
+}
+
+/// True if the upstream ran a tool of its own since the last user message, in a part of the conversation that only it has.
+fn has_unseen(context: &Context) -> bool {
+    !context.hidden.spoke && context.hidden.earlier.as_ref().is_some_and(|thread| thread.unseen_results)
+}
+
+/// True if the answer, or one before it to the same user message, has a call of a tool that the upstream ran.
+pub fn ran_hosted(context: &Context) -> bool {
+    context.evidence.unseen.load(Ordering::Relaxed) || has_unseen(context)
+}
+
+/// Members of a request to the Chat API with which the upstream may search for any answer, and shows no call of it.
+const SEARCHES: [&str; 3] = ["web_search_options", "plugins", "search_parameters"];
+
+fn searches(context: &Context) -> bool {
+    asks_with(context, &SEARCHES)
 }
 
 /// Stores the request's results in `thread`, as evidence for later answers in a conversation that the upstream stores.
@@ -176,6 +226,7 @@ pub fn prove(context: &Context, thread: &mut Thread) -> bool {
         tool: (&*source.tool).into(),
         arguments: (&*source.arguments).into(),
         text: (&*source.text).into(),
+        has_media: source.has_media,
         failed: source.failed,
         execution_id: source.execution_id.as_deref().map(Into::into),
     };
@@ -236,9 +287,14 @@ const HOSTED_TOOLS: [&str; 5] = ["prompt", "web_search_options", "mcp_servers", 
 
 /// True if the upstream may run tools of which the request's `tools` say nothing.
 fn brings_hosted_tools(context: &Context) -> bool {
+    asks_with(context, &HOSTED_TOOLS)
+}
+
+/// True if the request has one of these members, and not as an empty list.
+fn asks_with(context: &Context, names: &[&str]) -> bool {
     let root = context.request().root();
     // An empty object asks for a search, too.
-    HOSTED_TOOLS.iter().any(|name| root.get_some(name).is_some_and(|value| value.is_object() || value.items().next().is_some()))
+    names.iter().any(|name| root.get_some(name).is_some_and(|value| value.is_object() || value.items().next().is_some()))
 }
 
 /// Runs of one tool.

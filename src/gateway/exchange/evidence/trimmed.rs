@@ -19,12 +19,17 @@ static PLACEHOLDER: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let about = "(?:tool|results?|outputs?|content|contents|message|response|observation|context|old|older|earlier|previous|data)";
     let bracketed = format!(r#"[\[(<*_.…\s]+[^\n"{{}}]{{0,160}}\b(?:{WORDS})\b[^\n"{{}}]{{0,160}}[\])>*_.…\s]+"#);
     let plain = format!(r"(?:the |this |an? )?(?:{about}\b[ ,]*){{1,4}}[^\n]{{0,60}}\b(?:{WORDS})\b[^\n]{{0,100}}");
-    Regex::new(&format!(r"(?is)\A\s*(?:{bracketed}|{plain}|[.…\s]*)\z")).ok()
+    let word = format!(r"(?:{WORDS})[.!]?|null|none|nil|n/a|-+");
+    Regex::new(&format!(r"(?is)\A\s*(?:{bracketed}|{plain}|{word}|[.…\s]*)\s*\z")).ok()
 });
 /// A note within a text that something was left out.
 static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!(r#"(?i)(?:\[|\(|<|\.\.\.|…)[^\n\[\]()<>"]{{0,80}}\b(?:{WORDS})\b[^\n\[\]()<>"]{{0,80}}(?:\]|\)|>|\.\.\.|…)"#)).ok()
 });
+
+/// A line of dots, behind which the rest of a text follows, or the reference to a file that has the whole.
+static GAP: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(?im)^[ \t]*(?:\.{3,}|…|\[(?:\.{3}|…)\])[ \t]*$|<persisted-output>").ok());
 
 /// True if the text is a placeholder for a result, or a result with a note of truncation.
 pub fn is_trimmed(text: &str) -> bool {
@@ -34,7 +39,13 @@ pub fn is_trimmed(text: &str) -> bool {
     }
     let end = text.trim_end();
     let tail = end.char_indices().rev().take(ENDING_CHARS).last().map_or("", |(at, _)| &end[at..]);
-    end.ends_with("...") || end.ends_with('…') || end.ends_with("[...]") || end.ends_with("[…]") || is(&MARK, tail) || is(&MARK, text)
+    end.ends_with("...")
+        || end.ends_with('…')
+        || end.ends_with("[...]")
+        || end.ends_with("[…]")
+        || is(&MARK, tail)
+        || is(&MARK, text)
+        || is(&GAP, text)
 }
 
 #[cfg(test)]
@@ -57,6 +68,10 @@ mod tests {
             "first line\nsecond li… [truncated]",
             "head\n... [1234 characters truncated] ...\ntail",
             "a long text (truncated)",
+            "REDACTED",
+            "null",
+            "first line\n...\nlast line",
+            "<persisted-output>\nOutput too large (40 KB). Full output saved to: /tmp/a.txt\n</persisted-output>",
         ] {
             assert!(is_trimmed(text), "{text}");
         }

@@ -545,6 +545,9 @@ impl MessagesStream {
         let block = document.root().get("content_block").filter(|block| block.is_object() && !is_ambiguous(*block));
         let block = block.ok_or(Fault::Unknown("a block that is no object, or has two members of one name"))?;
         let kind = answer_kind(block, &self.context);
+        if kind == BlockKind::Hosted {
+            self.context.evidence.note_unseen();
+        }
         let text = (kind == BlockKind::Text).then(|| block.get("text").and_then(Value::text).unwrap_or_default().into_owned());
         let goes_on = kind == BlockKind::Text && self.kinds.last() == Some(&BlockKind::Text);
         if !goes_on && let Some(run) = self.runs.last_mut() {

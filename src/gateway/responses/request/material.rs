@@ -3,11 +3,14 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    exchange::evidence::material::{Material, Words},
-    openai::content::text_of,
-    responses::request::{
-        Head, Input,
-        input_items::{InputItem, Kind},
+    exchange::evidence::material::{Material, ResultTexts, Words},
+    openai::content::{has_media, text_of},
+    responses::{
+        request::{
+            Head, Input,
+            input_items::{InputItem, Kind},
+        },
+        response::read::is_hosted_call,
     },
     wire::json::{Document, Value},
 };
@@ -25,7 +28,12 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         is_result.get_mut(result.item).into_iter().for_each(|is_result| *is_result = true);
         let here = || result.call.and_then(|(item, _)| Some((item, head.items().get(item)?)));
         let arguments = || here().map(|(at, item)| material.text(at, || arguments_of(item).into())).or_else(|| result.arguments.clone());
-        words.results.push(material.reading(result, || (arguments().unwrap_or_default(), output(result.item))));
+        let has_media = || head.items().get(result.item).and_then(InputItem::output).is_some_and(has_media);
+        words.results.push(material.reading(result, || ResultTexts {
+            arguments: arguments().unwrap_or_default(),
+            text: output(result.item),
+            has_media: has_media(),
+        }));
     }
     words.said.extend(head.instructions.and_then(Value::text).map(Arc::from));
     if let Input::Text(text) = head.input {
@@ -44,7 +52,9 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
             Kind::Reference | Kind::Tools | Kind::Other => item.value.raw_str().into(),
         });
         let has_content = || item.content().is_some_and(|content| content.is_string() || content.is_array());
+        words.unseen |= item.kind == Kind::Other && is_hosted_call(item.value);
         if item.kind == Kind::User && has_content() {
+            words.unseen = false;
             words.asked.clone_from(&text);
         }
         if item.kind == Kind::Assistant && has_content() {

@@ -33,7 +33,7 @@ use crate::{
         input_items::{self, InputItem, Kind},
         statefulness, tools,
     },
-    violation::{Code, Violation},
+    violation::Violation,
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
@@ -226,12 +226,7 @@ fn forged_stamps(rules: &CompiledPolicy, past: &VerifiedHistory, steps: &[Histor
         }
         let text = item.output().and_then(text_of)?;
         let own = past.executions.iter().find(|execution| execution.item == at);
-        if own.is_some_and(|execution| text.contains(&*execution.id)) {
-            return None;
-        }
-        let message = "a tool result carries an execution ID that toolmark didn't put there";
-        let advice = "leave `execution_id` to toolmark; the result was wrapped";
-        rules.checks.violation(Code::ForgedStamp, own.map(|execution| &*execution.tool), message, advice)
+        stamp::forged(&rules.checks, own, &text)
     };
     steps.iter().zip(head.items()).enumerate().filter_map(forged).collect()
 }

@@ -44,7 +44,10 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
             ItemKind::Call(kind) => slots.push(call_of(item, kind, context)?),
             ItemKind::Reasoning => {}
             ItemKind::Hosted => {
-                nature.hosted_calls |= is_hosted_call(item);
+                if is_hosted_call(item) {
+                    nature.hosted_calls = true;
+                    context.evidence.note_unseen();
+                }
                 nature.unoffered_calls |= is_unoffered(item, context);
             }
             ItemKind::Other => nature.has_audio |= !is_nothing(item),

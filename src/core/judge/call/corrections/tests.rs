@@ -30,7 +30,7 @@ fn judged(name: &str, arguments: &str, corrections: &[Correction], cut: Truncati
     let calls = CallsPolicy { corrections: corrections.to_vec(), ..CallsPolicy::default() };
     let rules = CallRules::new(&calls, &Checks::default()).unwrap();
     let call = Call { name: name.into(), kind: CallKind::Function, arguments: Arguments::Text(arguments.into()), id: None };
-    judge_call(&call, &registry(), &rules, cut, &|_| None)
+    judge_call(&call, &registry(), &rules, cut, &|_: &str| None)
 }
 
 /// The codes, and the call where it passes.

@@ -10,7 +10,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use crate::{
     judge::claims::{
         checks::{
-            counts::{counts_part, is_amount},
+            counts::{counts_part, is_amount, is_of_two_numbers},
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
@@ -270,6 +270,50 @@ pub fn text_tells_failure(text: &str) -> bool {
         return told;
     }
     tells(&SMOOTHLY.iter().fold(lower, |lower, phrase| lower.replace(phrase, " ")))
+}
+
+/// Phrases that tell of an outage: of a service, what a call failed at.
+static OUTAGES: PhraseList = PhraseList::new(&[
+    " is down",
+    " was down",
+    " are down",
+    "'s down",
+    "’s down",
+    " went down",
+    "offline",
+    "out of order",
+    "out of service",
+    "unreachable",
+    "not reachable",
+    "no longer exists",
+    "ausgefallen",
+    "nicht erreichbar",
+    "en panne",
+    "hors service",
+    "injoignable",
+    "está caído",
+    "está caída",
+    "fuori servizio",
+    "non raggiungibile",
+    "fora do ar",
+    "ligt plat",
+    "ligt eruit",
+    "niet bereikbaar",
+    "nie działa",
+    "awaria",
+    "çöktü",
+    "çevrimdışı",
+    "ligger nere",
+    "ダウンし",
+    "停止して",
+    "宕机",
+    "无法访问",
+    "बंद है",
+]);
+
+/// Does this text tell of an outage? Of a result that failed it tells the failure.
+pub fn tells_outage(text: &str) -> bool {
+    OUTAGES.stands_in(&lower_of(text))
 }
 
 /// Does a word of this text in lower case deny something?
@@ -541,7 +585,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
             return None;
         }
-        if counts_part(scene, value) {
+        if counts_part(scene, value) || sources.iter().any(|source| value > most(source) && is_of_two_numbers(value, source)) {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);

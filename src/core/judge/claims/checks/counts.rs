@@ -43,9 +43,10 @@ pub fn counts(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 /// Numbers of a result of which two may make a count.
 const MADE_OF: usize = 6;
 
-/// True if two of the few numbers of a result make it: `8 of the 10 records`, of 8 that were updated and 2 that failed.
-fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
-    let numbers = &source.facts().numbers;
+/// True if two of the few numbers at a result's top make it: `8 of the 10 records`, of 8 that were updated and 2 that failed.
+pub(super) fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
+    let at_top = source.facts().leaves.iter().filter(|leaf| leaf.record == 0);
+    let numbers: Vec<f64> = at_top.filter_map(|leaf| leaf.value.number()).take(MADE_OF + 1).collect();
     let rest = |one: &f64| value as f64 - one;
     numbers.len() <= MADE_OF && numbers.iter().any(|one| *one > 0.0 && rest(one) > 0.0 && rest(one) != *one && numbers.contains(&rest(one)))
 }

@@ -167,7 +167,7 @@ impl OpenAct {
 
     /// True if the answer tells it somewhere.
     pub fn is_told(&self, answer: &str) -> bool {
-        tells_of_waiting(answer) || *self == Self::Failed && account::denies(answer)
+        tells_of_waiting(answer) || *self == Self::Failed && (account::denies(answer) || account::tells_outage(answer))
     }
 }
 

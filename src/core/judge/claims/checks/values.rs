@@ -32,6 +32,9 @@ const QUOTED_BYTES: Range<usize> = 8..400;
 
 /// Addresses that nothing in the conversation has.
 pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    if scene.grounds.has_unseen() {
+        return Vec::new();
+    }
     let judge = |span: &Range<usize>| {
         let said = scene.text().get(span.clone())?;
         let plain = url::plain(said);
@@ -423,6 +426,9 @@ pub fn quoted(text: &str) -> Vec<Range<usize>> {
 
 /// E-mail addresses that stand nowhere.
 fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding> {
+    if scene.grounds.has_unseen() {
+        return Vec::new();
+    }
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
     let judge = |at: usize| {
         let before = scene.text().get(..at)?;

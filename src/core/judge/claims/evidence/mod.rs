@@ -20,7 +20,7 @@ use std::{
     ops::Deref,
     sync::{
         Arc, OnceLock,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
 };
 
@@ -59,6 +59,10 @@ const COMPARED_MAX: usize = 4 << 20;
 /// Recent results of which what follows from one may be said beside another.
 const FEW: usize = 4;
 
+/// Results with which a result's values are compared, and values of each.
+const ACROSS_RESULTS_MAX: usize = 8;
+const ACROSS_VALUES_MAX: usize = 24;
+
 /// Numbers of the last question that an answer may have reckoned with, and numbers of a result that it may have reckoned
 /// them with.
 const ASKED_OF: usize = 8;
@@ -85,6 +89,7 @@ struct FurtherReading {
     reckoned: OnceLock<Vec<f64>>,
     standing: LazyWordIndex,
     differences: OnceLock<Vec<ArgumentDifference>>,
+    across: OnceLock<Vec<f64>>,
 }
 
 /// A value that a call asked for, and what its result has in its place.
@@ -107,6 +112,8 @@ pub struct ResultReading {
     pub arguments: Arc<str>,
     /// Text that the tool returned.
     pub text: Arc<str>,
+    /// A part of it isn't text: an image, a file.
+    pub has_media: bool,
     /// Whether its top tells a failure, where its classification told that.
     pub told_at_top: Option<bool>,
     facts: OnceLock<ResultFacts>,
@@ -202,10 +209,10 @@ impl ResultReading {
         self.single.get_or_init(|| rows::single(self.facts(), &self.arguments))
     }
 
-    /// Not all of it was read.
+    /// Not all of it was read, or can be.
     pub fn is_partial(&self) -> bool {
         // A value takes a byte at least.
-        self.text.len() >= facts::LEAVES_MAX && self.facts().partial
+        self.has_media || self.text.len() >= facts::LEAVES_MAX && self.facts().partial
     }
 
     /// Its text folded for comparison.
@@ -313,6 +320,8 @@ pub struct EvidenceIndex {
     pub definitions: String,
     /// The first of the results and of what was said, if an earlier exchange had them too.
     pub beginning: Option<Arc<KnownTexts>>,
+    /// A tool of the upstream's own ran, and only the model has what it returned.
+    unseen: AtomicBool,
     asked_numbers: OnceLock<Vec<f64>>,
     asks_to_reckon: OnceLock<bool>,
     answers_folded: OnceLock<Vec<String>>,
@@ -356,9 +365,21 @@ impl EvidenceIndex {
         self.by_id.get_or_init(by_id).get(execution_id).and_then(|at| self.results.get(*at))
     }
 
+    /// Notes that the model has a result that isn't among these: that of a search which the upstream ran.
+    pub fn note_unseen(&self) {
+        self.unseen.store(true, Ordering::Relaxed);
+    }
+
+    /// The model has results, or parts of them, that can't be read here: images, files, those of the upstream's own tools.
+    pub fn has_unseen(&self) -> bool {
+        self.unseen.load(Ordering::Relaxed) || self.results.iter().any(|source| source.has_media)
+    }
+
     /// More was said than is looked through: nothing can be said to stand nowhere.
     pub fn is_endless(&self) -> bool {
-        self.said.iter().map(|said| said.len()).sum::<usize>() > SAID_BYTES_MAX || self.results.iter().any(|source| source.is_partial())
+        self.has_unseen()
+            || self.said.iter().map(|said| said.len()).sum::<usize>() > SAID_BYTES_MAX
+            || self.results.iter().any(|source| source.is_partial())
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?
@@ -381,6 +402,33 @@ impl EvidenceIndex {
         follows(number, precision, facts)
             || equals(number, precision, self.reckoned(source))
             || self.few().any(|other| follows(number, precision, other.facts()))
+            || equals(number, precision, self.across(source))
+    }
+
+    /// What values of one field make of two results: the difference and the sum of `source` and another one, and the sum over all.
+    fn across<'s>(&self, source: &'s ToolResult) -> &'s [f64] {
+        source.further().across.get_or_init(|| {
+            let numbers = |result: &'_ ToolResult| -> Vec<(String, f64)> {
+                let leaves = result.facts().leaves.iter().filter(|leaf| leaf.record == 0);
+                leaves.filter_map(|leaf| Some((leaf.key.clone(), leaf.value.number()?))).take(ACROSS_VALUES_MAX).collect()
+            };
+            let own = numbers(source);
+            if own.is_empty() {
+                return Vec::new();
+            }
+            let others = self.results.iter().rev().filter(|other| !Arc::ptr_eq(&other.reading, &source.reading) && !other.failed);
+            let others: Vec<(String, f64)> = others.take(ACROSS_RESULTS_MAX).flat_map(numbers).collect();
+            let mut found = Vec::new();
+            for (key, value) in &own {
+                let mut total = *value;
+                for (_, other) in others.iter().filter(|(other, _)| other == key) {
+                    total += other;
+                    found.extend([(value - other).abs(), value + other]);
+                }
+                found.push(total);
+            }
+            found
+        })
     }
 
     /// Is it an amount that the result has in cents: `$49.99` of 4999?

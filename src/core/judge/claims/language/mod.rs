@@ -8,6 +8,7 @@ pub mod lexicon;
 pub mod number;
 pub mod pattern;
 pub mod request;
+mod samples;
 pub mod tool_names;
 pub mod unit;
 pub mod url;

@@ -11,8 +11,9 @@ use crate::judge::claims::language::{
     fold::{fold, lower_of, name_words},
     lexicon::{Word, WordSet, words},
     number::{Number, numbers},
+    samples,
     tool_names::names_act,
-    word_list::{PhraseList, WordList, data_file},
+    word_list::{WordList, data_file},
 };
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
@@ -105,96 +106,18 @@ impl UserRequest {
 
     /// It asks for a sample of what tools return, or what the tools are.
     pub fn asks_for_samples(&self) -> bool {
-        *self.0.asks_for_samples.get_or_init(|| asks_for_samples(self.lower()))
+        *self.0.asks_for_samples.get_or_init(|| samples::asks_for_samples(self))
+    }
+
+    /// It asks for a program, or a part of one, to be written.
+    pub fn asks_for_program(&self) -> bool {
+        samples::asks_for_program(self)
     }
 
     /// Every sentence of it is a question for information.
     pub fn is_question(&self) -> bool {
         *self.0.is_question.get_or_init(|| is_question(self))
     }
-}
-
-/// Bytes of a message in which a request for a sample is looked for.
-const SAMPLE_BYTES_MAX: usize = 600;
-/// Phrases that ask for a sample of data, or what the tools are. Phrases in which a tool is to be used, or something is to be looked up
-/// (`use your tools`, `search our docs`, `this week's fixtures`), aren't among them.
-static SAMPLES: PhraseList = PhraseList::new(&[
-    "example",
-    "sample log",
-    "sample output",
-    "sample payload",
-    "sample response",
-    "test fixture",
-    "mock server",
-    "mock data",
-    "mock response",
-    "mock output",
-    "log format",
-    "write a test case",
-    "write test cases",
-    "eval case",
-    "write test data",
-    "write documentation",
-    "for our wiki",
-    "for the wiki",
-    "what are your tools",
-    "list your tools",
-    "list of your tools",
-    "table of your tools",
-    "describe your tools",
-    "tools do you",
-    "tools are available",
-    "what can you do?",
-    "what can you do for me",
-    "what can you help me with",
-    "what are you able to do",
-    "beispiel",
-    "welche tools hast",
-    "welche werkzeuge hast",
-    "was kannst du?",
-    "exemple",
-    "quels outils as",
-    "que peux-tu faire ?",
-    "que peux-tu faire?",
-    "ejemplo",
-    "qué herramientas tienes",
-    "qué puedes hacer?",
-    "esempio",
-    "cosa puoi fare?",
-    "exemplo",
-    "o que você pode fazer?",
-    "voorbeeld",
-    "wat kun je?",
-    "przykład",
-    "co potrafisz?",
-    "örnek",
-    "neler yapabilirsin",
-    "例を",
-    "例子",
-    "示例",
-    "サンプル",
-    "何ができ",
-    "你能做什么",
-    "उदाहरण",
-    "예시",
-]);
-/// Phrases with `example` in them that ask for none: `a town, for example Ghent`.
-const FOR_EXAMPLE: &[&str] = &[
-    "for example",
-    "zum beispiel",
-    "par exemple",
-    "por ejemplo",
-    "ad esempio",
-    "per esempio",
-    "por exemplo",
-    "bijvoorbeeld",
-    "na przykład",
-];
-
-/// Does a message in lower case ask for a sample of data, or what the tools are?
-fn asks_for_samples(lower: &str) -> bool {
-    let asked = lower.get(..lower.floor_char_boundary(SAMPLE_BYTES_MAX)).unwrap_or_default();
-    SAMPLES.stands_in(asked) && SAMPLES.stands_in(&FOR_EXAMPLE.iter().fold(asked.to_owned(), |asked, phrase| asked.replace(phrase, " ")))
 }
 
 /// The words of `lexicon/requests.toml`.
@@ -491,35 +414,6 @@ fn is_polite(sentence: &str, left: &[Word]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_asks_for_samples() {
-        for asked in [
-            "What can you do?",
-            "Give me a table of your tools",
-            "Write test fixtures for it",
-            "What log format should I use?",
-            "Document get_weather for our wiki",
-            "Zeig mir ein Beispiel.",
-        ] {
-            assert!(UserRequest::from(asked).asks_for_samples(), "{asked}");
-        }
-        for asked in [
-            "Run a speed test",
-            "How fast is it?",
-            "Is the sample 25-88120 critical?",
-            "Open the document",
-            "Use your tools to run a speed test",
-            "Check it with the tools you have",
-            "Search our docs for refunds",
-            "What are the fixtures this weekend?",
-            "The weather of some town, for example Ghent",
-            "Wie warm ist es, zum Beispiel in Gent?",
-            "What can you do about my slow connection?",
-        ] {
-            assert!(!UserRequest::from(asked).asks_for_samples(), "{asked}");
-        }
-    }
 
     #[test]
     fn messages() {

@@ -40,6 +40,8 @@ const COLUMNS_MAX: usize = 64;
 const MEMBERS_MAX: usize = 24;
 /// Bytes of a value that are kept.
 const VALUE_BYTES_MAX: usize = 200;
+/// Words of the shortest description of a tool.
+const DESCRIPTION_WORDS_MIN: usize = 4;
 /// Bytes of the longest record; it ends there.
 const RECORD_BYTES_MAX: usize = 16 << 10;
 
@@ -107,6 +109,21 @@ fn is_described(key: &str, value: &str) -> bool {
         "ein ", "eine ", "une ", "un ", "una ", "ob ",
     ];
     documents || starts.iter().any(|start| lower.starts_with(start))
+}
+
+/// True for a cell that tells what a tool is or does, rather than what came of it: of a table of tools (`Sends a mail`, `stable`), or of a
+/// plan (`Tuesday`, `open`). A column of results has none.
+fn is_property(meaning: MemberMeaning, cell: &str) -> bool {
+    if !matches!(meaning, MemberMeaning::Other | MemberMeaning::Result) {
+        return false;
+    }
+    let cell = bare(cell);
+    let words = cell.split(' ').count();
+    let first = cell.split(' ').next().unwrap_or_default();
+    let describes =
+        words >= DESCRIPTION_WORDS_MIN && first.len() > 3 && first.ends_with('s') && first.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let tells = cell.bytes().any(|byte| byte.is_ascii_digit()) || words < DESCRIPTION_WORDS_MIN && object::is_outcome(cell);
+    describes || !tells
 }
 
 fn cut(text: &str) -> String {
@@ -458,7 +475,9 @@ impl RecordScanner {
         }
         let mut record = Record::default();
         for ((name, meaning), cell) in table.columns.iter().zip(&cells) {
-            record.member(name, *meaning, cell);
+            if !is_property(*meaning, cell) {
+                record.member(name, *meaning, cell);
+            }
         }
         if record.settle() {
             found.push(ScannedItem { span: span.clone(), kind: Kind::Record(record) });

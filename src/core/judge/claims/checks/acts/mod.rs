@@ -39,6 +39,7 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+pub(in crate::judge::claims) use readings::is_of_talk;
 use readings::{
     EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, halts, has_blanks, is_about_any_tool, is_about_tool, is_english,
     is_habitual, is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents,
@@ -924,11 +925,13 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     };
     // Where the answer has told of a failure or denies something, it may be told of that.
     let doubtful = || failed.is_some() && said.form != ActForm::First && (case.before.failure || super::account::denies(text));
+    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
+    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let certain = acts
         && wanted
         && !otherwise
         && (said.form == ActForm::First || !tells_of_year(words))
-        && (fits || tell_of_tool(words.iter(), abilities) || !is_english(&abilities.asked))
+        && (fits || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
         && !doubtful()
         && nothing_did
         && plain
@@ -1757,11 +1760,40 @@ mod tests {
             ("cancel", &first, false),
             ("cancel order A1", &answered, false),
             ("Stop the pump", &answered, false),
+            ("hold on", &first, true),
             ("Call me Bo", &first, true),
             ("start over", &first, true),
             ("Call the bank", &first, false),
+            ("Call me a cab", &first, false),
         ] {
             assert_eq!(halts(&asked.into(), Some(grounds)), is, "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_is_of_the_talk_alone_needs_no_tool() {
+        let (first, mut asks, mut told) = (EvidenceIndex::default(), EvidenceIndex::default(), EvidenceIndex::default());
+        asks.answers.push("Shall I refund A1?".into());
+        told.answers.push("Your subscription costs 10 euros a month.".into());
+        for (asked, grounds, is) in [
+            ("cancel", &asks, true),
+            ("Never mind, drop it", &asks, true),
+            ("cancel", &told, false),
+            ("cancel", &first, false),
+            ("wait", &first, true),
+            ("stop", &told, false),
+            ("Please answer in German from now on", &first, true),
+            ("Keep it short", &first, true),
+            ("Call me Bo", &first, true),
+            ("Call me a cab", &first, false),
+            ("Translate to French: I sent the mail.", &first, true),
+            ("Add 5 and 7", &first, true),
+            ("Add Kilian and Bo", &first, false),
+            ("From now on, mail Bo each Monday", &first, false),
+            ("Reply to Bo", &first, false),
+            ("yes", &asks, false),
+        ] {
+            assert_eq!(is_of_talk(&asked.into(), Some(grounds)), is, "{asked}");
         }
     }
 
