@@ -17,11 +17,22 @@ pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
 
 /// True if a part of the content isn't text: an image, a sound, a file.
 pub fn has_media(content: Value<'_>) -> bool {
-    content.items().any(|part| {
-        let mut texts = Vec::new();
-        add_texts(part, &mut texts);
-        texts.is_empty() && part.get("text").is_none() && part.is_object()
-    }) || content.is_object()
+    let is_media = |part: Value<'_>| {
+        let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+        match &*kind {
+            "" | "text" | "input_text" | "output_text" | "refusal" | "search_result" | "tool_reference" | "tool_result" | "tool_use"
+            | "thinking" => false,
+            "document" => !part
+                .get("source")
+                .and_then(|source| source.get("type"))
+                .is_some_and(|kind| kind.is_text("text") || kind.is_text("content")),
+            _ => part.get("text").is_none(),
+        }
+    };
+    match content.is_object() {
+        true => is_media(content),
+        false => content.items().any(is_media),
+    }
 }
 
 /// Adds the texts of one part of a message's content.

@@ -32,7 +32,11 @@ pub(super) fn is_time(text: &str) -> bool {
 
 /// True of an absolute address that the URL standard can read: `https://ghent.be/fr/où`, `s3://bucket/a key`, `urn:isbn:1`.
 pub(super) fn is_uri(text: &str) -> bool {
-    !text.contains(|c: char| c.is_control()) && text.trim() == text && url::Url::parse(text).is_ok()
+    let plain = |c: char| !c.is_control() && !matches!(c, '\\' | '{' | '}' | '<' | '>' | '"' | '`');
+    // A blank stands in an address of a place, and not in `note: unknown`; one letter before the colon is a drive.
+    let placed = || !text.contains(' ') || text.contains("://");
+    let scheme = text.split_once(':').is_some_and(|(scheme, _)| scheme.len() > 1);
+    scheme && text.chars().all(plain) && text.trim() == text && placed() && url::Url::parse(text).is_ok()
 }
 
 /// True of labels of 1 to 63 letters, digits, `-` and `_`, with dots between them, of 253 bytes at most. Neither end of a label is a `-`.
@@ -43,6 +47,7 @@ pub(super) fn is_hostname(text: &str) -> bool {
             && label.chars().count() <= 63
             && !label.starts_with('-')
             && !label.ends_with('-')
+            && label.chars().any(char::is_alphanumeric)
             && label.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
     };
     name.len() <= 253 && name.split('.').all(is_label)
@@ -131,8 +136,24 @@ mod tests {
         let uris =
             ["https://x.org/", "https://ghent.be/fr/où?q=a b", "s3://bucket/key with space", "mailto:a@b.c", "urn:isbn:1", "file:///tmp/a"];
         assert!(uris.into_iter().all(is_uri));
-        assert!(!["", "x.org/a", "/a", "http://", "https://a b/", " https://x.org", "https://x.org/\n", "no uri"].into_iter().any(is_uri));
+        assert!(
+            ![
+                "",
+                "x.org/a",
+                "/a",
+                "http://",
+                "https://a b/",
+                " https://x.org",
+                "https://x.org/\n",
+                "no uri",
+                "note: unknown",
+                "C:\\Users",
+                "https://{host}/x"
+            ]
+            .into_iter()
+            .any(is_uri)
+        );
         assert!(["localhost", "my_host", "a-b.example.com", "bücher.example", "x.", "10.0.0.1"].into_iter().all(is_hostname));
-        assert!(!["", ".", "a..b", "-a.b", "a-.b", "a b", "http://a", "a/b", &"a".repeat(64)].into_iter().any(is_hostname));
+        assert!(!["", ".", "a..b", "-a.b", "a-.b", "a b", "http://a", "a/b", "_", &"a".repeat(64)].into_iter().any(is_hostname));
     }
 }

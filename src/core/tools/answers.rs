@@ -16,12 +16,30 @@ pub fn parameters<'t>(tool: &'t Tool, names: &[String]) -> Vec<&'t str> {
     let all = schema.parameters();
     let texts: Vec<&str> = all.iter().filter(|own| text(&own.types)).map(|own| &*own.name).collect();
     match (&texts[..], all) {
-        // `{"city": …, "degrees": …}` is data, of which no member is the answer.
-        ([only], _) if all.len() == 1 || only.split(['_', '-', ' ']).any(|word| PARAMETERS.contains(&word)) => texts,
+        // `{"city": …, "degrees": …}` is data, of which no member is the answer; flags and grades stand beside one.
+        ([only], _) if all.iter().all(|own| &*own.name == *only || is_beside_answer(&own.name, &own.types)) || is_named(only) => texts,
         // A parameter of any type.
         ([], [only]) if only.types.is_empty() => vec![&*only.name],
         _ => texts.into_iter().filter(|name| PARAMETERS.contains(name)).collect(),
     }
+}
+
+/// True if a word of this name is one for an answer: `final_answer`, `answerText`.
+fn is_named(name: &str) -> bool {
+    let mut words = String::with_capacity(name.len() + 4);
+    for c in name.chars() {
+        if c.is_uppercase() {
+            words.push('_');
+        }
+        words.extend(c.to_lowercase());
+    }
+    words.split(['_', '-', ' ']).any(|word| PARAMETERS.contains(&word) || PARAMETERS.iter().any(|own| word.strip_suffix('s') == Some(own)))
+}
+
+/// True of a parameter that stands beside an answer: a flag, or a grade of it.
+fn is_beside_answer(name: &str, types: &str) -> bool {
+    const GRADES: [&str; 9] = ["confidence", "score", "probability", "certainty", "rating", "status_code", "statuscode", "code", "n"];
+    types == "boolean" || GRADES.contains(&name.to_lowercase().as_str())
 }
 
 /// Compares names, ignoring case and separators.
@@ -68,6 +86,9 @@ mod tests {
             ("final_result", r#"{"city":{"type":"string"},"country":{"type":"string"}}"#, &none),
             ("final_answer", r#"{"answer":{"type":"number"}}"#, &none),
             ("final_result", r#"{"city":{"type":"string"},"degrees":{"type":"number"}}"#, &none),
+            ("final_answer", r#"{"finalAnswer":{"type":"string"},"weight":{"type":"number"}}"#, &["finalAnswer"]),
+            ("finish", r#"{"outcome":{"type":"string"},"status_code":{"type":"integer"}}"#, &["outcome"]),
+            ("final_result", r#"{"explanation":{"type":"string"},"success":{"type":"boolean"}}"#, &["explanation"]),
             ("final_answer", "{}", &none),
             ("send_email", r#"{"text":{"type":"string"}}"#, &none),
         ] {

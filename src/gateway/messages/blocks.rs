@@ -43,6 +43,15 @@ pub fn kind_of(block: Value<'_>) -> BlockKind {
     }
 }
 
+/// True for the result of one of the upstream's own tools, if it found something: only the model has all of it.
+pub fn has_unseen_result(block: Value<'_>) -> bool {
+    let content = block.get_some("content");
+    let failed = content.and_then(|content| content.get("type")).and_then(Value::text).is_some_and(|kind| kind.ends_with("_error"));
+    let is_result =
+        kind_of(block) == BlockKind::Hosted && block.get("type").and_then(Value::text).is_some_and(|kind| kind.ends_with("_tool_result"));
+    is_result && !failed && content.is_some_and(|content| content.is_object() || content.is_string() || content.items().next().is_some())
+}
+
 /// True for a call that code in a sandbox of the upstream makes: the code reads its result.
 pub fn is_programmatic(call: Value<'_>) -> bool {
     let kind = call.get("caller").and_then(|caller| caller.get("type"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    blocks::{BlockKind, kind_of},
+    blocks::has_unseen_result,
     history::{Place, blocks, places, texts},
     request::Head,
 };
@@ -43,7 +43,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     for (at, place) in places.iter().enumerate() {
         match place {
             Place::Model(messages, calls) => {
-                words.unseen |= messages.iter().flat_map(|message| blocks(*message)).any(|block| kind_of(block) == BlockKind::Hosted);
+                words.unseen |= messages.iter().flat_map(|message| blocks(*message)).any(has_unseen_result);
                 let read = || messages.iter().flat_map(|message| answer_texts(*message)).collect::<String>().into();
                 let text = material.text(at, read);
                 if !text.is_empty() {
@@ -53,7 +53,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
                 words.said.extend(calls.iter().enumerate().map(|(number, call)| arguments_of(material, at, number, *call)));
             }
             Place::User(message) => {
-                words.unseen = false;
+                words.unseen = message.get("content").is_some_and(has_media);
                 let text = material.text(at, || texts(*message).join("\n").into());
                 words.asked.clone_from(&text);
                 words.said.extend((!text.is_empty()).then_some(text));

@@ -7,7 +7,7 @@ use std::{ops::Range, sync::atomic::Ordering};
 use bytes::Bytes;
 
 use super::{
-    blocks::{BlockKind, REFUSAL, finish_of, fitting_stop, kind_of, set_call},
+    blocks::{BlockKind, REFUSAL, finish_of, fitting_stop, has_unseen_result, kind_of, set_call},
     places, promotion,
     thread::MarkedCalls,
 };
@@ -82,15 +82,16 @@ impl WholeAnswer for MessagesAnswer {
                 return Err(Fault::Unknown("a block that is no object, or has two members of one name"));
             }
             let kind = answer_kind(block, context);
-            if kind == BlockKind::Hosted {
-                context.evidence.note_unseen();
-            }
             kinds.push(kind);
             if kind == BlockKind::Text {
                 run.push(block.get("text").filter(|text| text.is_string()).ok_or(ShapeError::Text)?);
                 continue;
             }
             texts.extend(TextPlace::read(std::mem::take(&mut run), context));
+            // As in a stream, what was found counts for the texts behind it.
+            if has_unseen_result(block) {
+                context.evidence.note_unseen();
+            }
             if kind == BlockKind::Call {
                 calls.push(read_call(block, if at + 1 == count { ending } else { FinishReason::Complete }));
             }

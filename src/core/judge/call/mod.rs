@@ -427,6 +427,22 @@ impl ValuePath<'_> {
     }
 }
 
+/// True of markup with its end, of a list in JSON and of a class of characters: `<p>Hi</p>`, `[1, 2]`, `[a-z]+[0-9]`.
+fn is_expression(text: &str) -> bool {
+    let list = || text.starts_with('[') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
+    let class = || {
+        let inside = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
+        inside.char_indices().any(|(at, c)| {
+            c == '-' && {
+                let alone = |side: Option<char>| side.is_some_and(|c| c.is_ascii_alphanumeric());
+                let (before, behind) = (inside.get(..at).unwrap_or_default(), inside.get(at + 1..).unwrap_or_default());
+                alone(before.chars().next_back()) && alone(behind.chars().next()) && before.chars().count() == 1 && !inside.contains(' ')
+            }
+        })
+    };
+    text.contains("</") || list() || class()
+}
+
 /// What the values of a call are checked by.
 #[derive(Clone, Copy)]
 struct ValueRules<'v> {
@@ -444,7 +460,7 @@ impl ValueRules<'_> {
             let own = parameters.filter(|parameter| at_top && &*parameter.name == path.name);
             own.into_iter().any(|parameter| parameter.types.contains(&quote(text)))
         };
-        self.rules.placeholders.is_match(text) && !self.conversation.is_of_user(text) && !listed()
+        self.rules.placeholders.is_match(text) && !is_expression(text) && !self.conversation.is_of_user(text) && !listed()
     }
 
     /// Checks every string inside `value`.

@@ -438,12 +438,15 @@ impl PassageChecker {
             Some(finding) if known.as_ref().is_none_or(|known| known.certainty <= finding.certainty) => Some(finding),
             _ => known,
         };
+        // A report of looking needs a look, whatever the user spoke of.
+        let finding =
+            finding.filter(|finding| !matches!(finding.rule, "acts" | "ordered" | "actions") || !acts::is_of_talk(abilities, grounds));
         let beyond =
             || grounds.filter(|_| abilities.has_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
         let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
         let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
-        if let Some(finding) = finding.filter(|_| !acts::is_of_talk(&abilities.asked, grounds)) {
+        if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }
     }
@@ -731,11 +734,12 @@ impl PassageChecker {
             return;
         }
         let trial = scene.sources.iter().all(|source| source.is_trial());
-        let told = if trial {
-            tells_trial(scene)
-        } else {
-            account::tells_of_failure(scene) || regrets(scene) || echoes(scene) || account::tells_outage(scene.text())
+        // Unless that is what was asked for: `Mark lift 2 as out of service`.
+        let outage = || {
+            let own = acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
+            account::tells_outage(scene.text()) && !own && !account::tells_outage(&scene.grounds.asked)
         };
+        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) || outage() };
         if told {
             self.told_failure.note();
         }
@@ -833,7 +837,7 @@ impl PassageChecker {
         all.extend(account::account(scene).into_iter().filter(free));
         // What follows on "nothing came up" isn't told of the result.
         all.retain(|finding| !told_before || !is_vaguely_told_of_nothing(finding));
-        if all.is_empty() && !scene.grounds.is_endless() {
+        if all.is_empty() && !scene.is_endless() {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
             all.extend(consistency::consistency(scene));

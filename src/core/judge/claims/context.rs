@@ -107,6 +107,16 @@ impl<'s> CheckContext<'s> {
         }
     }
 
+    /// The model may have what is told from where it can't be read here: an image, a search of the upstream's own.
+    pub fn has_unseen(&self) -> bool {
+        self.grounds.has_unseen() || self.sources.iter().any(|source| source.has_media)
+    }
+
+    /// Nothing can be said to stand nowhere.
+    pub fn is_endless(&self) -> bool {
+        self.grounds.is_endless() || self.has_unseen()
+    }
+
     /// The passage's text, without citations.
     pub fn text(&self) -> &'s str {
         &self.plain.text

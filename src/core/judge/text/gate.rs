@@ -292,9 +292,7 @@ impl TextGate {
                 if judged && claim::presents(block, &self.tail, evidence) {
                     self.presented = item.span.clone();
                 }
-                if violations.iter().any(|violation| violation.code == Code::MissingExecutionId)
-                    && self.is_example(item.span.start, evidence)
-                {
+                if violations.iter().any(|violation| violation.code == Code::MissingExecutionId) && self.is_example(&item.span, evidence) {
                     violations.retain(|violation| violation.code != Code::MissingExecutionId);
                 }
                 if block.complete {
@@ -314,8 +312,8 @@ impl TextGate {
                     if claim::presents_record(record, evidence) {
                         self.presented = item.span.clone();
                     }
-                    let violation = violation
-                        .filter(|violation| violation.code != Code::MissingExecutionId || !self.is_example(item.span.start, evidence));
+                    let violation =
+                        violation.filter(|violation| violation.code != Code::MissingExecutionId || !self.is_example(&item.span, evidence));
                     if violation.is_some() {
                         self.told = item.span.clone();
                     }
@@ -390,10 +388,12 @@ impl TextGate {
         Some(explain::explains(before, own, after) || evidence.asks_about_ids() && !explain::reports(before, after))
     }
 
-    /// True if the block at `start` is an example that the user asked for.
-    fn is_example(&self, start: usize, evidence: &dyn Evidence) -> bool {
-        let before = self.tail.slice(self.tail.boundary(start.saturating_sub(explain::BEFORE_BYTES))..start);
-        explain::introduces_example(before) && (evidence.asks_about_ids() || evidence.asks_for_program()) || evidence.asks_for_samples()
+    /// True if the block in `span` is an example that the user asked for, or the user's own data in another form.
+    fn is_example(&self, span: &Range<usize>, evidence: &dyn Evidence) -> bool {
+        let before = self.tail.slice(self.tail.boundary(span.start.saturating_sub(explain::BEFORE_BYTES))..span.start);
+        explain::introduces_example(before) && (evidence.asks_about_ids() || evidence.asks_for_program())
+            || evidence.asks_for_samples()
+            || evidence.asks_for_conversion(self.tail.slice(span.clone()))
     }
 
     fn judge_citation(

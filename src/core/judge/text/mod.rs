@@ -101,6 +101,10 @@ pub trait Evidence {
     fn asks_for_samples(&self) -> bool {
         self.grounds().is_some_and(|grounds| grounds.asked.asks_for_samples())
     }
+    /// True if the user hands over data to be put in another form, and `block` has no other.
+    fn asks_for_conversion(&self, block: &str) -> bool {
+        self.grounds().is_some_and(|grounds| grounds.asked.asks_for_conversion(block))
+    }
     /// True if the user asks for a program: what the answer says that it prints is no result.
     fn asks_for_program(&self) -> bool {
         self.grounds().is_some_and(|grounds| grounds.asked.asks_for_program())

@@ -238,19 +238,41 @@ pub(super) fn is_ahead(value: &str) -> bool {
     words.iter().any(|word| value.eq_ignore_ascii_case(word))
 }
 
-/// True for words that say how something came out.
-pub(super) fn is_outcome(value: &str) -> bool {
-    let stems = [
-        "succe", "pass", "fail", "error", "complet", "finish", "execut", "deliver", "confirm", "connect", "reach", "creat", "updat",
-        "delet", "erfolg", "fehl", "réuss", "échou", "éxito", "exit", "fall", "erro", "riusc", "sucess", "gelukt", "mislukt", "sukces",
-        "başar",
+/// True for words that say what a tool is like, and nothing of a run of it.
+pub(super) fn is_property(value: &str) -> bool {
+    let words = [
+        "yes",
+        "no",
+        "stable",
+        "experimental",
+        "alpha",
+        "beta",
+        "preview",
+        "deprecated",
+        "supported",
+        "unsupported",
+        "not supported",
+        "optional",
+        "required",
+        "recommended",
+        "not needed",
+        "n/a",
+        "-",
+        "–",
+        "—",
+        "read only",
+        "read-only",
+        "read",
+        "write",
+        "ja",
+        "nein",
+        "stabil",
+        "oui",
+        "non",
+        "sí",
+        "sì",
     ];
-    let words =
-        ["ok", "okay", "true", "false", "up", "down", "done", "sent", "ran", "online", "offline", "found", "healthy", "timeout", "booked"];
-    let marks = ['✅', '❌', '✔', '✓', '✗', '✘', '☑', '🟢', '🔴', '成', '失', '完', '済', '了'];
-    let lower = value.to_lowercase();
-    let is_outcome = |word: &str| words.contains(&word) || stems.iter().any(|stem| word.starts_with(stem));
-    lower.contains(marks) || lower.split(|c: char| !c.is_alphanumeric()).any(is_outcome)
+    words.iter().any(|word| word.eq_ignore_ascii_case(value)) || is_ahead(value)
 }
 
 /// Meaning of a member's name.

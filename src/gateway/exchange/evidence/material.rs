@@ -21,7 +21,7 @@ use crate::{
         },
         history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
     },
-    wire::json::Document,
+    wire::json::{Document, Value},
 };
 
 /// Texts of a request, as far as claims need them.
@@ -203,11 +203,15 @@ pub fn ran_hosted(context: &Context) -> bool {
     context.evidence.unseen.load(Ordering::Relaxed) || has_unseen(context)
 }
 
-/// Members of a request to the Chat API with which the upstream may search for any answer, and shows no call of it.
-const SEARCHES: [&str; 3] = ["web_search_options", "plugins", "search_parameters"];
-
+/// True if the upstream may search for any answer to the request, and shows no call of it: OpenAI's search models, OpenRouter's plugin
+/// `web`, xAI's live search. Source: their API references.
 fn searches(context: &Context) -> bool {
-    asks_with(context, &SEARCHES)
+    let root = context.request().root();
+    let plugins = root.get_some("plugins").into_iter().flat_map(Value::items);
+    let live = root.get_some("search_parameters");
+    root.get_some("web_search_options").is_some()
+        || plugins.filter_map(|plugin| plugin.get("id")).any(|id| id.is_text("web"))
+        || live.is_some_and(|live| !live.get("mode").is_some_and(|mode| mode.is_text("off")))
 }
 
 /// Stores the request's results in `thread`, as evidence for later answers in a conversation that the upstream stores.
@@ -287,14 +291,9 @@ const HOSTED_TOOLS: [&str; 5] = ["prompt", "web_search_options", "mcp_servers", 
 
 /// True if the upstream may run tools of which the request's `tools` say nothing.
 fn brings_hosted_tools(context: &Context) -> bool {
-    asks_with(context, &HOSTED_TOOLS)
-}
-
-/// True if the request has one of these members, and not as an empty list.
-fn asks_with(context: &Context, names: &[&str]) -> bool {
     let root = context.request().root();
     // An empty object asks for a search, too.
-    names.iter().any(|name| root.get_some(name).is_some_and(|value| value.is_object() || value.items().next().is_some()))
+    HOSTED_TOOLS.iter().any(|name| root.get_some(name).is_some_and(|value| value.is_object() || value.items().next().is_some()))
 }
 
 /// Runs of one tool.

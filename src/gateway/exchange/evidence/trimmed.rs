@@ -29,7 +29,7 @@ static MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// A line of dots, behind which the rest of a text follows, or the reference to a file that has the whole.
 static GAP: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r"(?im)^[ \t]*(?:\.{3,}|…|\[(?:\.{3}|…)\])[ \t]*$|<persisted-output>").ok());
+    LazyLock::new(|| Regex::new(r"(?im)^[ \t]*(?:\.{3,}|…|\[(?:\.{3}|…)\])[ \t]*$|\A\s*<persisted-output>").ok());
 
 /// True if the text is a placeholder for a result, or a result with a note of truncation.
 pub fn is_trimmed(text: &str) -> bool {

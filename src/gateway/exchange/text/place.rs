@@ -38,6 +38,27 @@ impl TextPlace {
         Self::gated(strings, |gate, text| context.take_prose(gate, text))
     }
 
+    /// Like [`Self::read`], but with what the upstream's own tools found noted where it comes, as in a stream: behind the texts before it.
+    /// `strings`: each with whether something was found between it and the one before it.
+    pub fn read_behind_results(strings: &[(Value<'_>, bool)], context: &Context) -> Option<Self> {
+        let first = strings.first().is_some_and(|(_, found)| *found);
+        if first {
+            context.evidence.note_unseen();
+        }
+        if first || !strings.iter().any(|(_, found)| *found) {
+            return Self::read(strings.iter().map(|(string, _)| *string), context);
+        }
+        let mut place = Self::gated(strings.iter().map(|(string, _)| *string), |_, _| ())?;
+        for ((_, found), part) in strings.iter().zip(&place.parts) {
+            if *found {
+                context.evidence.note_unseen();
+            }
+            context.feed(&mut place.gate, place.text.get(part.place.clone()).unwrap_or_default());
+        }
+        context.close(&mut place.gate);
+        Some(place)
+    }
+
     /// Joins the strings and passes the text to `take` with its gate.
     fn gated<'d>(strings: impl IntoIterator<Item = Value<'d>>, take: impl FnOnce(&mut TextGate, &str)) -> Option<Self> {
         let (mut text, mut parts) = (String::new(), Vec::new());

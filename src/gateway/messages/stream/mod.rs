@@ -18,7 +18,7 @@ use bytes::{Bytes, BytesMut};
 use serde_json::Value as Json;
 
 use super::{
-    blocks::{BlockKind, call_with, fitting_stop, kind_of},
+    blocks::{BlockKind, call_with, fitting_stop, has_unseen_result, kind_of},
     error,
     places::swept_event,
     response::{Words, answer_kind, call_block, drops_thinking, explanation_of, nature_of},
@@ -545,7 +545,7 @@ impl MessagesStream {
         let block = document.root().get("content_block").filter(|block| block.is_object() && !is_ambiguous(*block));
         let block = block.ok_or(Fault::Unknown("a block that is no object, or has two members of one name"))?;
         let kind = answer_kind(block, &self.context);
-        if kind == BlockKind::Hosted {
+        if has_unseen_result(block) {
             self.context.evidence.note_unseen();
         }
         let text = (kind == BlockKind::Text).then(|| block.get("text").and_then(Value::text).unwrap_or_default().into_owned());

@@ -10,7 +10,7 @@ use crate::{
             Head, Input,
             input_items::{InputItem, Kind},
         },
-        response::read::is_hosted_call,
+        response::read::has_unseen_result,
     },
     wire::json::{Document, Value},
 };
@@ -52,9 +52,9 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
             Kind::Reference | Kind::Tools | Kind::Other => item.value.raw_str().into(),
         });
         let has_content = || item.content().is_some_and(|content| content.is_string() || content.is_array());
-        words.unseen |= item.kind == Kind::Other && is_hosted_call(item.value);
+        words.unseen |= item.kind == Kind::Other && has_unseen_result(item.value);
         if item.kind == Kind::User && has_content() {
-            words.unseen = false;
+            words.unseen = item.content().is_some_and(has_media);
             words.asked.clone_from(&text);
         }
         if item.kind == Kind::Assistant && has_content() {

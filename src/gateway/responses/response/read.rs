@@ -32,22 +32,22 @@ pub(super) struct ParsedResponse {
 pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse, Fault> {
     check_root(root)?;
     let (mut kinds, mut slots, mut nature) = (Vec::new(), Vec::new(), AnswerNature::default());
-    let (mut texts, mut refusals) = (Vec::new(), Vec::new());
+    let (mut texts, mut refusals, mut seen_from): (Vec<(Value<'_>, bool)>, _, _) = (Vec::new(), Vec::new(), false);
     for item in root.get("output").into_iter().flat_map(Value::items) {
         let kind = kind_of(item, context)?;
         match kind {
             ItemKind::Message => {
                 let strings = message_strings(item)?;
-                texts.extend(strings.texts);
+                // As in a stream, what was found counts for the texts behind it.
+                let found = std::mem::take(&mut seen_from);
+                texts.extend(strings.texts.into_iter().map(|text| (text, found)));
                 refusals.extend(strings.refusals);
             }
             ItemKind::Call(kind) => slots.push(call_of(item, kind, context)?),
             ItemKind::Reasoning => {}
             ItemKind::Hosted => {
-                if is_hosted_call(item) {
-                    nature.hosted_calls = true;
-                    context.evidence.note_unseen();
-                }
+                nature.hosted_calls |= is_hosted_call(item);
+                seen_from |= has_unseen_result(item);
                 nature.unoffered_calls |= is_unoffered(item, context);
             }
             ItemKind::Other => nature.has_audio |= !is_nothing(item),
@@ -59,8 +59,12 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
     }
     // The convenience of some upstreams: a copy, unless there is nothing that it could be a copy of.
     let copy = root.get("output_text").filter(|copy| copy.is_string());
-    let text = TextPlace::read(texts.iter().copied(), context).or_else(|| TextPlace::read(copy, context));
+    let text = TextPlace::read_behind_results(&texts, context).or_else(|| TextPlace::read(copy, context));
     let refusal = TextPlace::read(refusals.iter().copied(), context);
+    if seen_from {
+        context.evidence.note_unseen();
+    }
+    let texts: Vec<Value<'_>> = texts.into_iter().map(|(text, _)| text).collect();
     let mut apart = apart(&texts, text.as_ref(), context);
     apart.extend(self::apart(&refusals, refusal.as_ref(), context));
     nature.has_text = text.is_some();
@@ -147,6 +151,14 @@ pub fn is_built_in(call: Value<'_>) -> bool {
 /// True for calls of tools that toolmark doesn't judge; they satisfy a demanded call.
 pub fn is_hosted_call(item: Value<'_>) -> bool {
     item.get("type").and_then(Value::text).is_some_and(|kind| kind.ends_with("_call") || kind == "mcp_approval_request")
+}
+
+/// True for a call of one of the upstream's own tools that may have found something which only the model has.
+pub fn has_unseen_result(item: Value<'_>) -> bool {
+    const FINDS: [&str; 4] = ["web_search_call", "file_search_call", "code_interpreter_call", "mcp_call"];
+    let of_kind = item.get("type").is_some_and(|kind| FINDS.iter().any(|name| kind.is_text(name)));
+    let failed = item.get("status").is_some_and(|status| status.is_text("failed")) || item.get_some("error").is_some();
+    of_kind && !failed
 }
 
 /// The strings of a message item. The item must be a message and nothing else.

@@ -16,7 +16,7 @@ use crate::{
     responses::{
         output_items::{ItemKind, MessageStrings, OutputCall, arguments_of, is_unoffered, kind_of, part_strings},
         places::swept_event,
-        response::read::{call_of, is_hosted_call, message_strings, says_outside},
+        response::read::{call_of, has_unseen_result, is_hosted_call, message_strings, says_outside},
         stream::{held_calls::HeldCall, misplaced},
     },
     wire::{
@@ -191,8 +191,8 @@ impl ReceivedResponse {
 
     /// Records that an item is a call of one of the upstream's own tools.
     fn note_hosted(&mut self, kind: ItemKind, value: Value<'_>) {
-        if kind == ItemKind::Hosted && is_hosted_call(value) {
-            self.hosted_calls = true;
+        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
+        if kind == ItemKind::Hosted && has_unseen_result(value) {
             self.context.evidence.note_unseen();
         }
     }

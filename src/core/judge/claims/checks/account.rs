@@ -11,6 +11,7 @@ use crate::{
     judge::claims::{
         checks::{
             counts::{counts_part, is_amount, is_of_two_numbers},
+            exclusive::exclusive,
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
@@ -50,7 +51,7 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
 pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.grounds.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
+    if scene.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -62,7 +63,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         found.extend(bound(scene, &names));
         found.extend(extreme(scene, &names));
         found.extend(flags(scene));
-        found.extend(opposites(scene, &names));
+        found.extend(exclusive(scene, &names));
         found.extend(every(scene));
         found.extend(weekday(scene));
         found.extend(share(scene));
@@ -311,9 +312,15 @@ static OUTAGES: PhraseList = PhraseList::new(&[
     "बंद है",
 ]);
 
-/// Does this text tell of an outage? Of a result that failed it tells the failure.
+/// Does this text tell of an outage? Of a result that failed it tells the failure. What is down by so much, or to so much, is a figure.
 pub fn tells_outage(text: &str) -> bool {
-    OUTAGES.stands_in(&lower_of(text))
+    let lower = lower_of(text);
+    OUTAGES.stands_in(&lower) && {
+        let clauses = lower.split([',', ';', '.', '(', '–', '—', '\n', '。', '，']);
+        clauses
+            .into_iter()
+            .any(|clause| OUTAGES.stands_in(clause) && !clause.bytes().any(|byte| byte.is_ascii_digit()) && !clause.contains(" down to "))
+    }
 }
 
 /// Does a word of this text in lower case deny something?
@@ -952,14 +959,15 @@ fn by_word(facts: &ResultFacts, texts: &[&str]) -> Vec<u64> {
 }
 
 /// A record that a passage names, by a value that no other record of the result has.
-struct NamedRecord {
-    record: usize,
+pub(super) struct NamedRecord {
+    /// Its number.
+    pub record: usize,
     at: usize,
     end: usize,
 }
 
 /// The records that a passage names, of each of its first results.
-struct NamedRecords<'s> {
+pub(super) struct NamedRecords<'s> {
     scene: &'s CheckContext<'s>,
     folded: OnceCell<String>,
     of: [OnceCell<Vec<NamedRecord>>; SOURCES_OF],
@@ -983,7 +991,7 @@ impl<'s> NamedRecords<'s> {
     }
 
     /// Those of the result at this place.
-    fn of(&self, at: usize) -> &[NamedRecord] {
+    pub(super) fn of(&self, at: usize) -> &[NamedRecord] {
         let (Some(known), Some(source)) = (self.of.get(at), self.scene.sources.get(at)) else { return &[] };
         known.get_or_init(|| named(self.folded(), self.scene.text(), source.facts()))
     }
@@ -2285,99 +2293,6 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     })
 }
 
-/// Words that exclude each other.
-const OPPOSITES: &[(&str, &str)] = &[
-    ("open", "closed"),
-    ("open", "shut"),
-    ("on", "off"),
-    ("locked", "unlocked"),
-    ("online", "offline"),
-    ("enabled", "disabled"),
-    ("active", "inactive"),
-    ("valid", "invalid"),
-    ("available", "unavailable"),
-    ("up", "down"),
-    ("paid", "unpaid"),
-    ("connected", "disconnected"),
-    ("public", "private"),
-    ("read", "unread"),
-    ("armed", "disarmed"),
-    ("muted", "unmuted"),
-    ("healthy", "unhealthy"),
-    ("passed", "failed"),
-    ("won", "lost"),
-    ("approved", "rejected"),
-    ("confirmed", "cancelled"),
-    ("running", "stopped"),
-    ("charging", "discharging"),
-    ("empty", "full"),
-    ("delivered", "undelivered"),
-    ("complete", "incomplete"),
-];
-
-/// Beginnings of members' names that stand for weekdays.
-const DAY_KEYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
-
-/// "The door is unlocked" where the result has `locked`.
-fn opposites(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources.as_slice() else { return None };
-    let facts = source.facts();
-    if source.fails() || facts.leaves.len() > LEAVES_OF {
-        return None;
-    }
-    // Without a word that has an opposite nothing is told.
-    if !scene.plain.words.iter().any(|word| OPPOSITES.iter().any(|(one, other)| word.lower == *one || word.lower == *other)) {
-        return None;
-    }
-    let folded = names.folded();
-    let own = match names.of(0) {
-        [] if facts.records.is_empty() => None,
-        [one] => Some(one.record),
-        _ => return None,
-    };
-    let mine = facts.leaves.iter().filter(|leaf| own.is_none_or(|own| facts.lies_in(leaf.record, own)));
-    for leaf in mine {
-        let Scalar::Text(value) = &leaf.value else { continue };
-        let value = fold(value);
-        let opposite = OPPOSITES.iter().find_map(|(one, other)| {
-            if value == *one {
-                Some(*other)
-            } else if value == *other {
-                Some(*one)
-            } else {
-                None
-            }
-        });
-        let Some(opposite) = opposite else { continue };
-        // "closed" of Mondays says nothing of other days.
-        if DAY_KEYS.iter().any(|day| leaf.key.starts_with(day)) && !scene.plain.words.iter().any(|word| word.lower.starts_with(&leaf.key)) {
-            continue;
-        }
-        let Some(word) = scene.plain.words.iter().find(|word| word.lower == opposite) else { continue };
-        let near = scene.words_before(word.start);
-        let copula = near.iter().rev().take(3).any(|word| {
-            matches!(
-                word.lower.as_str(),
-                "is" | "are" | "it's" | "it’s" | "currently" | "now" | "still" | "remains" | "ist" | "sind" | "est" | "está" | "è"
-            )
-        });
-        let negated =
-            near.iter().rev().take(3).any(|word| is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
-        let said = stands_in(folded, &value);
-        if copula && !negated && !said {
-            return Some(ClaimFinding {
-                rule: "opposites",
-                code: Code::ClaimMismatch,
-                span: word.start..word.end,
-                found: scene.text().get(near.last().map_or(word.start, |word| word.start)..word.end).unwrap_or_default().to_owned(),
-                expected: format!("{}: {value}", leaf.key),
-                certainty: Certainty::Likely,
-            });
-        }
-    }
-    None
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -2475,7 +2390,7 @@ mod tests {
             (hours, "On Monday it's open as well.", true),
         ] {
             let found = rules(result, text);
-            assert_eq!(found.contains(&"opposites"), wrong, "{text}: {found:?}");
+            assert_eq!(found.contains(&"exclusive"), wrong, "{text}: {found:?}");
         }
     }
 }

@@ -65,7 +65,7 @@ fn data() -> &'static Superlatives {
 pub fn consistency(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     found.extend(equated(scene));
-    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.grounds.is_endless() {
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.is_endless() {
         return found;
     }
     found.extend(extreme(scene));

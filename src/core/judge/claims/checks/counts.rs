@@ -45,7 +45,8 @@ const MADE_OF: usize = 6;
 
 /// True if two of the few numbers at a result's top make it: `8 of the 10 records`, of 8 that were updated and 2 that failed.
 pub(super) fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
-    let at_top = source.facts().leaves.iter().filter(|leaf| leaf.record == 0);
+    const PAGES: [&str; 10] = ["page", "pages", "limit", "offset", "size", "pagesize", "perpage", "total", "count", "id"];
+    let at_top = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && !PAGES.contains(&leaf.key.as_str()));
     let numbers: Vec<f64> = at_top.filter_map(|leaf| leaf.value.number()).take(MADE_OF + 1).collect();
     let rest = |one: &f64| value as f64 - one;
     numbers.len() <= MADE_OF && numbers.iter().any(|one| *one > 0.0 && rest(one) > 0.0 && rest(one) != *one && numbers.contains(&rest(one)))

@@ -9,6 +9,7 @@ pub mod carried_out;
 pub mod compound_numbers;
 pub mod consistency;
 pub mod counts;
+mod exclusive;
 pub mod fields;
 pub mod order;
 pub mod states;

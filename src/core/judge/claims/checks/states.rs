@@ -232,7 +232,7 @@ fn is_about(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
 }
 
 /// The clauses of a passage that tell something as so, folded: no denial, condition or future in them.
-fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = String> + 's {
+pub(super) fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = String> + 's {
     const JOINS: &[&str] = &[
         " and ", " but ", " und ", " aber ", " et ", " mais ", " y ", " pero ", " e ", " ma ", " en ", " maar ", " oraz ", " ale ", " i ",
         " ve ", " ama ",
@@ -268,13 +268,16 @@ fn says(source: &ToolResult, words: &FoldedParts) -> bool {
     })
 }
 
+/// True of the name of a member that says how a thing stands.
+pub(super) fn is_state(key: &str) -> bool {
+    STATES.iter().any(|name| key == *name || key.ends_with(name))
+}
+
 /// The state that a result names, folded: that of its outermost object, where it names one only.
 fn state_of(source: &ToolResult) -> Option<String> {
     let facts: &ResultFacts = source.facts();
     let of = |leaf: &&NamedValue| match &leaf.value {
-        Scalar::Text(text) => {
-            STATES.iter().any(|name| leaf.key == *name || leaf.key.ends_with(name)) && text.chars().count() <= STATE_CHARS_MAX
-        }
+        Scalar::Text(text) => is_state(&leaf.key) && text.chars().count() <= STATE_CHARS_MAX,
         _ => false,
     };
     let all: Vec<&NamedValue> = facts.leaves.iter().take(LEAVES_MAX).filter(of).collect();

@@ -41,7 +41,7 @@ const KNOWN: &[&str] = &[
 
 /// The findings of a passage: times, then ids.
 pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.bond < CitationScope::Near || scene.grounds.is_endless() || scene.text().contains(['?', '？']) {
+    if scene.bond < CitationScope::Near || scene.is_endless() || scene.text().contains(['?', '？']) {
         return Vec::new();
     }
     let mut found = times(scene);

@@ -211,8 +211,13 @@ impl ResultReading {
 
     /// Not all of it was read, or can be.
     pub fn is_partial(&self) -> bool {
+        self.has_media || self.is_cut()
+    }
+
+    /// Its text has more values than are read.
+    fn is_cut(&self) -> bool {
         // A value takes a byte at least.
-        self.has_media || self.text.len() >= facts::LEAVES_MAX && self.facts().partial
+        self.text.len() >= facts::LEAVES_MAX && self.facts().partial
     }
 
     /// Its text folded for comparison.
@@ -370,16 +375,16 @@ impl EvidenceIndex {
         self.unseen.store(true, Ordering::Relaxed);
     }
 
-    /// The model has results, or parts of them, that can't be read here: images, files, those of the upstream's own tools.
+    /// The model has results of this turn, or parts of them, that can't be read here: images, files, those of the upstream's own tools.
     pub fn has_unseen(&self) -> bool {
-        self.unseen.load(Ordering::Relaxed) || self.results.iter().any(|source| source.has_media)
+        self.unseen.load(Ordering::Relaxed) || self.results.iter().any(|source| source.has_media && source.recent)
     }
 
     /// More was said than is looked through: nothing can be said to stand nowhere.
     pub fn is_endless(&self) -> bool {
         self.has_unseen()
             || self.said.iter().map(|said| said.len()).sum::<usize>() > SAID_BYTES_MAX
-            || self.results.iter().any(|source| source.is_partial())
+            || self.results.iter().any(|source| source.is_cut())
     }
 
     /// Does `number` follow from `source`, or stand anywhere in the conversation?

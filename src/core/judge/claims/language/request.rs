@@ -109,6 +109,11 @@ impl UserRequest {
         *self.0.asks_for_samples.get_or_init(|| samples::asks_for_samples(self))
     }
 
+    /// It hands over data to be put in another form, and what stands in `block` is all of that data.
+    pub fn asks_for_conversion(&self, block: &str) -> bool {
+        samples::asks_for_conversion(self, block)
+    }
+
     /// It asks for a program, or a part of one, to be written.
     pub fn asks_for_program(&self) -> bool {
         samples::asks_for_program(self)

@@ -13,11 +13,19 @@ const REQUEST_WORDS_MAX: usize = 40;
 /// Phrases that ask for a sample of data, or what the tools are. Phrases in which a tool is to be used, or something is to be looked up
 /// (`use your tools`, `search our docs`, `this week's fixtures`), aren't among them.
 static SAMPLES: PhraseList = PhraseList::new(&[
-    "example",
+    "an example",
+    "example of ",
+    "example output",
+    "example response",
+    "example result",
+    "example payload",
+    "example log",
+    "example call",
     "sample log",
     "sample output",
     "sample payload",
     "sample response",
+    "sample result",
     "test fixture",
     "mock server",
     "mock data",
@@ -29,48 +37,100 @@ static SAMPLES: PhraseList = PhraseList::new(&[
     "eval case",
     "write test data",
     "write documentation",
-    "for our wiki",
-    "for the wiki",
+    "ein beispiel",
+    "beispielausgabe",
+    "beispielantwort",
+    "un exemple",
+    "un ejemplo",
+    "un esempio",
+    "um exemplo",
+    "een voorbeeld",
+    "przykład",
+    "örnek",
+    "例を",
+    "例子",
+    "示例",
+    "サンプル",
+    "उदाहरण",
+    "예시",
+]);
+/// Phrases that ask what the tools are. A message with one of them that has something run, too, is no such request.
+static ABOUT_TOOLS: PhraseList = PhraseList::new(&[
     "what are your tools",
     "list your tools",
     "list of your tools",
     "table of your tools",
     "describe your tools",
+    "which of your tools",
+    "each of your tools",
+    "all of your tools",
     "tools do you",
     "tools are available",
     "what can you do?",
     "what can you do for me",
     "what can you help me with",
     "what are you able to do",
-    "beispiel",
+    "for our wiki",
+    "for the wiki",
     "welche tools hast",
     "welche werkzeuge hast",
+    "welche deiner tools",
     "was kannst du?",
-    "exemple",
     "quels outils as",
+    "lesquels de tes outils",
     "que peux-tu faire ?",
     "que peux-tu faire?",
-    "ejemplo",
     "qué herramientas tienes",
     "qué puedes hacer?",
-    "esempio",
     "cosa puoi fare?",
-    "exemplo",
     "o que você pode fazer?",
-    "voorbeeld",
     "wat kun je?",
-    "przykład",
     "co potrafisz?",
-    "örnek",
     "neler yapabilirsin",
-    "例を",
-    "例子",
-    "示例",
-    "サンプル",
     "何ができ",
     "你能做什么",
-    "उदाहरण",
-    "예시",
+]);
+/// Words of a message that has something run, or asks for its outcome.
+static RUNS: WordList = WordList::new(&[
+    "run",
+    "runs",
+    "running",
+    "test",
+    "tests",
+    "check",
+    "checks",
+    "measure",
+    "execute",
+    "outcome",
+    "outcomes",
+    "result",
+    "results",
+    "report",
+    "reports",
+    "finding",
+    "findings",
+    "say",
+    "says",
+    "now",
+    "then",
+    "moment",
+    "current",
+    "currently",
+    "status",
+    "speed",
+    "numbers",
+    "starte",
+    "prüfe",
+    "teste",
+    "lance",
+    "vérifie",
+    "ejecuta",
+    "comprueba",
+    "esegui",
+    "controlla",
+    "execute",
+    "verifica",
+    "voer",
 ]);
 /// Phrases with `example` in them that ask for none: `a town, for example Ghent`.
 const FOR_EXAMPLE: &[&str] = &[
@@ -84,44 +144,6 @@ const FOR_EXAMPLE: &[&str] = &[
     "bijvoorbeeld",
     "na przykład",
 ];
-/// Phrases for the tools themselves. A message that asks to be told about them asks what they are.
-static OF_TOOLS: PhraseList = PhraseList::new(&[
-    "your tools",
-    "your functions",
-    "each tool",
-    "every tool",
-    "which tools",
-    "what tools",
-    "deine tools",
-    "deiner tools",
-    "ihre tools",
-    "ihrer tools",
-    "deine werkzeuge",
-    "deiner werkzeuge",
-    "tes outils",
-    "vos outils",
-    "tus herramientas",
-    "sus herramientas",
-    "tuoi strumenti",
-    "suas ferramentas",
-]);
-/// Words with which a request to be told of something begins.
-static TELLS: WordList = WordList::new(&[
-    "explain",
-    "describe",
-    "list",
-    "show",
-    "summarise",
-    "summarize",
-    "compare",
-    "erkläre",
-    "erklär",
-    "beschreibe",
-    "explique",
-    "décris",
-    "explica",
-    "spiega",
-]);
 /// Beginnings of messages that hand over data to be put in another form.
 const CONVERSIONS: [&str; 22] = [
     "turn this",
@@ -147,15 +169,15 @@ const CONVERSIONS: [&str; 22] = [
     "converti ",
     "converta",
 ];
-/// Words with which something written is asked for.
+/// Words with which a program is asked for, at the beginning of a message.
 static WRITES: WordList = WordList::new(&[
     "write",
     "create",
     "implement",
-    "build",
-    "code",
     "generate",
     "draft",
+    "show",
+    "give",
     "schreib",
     "schreibe",
     "erstelle",
@@ -170,13 +192,10 @@ static PROGRAMS: WordList = WordList::new(&[
     "script",
     "function",
     "program",
-    "code",
-    "class",
     "module",
     "component",
-    "test",
-    "tests",
     "pytest",
+    "unittest",
     "mock",
     "parser",
     "snippet",
@@ -190,8 +209,27 @@ static PROGRAMS: WordList = WordList::new(&[
     "funzione",
     "função",
 ]);
+/// Words among which a program's verb stands, and behind it the program.
+const VERB_WORDS: usize = 4;
+const PROGRAM_WORDS: usize = 8;
+/// Words with which a program is to be run.
+static RUN_IT: WordList = WordList::new(&[
+    "run",
+    "execute",
+    "start",
+    "then",
+    "deploy",
+    "ausführen",
+    "starte",
+    "lance",
+    "exécute",
+    "ejecuta",
+    "esegui",
+    "execute",
+    "uruchom",
+]);
 
-/// Does the message ask for a sample of data, for data in another form, or to be told what the tools are?
+/// Does the message ask for a sample of data, or to be told what the tools are?
 pub(super) fn asks_for_samples(asked: &UserRequest) -> bool {
     let lower = asked.lower();
     let lower = lower.get(..lower.floor_char_boundary(REQUEST_BYTES_MAX)).unwrap_or_default();
@@ -199,14 +237,44 @@ pub(super) fn asks_for_samples(asked: &UserRequest) -> bool {
         SAMPLES.stands_in(lower)
             && SAMPLES.stands_in(&FOR_EXAMPLE.iter().fold(lower.to_owned(), |asked, phrase| asked.replace(phrase, " ")))
     };
-    let told = || asked.is_question() || asked.words().first().is_some_and(|first| TELLS.has(&first.lower));
-    sample() || CONVERSIONS.iter().any(|start| lower.trim_start().starts_with(start)) || OF_TOOLS.stands_in(lower) && told()
+    let runs = || asked.words().iter().take(REQUEST_WORDS_MAX).any(|word| RUNS.has(&word.lower));
+    sample() || ABOUT_TOOLS.stands_in(lower) && !runs()
 }
 
-/// Does the message ask for a program, or a part of one, to be written?
+/// Does the message hand over data to be put in another form? What stands in `block` must then be its own.
+pub(super) fn asks_for_conversion(asked: &UserRequest, block: &str) -> bool {
+    let begins = asked.lower().trim_start();
+    let bare = |word: &str| word.chars().all(char::is_alphanumeric) && !word.is_empty();
+    // Names of members are the answer's.
+    let values = || {
+        let mut rest = block;
+        let mut found = Vec::new();
+        while let Some(start) = rest.find(char::is_alphanumeric) {
+            let word = rest.get(start..).unwrap_or_default();
+            let length = word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len());
+            let behind = word.get(length..).unwrap_or_default();
+            let is_name = behind.trim_start_matches(['"', '\'', '_', '-']).trim_start().starts_with([':', '=']) || behind.starts_with('_');
+            found.extend(word.get(..length).filter(|_| !is_name));
+            rest = behind;
+        }
+        found
+    };
+    CONVERSIONS.iter().any(|start| begins.starts_with(start)) && {
+        let own: Vec<&str> = asked.lower().split(|c: char| !c.is_alphanumeric()).filter(|word| bare(word)).collect();
+        values().iter().all(|value| own.contains(&value.to_lowercase().as_str()) || ["json", "yaml", "csv"].contains(value))
+    }
+}
+
+/// Does the message ask for a program, or a part of one, to be written, and not for it to be run?
 pub(super) fn asks_for_program(asked: &UserRequest) -> bool {
-    let has = |list: &WordList| asked.words().iter().take(REQUEST_WORDS_MAX).any(|word| list.has(&word.lower));
-    has(&WRITES) && has(&PROGRAMS)
+    let words = asked.words();
+    let verb = words.iter().take(VERB_WORDS).position(|word| WRITES.has(&word.lower));
+    let programs = |from: usize| {
+        let near = words.get(from..).unwrap_or_default().iter().take(PROGRAM_WORDS);
+        near.clone().any(|word| PROGRAMS.has(&word.lower))
+            || near.clone().zip(near.skip(1)).any(|(one, next)| one.lower == "unit" && next.lower.starts_with("test"))
+    };
+    verb.is_some_and(programs) && !words.iter().take(REQUEST_WORDS_MAX).any(|word| RUN_IT.has(&word.lower))
 }
 
 #[cfg(test)]
@@ -224,7 +292,6 @@ mod tests {
             "Zeig mir ein Beispiel.",
             "Which of your tools work on Windows?",
             "Explain each of your tools in a table",
-            "Turn this log into JSON: tool=check_net up=1",
         ] {
             assert!(UserRequest::from(asked).asks_for_samples(), "{asked}");
         }
@@ -241,6 +308,15 @@ mod tests {
             "Wie warm ist es, zum Beispiel in Gent?",
             "What can you do about my slow connection?",
             "Can you use your tools to run a speed test?",
+            "Who owns example.com?",
+            "What is the weather in Ghent? Give me some examples of what to wear",
+            "Check my speed, then list your tools",
+            "What can you do for me about my speed? Run a test",
+            "Run a speed test and put the numbers on the page for our wiki",
+            "Which tools tell me how fast my connection is?",
+            "What do your tools say about my connection speed?",
+            "List each tool's results",
+            "Explain my ping with your tools",
             "What does your tools' speed test say? Run it.",
             "Check it with each tool",
         ] {
@@ -255,10 +331,27 @@ mod tests {
             ("Please write a pytest for my dispatcher", true),
             ("Schreibe eine Funktion, die das macht", true),
             ("Run the script", false),
+            ("Fix the code and run the tests", false),
+            ("Run this code: print(1)", false),
+            ("Build the project and run the tests", false),
+            ("Implement retry in client.py, then run the tests", false),
+            ("Generate a discount code of 20 % for Bo", false),
+            ("Create a class booking for Bo", false),
+            ("Write a script that does it and run it", false),
             ("Run the tests", false),
             ("Write a mail to Bo", false),
         ] {
             assert_eq!(asks_for_program(&asked.into()), is, "{asked}");
         }
+    }
+
+    #[test]
+    fn what_is_put_in_another_form_is_the_users() {
+        let log = UserRequest::from("Turn this log into JSON: tool=weather city=Ghent temp=7 status=ok");
+        assert!(asks_for_conversion(&log, r#"{"tool": "weather", "city": "Ghent", "temp": 7, "status": "ok"}"#));
+        assert!(!asks_for_conversion(&log, r#"{"tool": "weather", "city": "Ghent", "temp": 19, "status": "ok"}"#));
+        let amount = UserRequest::from("Convert this to euros: 200 USD");
+        assert!(!asks_for_conversion(&amount, r#"{"tool":"convert_currency","result":{"amount":200,"converted":184.28}}"#));
+        assert!(!asks_for_conversion(&"The log: tool=weather temp=7".into(), r#"{"tool": "weather", "temp": 7}"#));
     }
 }

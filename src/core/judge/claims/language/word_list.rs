@@ -162,13 +162,17 @@ pub struct FoldedParts {
 impl FoldedParts {
     /// Those of these parts; `fold` folds one.
     pub fn new(parts: &[String], fold: impl Fn(&str) -> String) -> Self {
-        let pattern = |part: &String| match part.strip_suffix(WHOLE) {
+        let patterns: Vec<String> = parts.iter().map(|part| Self::pattern(part, &fold)).collect();
+        Self { automaton: any_of(patterns.iter().map(String::as_str), PhraseCase::Counts) }
+    }
+
+    /// What is looked for of one part, in a text with a blank at both ends.
+    pub fn pattern(part: &str, fold: impl Fn(&str) -> String) -> String {
+        match part.strip_suffix(WHOLE) {
             _ if !part.is_ascii() => fold(part.trim_end_matches(WHOLE)),
             Some(whole) => format!(" {whole} "),
             None => format!(" {part}"),
-        };
-        let patterns: Vec<String> = parts.iter().map(pattern).collect();
-        Self { automaton: any_of(patterns.iter().map(String::as_str), PhraseCase::Counts) }
+        }
     }
 
     /// True if one of them stands in a folded text.

@@ -112,19 +112,67 @@ fn is_described(key: &str, value: &str) -> bool {
 }
 
 /// True for a cell that tells what a tool is or does, rather than what came of it: of a table of tools (`Sends a mail`, `stable`), or of a
-/// plan (`Tuesday`, `open`). A column of results has none.
+/// plan (`todo`). A cell with a figure is none.
 fn is_property(meaning: MemberMeaning, cell: &str) -> bool {
-    if !matches!(meaning, MemberMeaning::Other | MemberMeaning::Result) {
+    let cell = bare(cell);
+    if !matches!(meaning, MemberMeaning::Other | MemberMeaning::Result) || cell.bytes().any(|byte| byte.is_ascii_digit()) {
         return false;
     }
-    let cell = bare(cell);
-    let words = cell.split(' ').count();
     let first = cell.split(' ').next().unwrap_or_default();
-    let describes =
-        words >= DESCRIPTION_WORDS_MIN && first.len() > 3 && first.ends_with('s') && first.bytes().all(|byte| byte.is_ascii_alphabetic());
-    let tells = cell.bytes().any(|byte| byte.is_ascii_digit()) || words < DESCRIPTION_WORDS_MIN && object::is_outcome(cell);
-    describes || !tells
+    // A verb of the third person: `Sends an email to one person`.
+    let describes = meaning == MemberMeaning::Other
+        && cell.split(' ').count() >= DESCRIPTION_WORDS_MIN
+        && DESCRIBES.iter().any(|verb| verb.eq_ignore_ascii_case(first));
+    describes || object::is_property(cell)
 }
+
+/// Verbs with which descriptions of tools begin.
+const DESCRIBES: [&str; 44] = [
+    "adds",
+    "books",
+    "calls",
+    "calculates",
+    "cancels",
+    "changes",
+    "checks",
+    "closes",
+    "converts",
+    "creates",
+    "deletes",
+    "downloads",
+    "edits",
+    "executes",
+    "fetches",
+    "finds",
+    "gets",
+    "gives",
+    "lets",
+    "lists",
+    "looks",
+    "makes",
+    "measures",
+    "moves",
+    "opens",
+    "posts",
+    "queries",
+    "reads",
+    "removes",
+    "returns",
+    "runs",
+    "saves",
+    "schedules",
+    "searches",
+    "sends",
+    "sets",
+    "shows",
+    "starts",
+    "stops",
+    "tells",
+    "translates",
+    "turns",
+    "updates",
+    "writes",
+];
 
 fn cut(text: &str) -> String {
     text.get(..text.floor_char_boundary(VALUE_BYTES_MAX)).unwrap_or(text).to_owned()

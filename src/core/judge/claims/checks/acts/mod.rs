@@ -8,6 +8,7 @@ pub mod further;
 pub mod halves;
 mod orders;
 mod readings;
+mod talk;
 pub mod unlooked;
 
 use std::{
@@ -39,12 +40,12 @@ use crate::{
     violation::{Certainty, Code},
 };
 
-pub(in crate::judge::claims) use readings::is_of_talk;
 use readings::{
     EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, halts, has_blanks, is_about_any_tool, is_about_tool, is_english,
     is_habitual, is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents,
     quotes, swaps_words, tell_of_tool, tells_of_own,
 };
+pub(in crate::judge::claims) use talk::is_of_talk;
 
 /// Letters that two forms of a verb share at least: `publish`, `published`.
 const STEM: usize = 4;
@@ -1767,33 +1768,6 @@ mod tests {
             ("Call me a cab", &first, false),
         ] {
             assert_eq!(halts(&asked.into(), Some(grounds)), is, "{asked}");
-        }
-    }
-
-    #[test]
-    fn what_is_of_the_talk_alone_needs_no_tool() {
-        let (first, mut asks, mut told) = (EvidenceIndex::default(), EvidenceIndex::default(), EvidenceIndex::default());
-        asks.answers.push("Shall I refund A1?".into());
-        told.answers.push("Your subscription costs 10 euros a month.".into());
-        for (asked, grounds, is) in [
-            ("cancel", &asks, true),
-            ("Never mind, drop it", &asks, true),
-            ("cancel", &told, false),
-            ("cancel", &first, false),
-            ("wait", &first, true),
-            ("stop", &told, false),
-            ("Please answer in German from now on", &first, true),
-            ("Keep it short", &first, true),
-            ("Call me Bo", &first, true),
-            ("Call me a cab", &first, false),
-            ("Translate to French: I sent the mail.", &first, true),
-            ("Add 5 and 7", &first, true),
-            ("Add Kilian and Bo", &first, false),
-            ("From now on, mail Bo each Monday", &first, false),
-            ("Reply to Bo", &first, false),
-            ("yes", &asks, false),
-        ] {
-            assert_eq!(is_of_talk(&asked.into(), Some(grounds)), is, "{asked}");
         }
     }
 

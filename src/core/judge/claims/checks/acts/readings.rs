@@ -1,7 +1,7 @@
 //! Readings of a sentence under which it reports no act: work on words, a form, stage directions, what the user tells, what holds for
 //! all of a kind. Pure.
 
-use super::{ActForm, ActSentence, LANGUAGES_TIED, ReportedAct, Speech, is_finished, is_form_of, speeches};
+use super::{ActForm, ActSentence, LANGUAGES_TIED, ReportedAct, Speech, is_finished, is_form_of, speeches, talk};
 use crate::judge::claims::{
     checks::values::quoted,
     evidence::{
@@ -384,7 +384,7 @@ static HALTS_WITH: WordList = WordList::new(&[
     "everything",
 ]);
 /// Those of them that hold it, and take nothing back.
-const PAUSES: &[&str] = &["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"];
+pub(super) const PAUSES: &[&str] = &["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"];
 /// Words of such a message.
 const HALT_WORDS_MAX: usize = 4;
 
@@ -398,105 +398,9 @@ pub(super) fn halts(asked: &UserRequest, grounds: Option<&EvidenceIndex>) -> boo
     let spoken = grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let halt = words.iter().any(|word| HALTS.has(&word.lower));
     // `wait`, `hold on` take nothing back, whatever was spoken of.
-    let pause = || !is_taken_back(words);
-    begins_anew(asked) || halt && (spoken || pause()) && words.iter().all(|word| HALTS.has(&word.lower) || HALTS_WITH.has(&word.lower))
-}
-
-/// True if the user no more than begins anew, or says how to be called.
-fn begins_anew(asked: &UserRequest) -> bool {
-    let words = asked.words();
-    let is = |at: usize, word: &str| words.get(at).is_some_and(|own| own.lower == word);
-    // `Call me Bo`, but not `Call me a cab`.
-    let named = || words.get(2).and_then(|word| asked.get(word.start..)).is_some_and(|name| name.starts_with(char::is_uppercase));
-    words.len() <= HALT_WORDS_MAX
-        && (is(0, "start") && is(1, "over") || is(0, "forget") && is(1, "what") || is(0, "call") && is(1, "me") && named())
-}
-
-/// Words of the longest request that is about nothing but the conversation.
-const TALK_WORDS_MAX: usize = 12;
-
-/// True if the user asks for nothing that a tool could do: they take back what the assistant asked leave for, say how answers are to be
-/// given, begin anew, have a sentence translated or numbers added. Who says then that it is done needs no execution.
-pub(in crate::judge::claims) fn is_of_talk(asked: &UserRequest, grounds: Option<&EvidenceIndex>) -> bool {
-    const MANNERS: &[&str] = &["keep it short", "be brief", "be concise", "fasse dich kurz", "sois bref", "sé breve"];
-    const ANSWERS: &[&str] = &[
-        "answer", "reply", "respond", "speak", "talk", "antworte", "sprich", "réponds", "parle", "responde", "habla", "rispondi", "parla",
-        "antwoord",
-    ];
-    const HOW: &[&str] = &["more", "less", "briefly", "formally", "shorter"];
-    const LANGUAGES: &[&str] = &[
-        "english",
-        "german",
-        "french",
-        "spanish",
-        "italian",
-        "portuguese",
-        "dutch",
-        "polish",
-        "turkish",
-        "swedish",
-        "japanese",
-        "chinese",
-        "hindi",
-        "arabic",
-        "russian",
-        "korean",
-        "deutsch",
-        "englisch",
-        "französisch",
-        "spanisch",
-        "italienisch",
-        "anglais",
-        "français",
-        "allemand",
-        "espagnol",
-        "español",
-        "inglés",
-        "francés",
-        "alemán",
-        "italiano",
-        "inglese",
-        "francese",
-        "tedesco",
-        "inglês",
-        "português",
-        "engels",
-        "nederlands",
-        "duits",
-        "frans",
-    ];
-    const TRANSLATES: &[&str] = &["translate", "übersetze", "traduis", "traduce", "traduci", "traduza", "vertaal", "przetłumacz", "çevir"];
-    const JOINS: &[&str] = &["and", "to", "by", "from", "plus", "minus", "with", "times", "und", "et", "y", "e", "en"];
-    let words = asked.words();
-    let word = |at: usize| words.get(at).map_or("", |word| word.lower.as_str());
-    if words.is_empty() || words.len() > 4 * TALK_WORDS_MAX {
-        return false;
-    }
-    let first = usize::from(matches!(word(0), "please" | "bitte" | "ok" | "okay"));
-    if TRANSLATES.contains(&word(first)) {
-        return true;
-    }
-    if words.len() > TALK_WORDS_MAX {
-        return false;
-    }
-    let asks_leave = || grounds.and_then(|grounds| grounds.answers.last()).is_some_and(|answer| answer.trim_end().ends_with(['?', '？']));
-    let sum = || {
-        words.len() > 2
-            && words
-                .iter()
-                .skip(first + 1)
-                .all(|word| JOINS.contains(&word.lower.as_str()) || word.lower.bytes().all(|byte| byte.is_ascii_digit()))
-    };
-    MANNERS.iter().any(|phrase| asked.lower().contains(phrase))
-        || ANSWERS.contains(&word(first)) && (HOW.contains(&word(first + 1)) || (1..=2).any(|next| LANGUAGES.contains(&word(first + next))))
-        || begins_anew(asked)
-        || halts(asked, grounds) && (asks_leave() || !is_taken_back(words))
-        || sum()
-}
-
-/// True if the words take back something, rather than hold it.
-fn is_taken_back(words: &[Word]) -> bool {
-    !words.iter().any(|word| PAUSES.contains(&word.lower.as_str()))
+    let pause = || words.iter().any(|word| PAUSES.contains(&word.lower.as_str()));
+    talk::begins_anew(asked)
+        || halt && (spoken || pause()) && words.iter().all(|word| HALTS.has(&word.lower) || HALTS_WITH.has(&word.lower))
 }
 
 /// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?

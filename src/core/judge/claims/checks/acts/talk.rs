@@ -1,0 +1,317 @@
+//! Messages of a user that ask for nothing a tool could do: they are about the conversation itself. Pure.
+//!
+//! The whole message must be of that kind: `Keep it short` is, `Refund order A1. Keep it short.` isn't.
+
+use super::{
+    has_form,
+    readings::{PAUSES, halts},
+};
+use crate::judge::claims::{
+    evidence::{
+        EvidenceIndex,
+        tool_capabilities::{Effect, ToolCapabilities},
+    },
+    language::{
+        lexicon::Word,
+        request::UserRequest,
+        word_list::{PhraseList, WordList},
+    },
+};
+
+/// Words of the longest such message, without what is to be translated.
+const TALK_WORDS_MAX: usize = 12;
+/// Words that change nothing in such a message.
+static FILLERS: WordList = WordList::new(&[
+    "please",
+    "bitte",
+    "ok",
+    "okay",
+    "and",
+    "und",
+    "et",
+    "y",
+    "e",
+    "now",
+    "from",
+    "on",
+    "always",
+    "only",
+    "just",
+    "then",
+    "ab",
+    "jetzt",
+    "nur",
+    "immer",
+    "désormais",
+    "siempre",
+    "sempre",
+    "de",
+    "ahora",
+    "adelante",
+    "in",
+    "auf",
+    "en",
+    "em",
+    "to",
+    "into",
+    "ins",
+    "al",
+    "a",
+    "the",
+    "me",
+    "mir",
+    "moi",
+    "it",
+    "this",
+    "that",
+    "das",
+    "following",
+    "sentence",
+    "text",
+    "satz",
+    "phrase",
+    "phrase",
+    "frase",
+    "your",
+    "answers",
+    "replies",
+    "deine",
+    "antworten",
+]);
+/// Words for how answers are to be given.
+static MANNERS: WordList = WordList::new(&[
+    "keep", "be", "short", "shorter", "brief", "briefly", "concise", "formal", "formally", "polite", "informal", "fasse", "dich", "kurz",
+    "kürzer", "sois", "bref", "sé", "breve", "sii",
+]);
+/// Words for answering.
+static ANSWERS: WordList = WordList::new(&[
+    "answer", "reply", "respond", "speak", "write", "talk", "antworte", "sprich", "réponds", "parle", "responde", "habla", "rispondi",
+    "parla", "antwoord",
+]);
+/// Words for translating.
+static TRANSLATES: WordList =
+    WordList::new(&["translate", "übersetze", "übersetz", "traduis", "traduce", "traduci", "traduza", "vertaal", "przetłumacz", "çevir"]);
+/// Names of languages.
+static LANGUAGES: WordList = WordList::new(&[
+    "english",
+    "german",
+    "french",
+    "spanish",
+    "italian",
+    "portuguese",
+    "dutch",
+    "polish",
+    "turkish",
+    "swedish",
+    "japanese",
+    "chinese",
+    "hindi",
+    "arabic",
+    "russian",
+    "korean",
+    "deutsch",
+    "deutsche",
+    "englisch",
+    "englische",
+    "französisch",
+    "französische",
+    "spanisch",
+    "italienisch",
+    "anglais",
+    "français",
+    "allemand",
+    "espagnol",
+    "español",
+    "inglés",
+    "francés",
+    "alemán",
+    "italiano",
+    "inglese",
+    "francese",
+    "tedesco",
+    "inglês",
+    "português",
+    "engels",
+    "nederlands",
+    "duits",
+    "frans",
+]);
+/// Phrases with which an assistant asks leave to go on.
+static LEAVE: PhraseList = PhraseList::new(&[
+    "shall i",
+    "should i",
+    "may i",
+    "can i go",
+    "do you want me to",
+    "would you like me to",
+    "want me to",
+    "ok to",
+    "go ahead?",
+    "proceed?",
+    "ok?",
+    "soll ich",
+    "darf ich",
+    "dois-je",
+    "puis-je",
+    "voulez-vous que je",
+    "veux-tu que je",
+    "souhaitez-vous que je",
+    "confirmo",
+    "quieres que",
+    "desea que",
+    "procedo",
+    "devo ",
+    "vuoi che",
+    "posso ",
+    "quer que",
+    "zal ik",
+    "wil je dat ik",
+    "mag ik",
+    "czy mam",
+    "yapayım mı",
+    "ましょうか",
+    "よろしいですか",
+    "要我",
+    "可以吗",
+    "吗？",
+    "क्या मैं",
+]);
+/// Parts of words with which such a question is about taking something back itself: `Shall I cancel it?`
+static TAKES_BACK: PhraseList = PhraseList::new(&[
+    "cancel",
+    "stop",
+    "drop",
+    "halt",
+    "pause",
+    "abbrech",
+    "stopp",
+    "cancela",
+    "annul",
+    "arrêt",
+    "anula",
+    "parar",
+    "annulla",
+    "ferma",
+    "annuleer",
+    "anuluj",
+    "iptal",
+    "取消",
+    "停",
+    "キャンセル",
+    "रद्द",
+]);
+
+/// True if the user's message is about the conversation alone: it takes back what the assistant asked leave for, holds it, says how
+/// answers are to be given, begins anew, or has a text translated that it brings. Who says then that it is done needs no execution.
+pub(in crate::judge::claims) fn is_of_talk(abilities: &ToolCapabilities, grounds: Option<&EvidenceIndex>) -> bool {
+    let asked = &abilities.asked;
+    let words = asked.words();
+    if words.is_empty() {
+        return false;
+    }
+    if words.len() > TALK_WORDS_MAX {
+        return is_translation(asked);
+    }
+    let all = |list: &WordList| words.iter().all(|word| list.has(&word.lower) || LANGUAGES.has(&word.lower) || FILLERS.has(&word.lower));
+    let has = |list: &WordList| words.iter().any(|word| list.has(&word.lower));
+    // `pause`, of a player that a tool can pause
+    let acts = abilities.tools.iter().filter(|tool| tool.effect() != Effect::Reads);
+    let is_named =
+        || acts.clone().any(|tool| words.iter().any(|word| has_form(&word.lower, &tool.words) || tool.words.contains(&word.lower)));
+    let leave = || grounds.and_then(|grounds| grounds.answers.last()).is_some_and(|answer| asks_leave(answer));
+    let pauses = || words.iter().any(|word| PAUSES.contains(&word.lower.as_str()));
+    all(&MANNERS) && has(&MANNERS)
+        || all(&ANSWERS) && has(&ANSWERS) && has(&LANGUAGES)
+        || begins_anew(asked) && !is_named()
+        || halts(asked, grounds) && (leave() || pauses()) && !is_named()
+        || is_translation(asked)
+}
+
+/// True if the user no more than begins anew, or says how to be called.
+pub(super) fn begins_anew(asked: &UserRequest) -> bool {
+    let lower: Vec<&str> = asked.words().iter().map(|word| word.lower.as_str()).filter(|word| *word != "please").collect();
+    // `Call me Bo`, but not `Call me a cab`.
+    let named = |word: &Word| {
+        asked.get(word.start..).is_some_and(|name| name.starts_with(char::is_uppercase) && asked.chars().any(char::is_lowercase))
+    };
+    match lower.as_slice() {
+        ["start", "over"] | ["forget", "what", "i", "said"] => true,
+        ["call", "me", _] => asked.words().iter().any(|word| word.lower != "call" && named(word)),
+        _ => false,
+    }
+}
+
+/// True if it asks for the translation of a text that follows a colon, and for no more.
+fn is_translation(asked: &UserRequest) -> bool {
+    let Some((_, text)) = asked.split_once([':', '：']) else { return false };
+    let colon = asked.len() - text.len();
+    let mut head = asked.words().iter().take_while(|word| word.end < colon);
+    let mut count = 0;
+    let plain = head.all(|word| {
+        count += 1;
+        let lower = word.lower.as_str();
+        TRANSLATES.has(lower) || LANGUAGES.has(lower) || FILLERS.has(lower) && !matches!(lower, "and" | "und" | "et" | "y" | "e" | "then")
+    });
+    let translates = asked.words().iter().take(2).any(|word| TRANSLATES.has(&word.lower));
+    plain && translates && count <= TALK_WORDS_MAX && !text.trim().is_empty()
+}
+
+/// True if the assistant asks leave for what it would do, and not to take something back.
+fn asks_leave(answer: &str) -> bool {
+    let answer = answer.trim_end();
+    let ends = answer.trim_end_matches(['?', '？', '*', ' ']);
+    let start = ends.rfind(['.', '!', '\n', '。', '！', '?', '？', ':']).map_or(0, |at| at + 1);
+    let question = answer.get(answer.ceil_char_boundary(start)..).unwrap_or_default().to_lowercase();
+    answer.ends_with(['?', '？']) && LEAVE.stands_in(&question) && !TAKES_BACK.stands_in(&question)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::evidence::tool_capabilities::ToolCapability;
+
+    fn able(name: &str, asked: &str) -> ToolCapabilities {
+        ToolCapabilities { tools: [ToolCapability::new(name, "")].into(), asked: asked.into(), ..ToolCapabilities::default() }
+    }
+
+    #[test]
+    fn what_is_of_the_talk_alone_needs_no_tool() {
+        let mut asks = EvidenceIndex::default();
+        asks.answers.push("It costs 10 euros. Shall I refund A1?".into());
+        let (mut offers, mut told, first) = (EvidenceIndex::default(), EvidenceIndex::default(), EvidenceIndex::default());
+        offers.answers.push("Your Pro plan renews on 3 May. Would you like to know more?".into());
+        told.answers.push("Your subscription costs 10 euros a month.".into());
+        for (asked, grounds, tool, is) in [
+            ("cancel", &asks, "refund_order", true),
+            ("Never mind, drop it", &asks, "refund_order", true),
+            ("cancel", &asks, "cancel_order", false),
+            ("cancel", &told, "refund_order", false),
+            ("Cancel it please", &offers, "refund_order", false),
+            ("cancel", &first, "refund_order", false),
+            ("wait", &first, "refund_order", true),
+            ("Pause", &first, "pause_playback", false),
+            ("stop", &told, "refund_order", false),
+            ("Please answer in German from now on", &first, "refund_order", true),
+            ("Speak French", &first, "refund_order", true),
+            ("Reply in German to ticket 4411", &first, "refund_order", false),
+            ("Talk to Dutch supplier about 5 pallets", &first, "refund_order", false),
+            ("Keep it short", &first, "refund_order", true),
+            ("Refund order A1. Keep it short.", &first, "refund_order", false),
+            ("Be brief: cancel order A1", &first, "refund_order", false),
+            ("Describe briefly and refund order A1", &first, "refund_order", false),
+            ("Call me Bo", &first, "refund_order", true),
+            ("Call me a cab", &first, "refund_order", false),
+            ("CALL ME CAB", &first, "refund_order", false),
+            ("Start over the dishwasher", &first, "refund_order", false),
+            ("Translate to French: I sent the mail and refunded it.", &first, "refund_order", true),
+            ("Translate 'See you at nine' to French and email it to bo@x.org", &first, "send_email", false),
+            ("Translate and mail to Bo: see you", &first, "send_email", false),
+            ("Transfer 500 to 12345678", &first, "transfer_money", false),
+            ("From now on, mail Bo each Monday", &first, "refund_order", false),
+            ("Reply to Bo", &first, "refund_order", false),
+            ("yes", &asks, "refund_order", false),
+        ] {
+            assert_eq!(is_of_talk(&able(tool, asked), Some(grounds)), is, "{asked}");
+        }
+    }
+}
