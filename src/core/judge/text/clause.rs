@@ -289,6 +289,8 @@ struct BeforeCitation {
     edge: Edge,
     /// Start of the outermost token, or of the list item's mark.
     start: usize,
+    /// The number that begins the line: of a list item, or what the line says.
+    number: Option<u32>,
 }
 
 impl BeforeCitation {
@@ -305,7 +307,7 @@ fn inside(c: char) -> bool {
 fn before(tail: &TextWindow, from: usize, floor: usize, input: TextInput) -> BeforeCitation {
     let text = tail.slice(tail.boundary(from.saturating_sub(BYTES_MAX).max(floor))..from);
     let base = from - text.len();
-    let mut read = BeforeCitation { tokens: Vec::new(), edge: Edge::Other, start: from };
+    let mut read = BeforeCitation { tokens: Vec::new(), edge: Edge::Other, start: from, number: None };
     let mut at = text.len();
     loop {
         let rest = text.get(..at).unwrap_or_default();
@@ -373,6 +375,7 @@ fn before(tail: &TextWindow, from: usize, floor: usize, input: TextInput) -> Bef
                 {
                     read.start = base + number.len();
                     read.edge = Edge::Line;
+                    read.number = line.get(number.len()..).map(|digits| digits.parse().unwrap_or(u32::MAX));
                 } else {
                     (read.edge, read.start) = (Edge::Sentence, base + end);
                 }
@@ -391,7 +394,11 @@ pub(super) fn beginning(tail: &TextWindow, from: usize, floor: usize) -> usize {
     // In brackets it may be all that its line says, too.
     let marks = around::marks_beginning(tail, from, floor);
     let around = Some(before(tail, marks, floor, TextInput::Complete)).filter(|read| !read.says_words());
-    let earliest = around.map_or(read.start, |around| around.start.min(read.start));
+    // `[source: (X)]`: the outer bracket holds no more than what introduces the id.
+    let is_open = |read: &BeforeCitation| matches!(read.tokens.last(), Some((_, ClauseToken::Open(_))));
+    let outer = Some(&read).filter(|read| is_open(read)).map(|read| before(tail, read.start, floor, TextInput::Complete));
+    let outer = outer.filter(is_open).map_or(read.start, |outer| outer.start);
+    let earliest = around.map_or(read.start, |around| around.start.min(read.start)).min(outer);
     if earliest < start { around::beginning(tail, earliest, floor) } else { start }
 }
 
@@ -433,11 +440,13 @@ fn next(tail: &TextWindow, from: usize, input: TextInput) -> Option<AfterCitatio
 }
 
 /// Span to remove for the citation in `span`, which includes its enclosing marks and the blanks before. Labelled: a label with a colon or
-/// the like belongs to it. `Some(None)`: it stays. `None`: the following text isn't known yet.
+/// the like belongs to it. `item`: number of the list item that was removed last, 0 for none. `Some(None)`: it stays. `None`: the following
+/// text isn't known yet.
 pub(super) fn removal(
     tail: &TextWindow,
     span: Range<usize>,
     labelling: Labelling,
+    item: &mut u32,
     floor: usize,
     input: TextInput,
 ) -> Option<Option<Range<usize>>> {
@@ -458,9 +467,19 @@ pub(super) fn removal(
         });
     }
     if !read.says_words() {
+        // `1. (X)` and `2. (X)` are a list of citations; `975. (X)` says a number.
+        let says_number = read.number.is_some_and(|number| {
+            let listed = read.start > 0 && number == item.saturating_add(1) || labelling == Labelling::Labelled && !enclosed;
+            !listed
+        });
         return Some(match outermost {
+            None if says_number => Some(span),
             None if read.edge != Edge::Other && next == AfterCitation::Other && labelling == Labelling::Bare && !enclosed => None,
-            None if read.edge == Edge::Line && ends => Some(with_closers(tail, line(tail, &read, span, next, floor), input)?),
+            None if read.edge == Edge::Line && ends => {
+                let whole = with_closers(tail, line(tail, &read, span, next, floor), input)?;
+                *item = read.number.unwrap_or(*item);
+                Some(whole)
+            }
             None if read.edge == Edge::Sentence && labelling == Labelling::Labelled && ends => {
                 Some(with_closers(tail, sentence(span, next), input)?)
             }

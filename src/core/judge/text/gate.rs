@@ -97,6 +97,8 @@ pub struct TextGate {
     closing: Option<String>,
     blocked: Option<usize>,
     removals: VecDeque<Range<usize>>,
+    /// Number of the list item that was removed last.
+    item: u32,
     violations: Vec<Violation>,
     citations: Vec<String>,
     cited: HashSet<String>,
@@ -454,6 +456,7 @@ impl TextGate {
                         &self.tail,
                         removal,
                         label.map_or(Labelling::Bare, |_| Labelling::Labelled),
+                        &mut self.item,
                         self.floor,
                         self.input,
                     ) else {

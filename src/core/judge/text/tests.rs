@@ -465,6 +465,16 @@ fn the_clause_goes_with_the_citation() {
         ("The net is up.\n\n**Execution ID:** `X`", "The net is up."),
         ("- Up: yes\n- Execution ID: X\n- Fast: no", "- Up: yes\n- Fast: no"),
         ("1. Up: yes\n2. Execution ID: X", "1. Up: yes"),
+        ("It is 975 [source: (execution_id: X)].", "It is 975."),
+        // A number that a line says is no list item's.
+        ("975. (execution_id: X)", "975."),
+        ("12.(X)", "12."),
+        ("1. (X)", "1."),
+        ("It was in\n1975. (execution_id: X)", "It was in\n1975."),
+        ("The answer:\n\n975. (X)", "The answer:\n\n975."),
+        ("7. (X)\n8. (X)", "7.\n8."),
+        ("The net is up.\n1. (X)\n2. (X)\n3. X", "The net is up."),
+        ("The net is up.\n1. execution_id: X", "The net is up."),
         // What the line or sentence opens goes with it.
         ("The net is up.\n\n*Source: execution_id X*", "The net is up."),
         ("The net is up.\n\n**Source: execution_id X**\nSo", "The net is up.\nSo"),

@@ -153,7 +153,7 @@ impl ReceivedResponse {
             ItemKind::Call(kind) => Some(HeldCall::new(kind, Some(call_of(value, kind, &self.context)?))),
             _ => None,
         };
-        self.note_hosted(kind, value);
+        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
         self.unoffered_calls |= kind == ItemKind::Hosted && is_unoffered(value, &self.context);
         if let Some(item) = self.items.get_mut(at) {
             item.call = held;
@@ -189,18 +189,14 @@ impl ReceivedResponse {
         Ok(())
     }
 
-    /// Records that an item is a call of one of the upstream's own tools.
-    fn note_hosted(&mut self, kind: ItemKind, value: Value<'_>) {
-        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
-        if kind == ItemKind::Hosted && has_unseen_result(value) {
-            self.context.evidence.note_unseen();
-        }
-    }
-
     /// Records a complete item from any event.
     fn note(&mut self, at: usize, value: Value<'_>, kind: ItemKind) -> Result<(), Fault> {
         let bytes_max = self.context.held_bytes_max;
-        self.note_hosted(kind, value);
+        self.hosted_calls |= kind == ItemKind::Hosted && is_hosted_call(value);
+        // Only at its end it is known whether the call found anything.
+        if kind == ItemKind::Hosted && has_unseen_result(value) {
+            self.context.evidence.note_unseen();
+        }
         self.unoffered_calls |= kind == ItemKind::Hosted && is_unoffered(value, &self.context);
         let Some(item) = self.items.get_mut(at) else { return Ok(()) };
         item.done = true;

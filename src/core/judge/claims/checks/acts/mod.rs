@@ -941,6 +941,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !unlooked::tells_history(text)
         && !presents(text)
         && !halts(&abilities.asked, grounds)
+        && !talk::closes(&abilities.asked)
+        && (named || !talk::brings_inline(&abilities.asked))
+        && !(talk::asks_for_text(&abilities.asked) && (!asked || says_we(words, said)))
         && !abilities.acted_before
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
@@ -959,6 +962,12 @@ fn tells_of_year(words: &[Word]) -> bool {
         digits.is_some_and(|digits| digits.starts_with("19") || digits.starts_with("20"))
             && !word.lower.get(4..).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     })
+}
+
+/// True if several say to have done it: as in a letter.
+fn says_we(words: &[Word], said: &ReportedAct) -> bool {
+    const WE: &[&str] = &["we", "we've", "we’ve", "wir", "nous", "hemos", "abbiamo", "temos", "wij"];
+    words.iter().take_while(|word| word.start < said.span.end).any(|word| WE.contains(&word.lower.as_str()))
 }
 
 /// The reason of a finding: `would`, the tool that would have done it, didn't run, or none did.

@@ -227,6 +227,104 @@ pub(in crate::judge::claims) fn is_of_talk(abilities: &ToolCapabilities, grounds
         || is_translation(asked)
 }
 
+/// Phrases with which a user ends a conversation, or says to have done it.
+static CLOSES: PhraseList = PhraseList::new(&[
+    "that's all",
+    "that’s all",
+    "that is all",
+    "myself",
+    "das ist alles",
+    "das war's",
+    "das war’s",
+    "selbst gemacht",
+    "selber gemacht",
+    "selbst erledigt",
+    "c'est tout",
+    "c’est tout",
+    "moi-même",
+    "eso es todo",
+    "yo mismo",
+    "yo misma",
+    "lo hice yo",
+    "è tutto",
+    "io stesso",
+    "é tudo",
+    "eu mesmo",
+    "dat is alles",
+    "zelf gedaan",
+    "to wszystko",
+    "sam zrobi",
+    "bu kadar",
+    "kendim yaptım",
+    "以上です",
+    "自分で",
+    "就这些",
+    "我自己",
+    "बस इतना",
+]);
+/// Words of the longest such message.
+const CLOSE_WORDS_MAX: usize = 14;
+
+/// True if the user ends the conversation, or says to have done it themselves.
+pub(super) fn closes(asked: &UserRequest) -> bool {
+    asked.words().len() <= CLOSE_WORDS_MAX && CLOSES.stands_in(asked.lower())
+}
+
+/// Words of what stands behind the colon of a request.
+const INLINE_WORDS_MIN: usize = 2;
+
+/// True if the user brings a text, a list or the like behind a colon, on which the answer works.
+pub(super) fn brings_inline(asked: &UserRequest) -> bool {
+    asked
+        .split_once([':', '：'])
+        .is_some_and(|(_, text)| text.split([' ', ',']).filter(|word| !word.is_empty()).count() >= INLINE_WORDS_MIN)
+}
+
+/// True if the user asks for a text to be written: a reply, a letter, a note.
+pub(super) fn asks_for_text(asked: &UserRequest) -> bool {
+    static TEXTS: WordList = WordList::new(&[
+        "reply",
+        "mail",
+        "email",
+        "e-mail",
+        "letter",
+        "note",
+        "message",
+        "tweet",
+        "post",
+        "apology",
+        "confirmation",
+        "announcement",
+        "text",
+        "antwort",
+        "brief",
+        "nachricht",
+        "notiz",
+        "réponse",
+        "lettre",
+        "courriel",
+        "carta",
+        "correo",
+        "respuesta",
+        "nota",
+        "lettera",
+        "risposta",
+        "messaggio",
+        "resposta",
+        "mensagem",
+        "bericht",
+        "antwoord",
+        "wiadomość",
+        "odpowiedź",
+    ]);
+    static WRITES: WordList = WordList::new(&[
+        "write", "draft", "compose", "sample", "schreib", "schreibe", "verfasse", "entwirf", "écris", "rédige", "escribe", "redacta",
+        "scrivi", "redigi", "escreva", "redija", "schrijf", "napisz",
+    ]);
+    let words = asked.words();
+    words.iter().take(4).any(|word| WRITES.has(&word.lower)) && words.iter().take(TALK_WORDS_MAX).any(|word| TEXTS.has(&word.lower))
+}
+
 /// True if the user no more than begins anew, or says how to be called.
 pub(super) fn begins_anew(asked: &UserRequest) -> bool {
     let lower: Vec<&str> = asked.words().iter().map(|word| word.lower.as_str()).filter(|word| *word != "please").collect();
@@ -272,6 +370,22 @@ mod tests {
 
     fn able(name: &str, asked: &str) -> ToolCapabilities {
         ToolCapabilities { tools: [ToolCapability::new(name, "")].into(), asked: asked.into(), ..ToolCapabilities::default() }
+    }
+
+    #[test]
+    fn what_makes_an_act_less_than_certain() {
+        for (asked, closed, inline, text) in [
+            ("Merci, c'est tout !", true, false, false),
+            ("Never mind, I sent it myself", true, false, false),
+            ("Ersetze Montag durch Dienstag: Das Treffen ist am Montag.", false, true, false),
+            ("Merge these lists, no duplicates: a,b,c and b,c,d", false, true, false),
+            ("Write a chat reply to a customer who wants a refund", false, false, true),
+            ("Book room 2 at 9:00", false, false, false),
+            ("Add Kilian to the squad", false, false, false),
+        ] {
+            let asked = UserRequest::from(asked);
+            assert_eq!((closes(&asked), brings_inline(&asked), asks_for_text(&asked)), (closed, inline, text), "{}", &*asked);
+        }
     }
 
     #[test]
