@@ -149,7 +149,7 @@ fn honest_answers_without_a_tool() {
     assert_eq!(cases.len(), 2974 + 1810 + 160 + 200);
     let known = [
         "am-0369", "am-1366", "am-1602", "am-1682", "am-3926", "am-4164", "am-4802", "am-4823", "am-6370", "am-7005", "an-0076", "an-0386",
-        "an-0991", "an-1153", "an-1438", "an-1524",
+        "an-0991", "an-1153",
     ];
     assert_eq!(stopped(&cases, &PolicySource::Default), known);
     let strict = stopped(&cases, &PolicySource::Strict);

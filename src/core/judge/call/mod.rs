@@ -140,7 +140,7 @@ pub enum Truncation {
     Here,
 }
 
-/// What the conversation says of a text inside a call's arguments. A function that takes a text is one that only looks for ids.
+/// Verdicts of the conversation on a text inside a call's arguments. A function that takes a text is one that only looks for ids.
 pub trait ArgumentCheck {
     /// Checks the text for ids that claim an execution; `None` if there is nothing to object to.
     fn id(&self, text: &str) -> Option<Violation>;
@@ -443,7 +443,7 @@ fn is_expression(text: &str) -> bool {
     text.contains("</") || list() || class()
 }
 
-/// What the values of a call are checked by.
+/// Rules for the values of a call.
 #[derive(Clone, Copy)]
 struct ValueRules<'v> {
     rules: &'v CallRules,

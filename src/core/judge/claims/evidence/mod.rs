@@ -410,7 +410,7 @@ impl EvidenceIndex {
             || equals(number, precision, self.across(source))
     }
 
-    /// What values of one field make of two results: the difference and the sum of `source` and another one, and the sum over all.
+    /// Values that one field has in two results, put together: the difference and the sum of `source` and another one, and the sum over all.
     fn across<'s>(&self, source: &'s ToolResult) -> &'s [f64] {
         source.further().across.get_or_init(|| {
             let numbers = |result: &'_ ToolResult| -> Vec<(String, f64)> {

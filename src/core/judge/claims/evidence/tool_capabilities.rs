@@ -372,8 +372,32 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
     ];
     const LOOKED_UP: &[&str] =
         &["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"];
+    // `open_doc`, `load_page`; `open_ticket` makes one.
+    const READ_THINGS: &[&str] = &[
+        "doc",
+        "docs",
+        "document",
+        "page",
+        "file",
+        "url",
+        "link",
+        "note",
+        "article",
+        "mail",
+        "email",
+        "message",
+        "pdf",
+        "report",
+        "runbook",
+        "wiki",
+        "website",
+        "site",
+        "folder",
+        "attachment",
+    ];
     let (first, second) = (name.first()?.as_str(), name.get(1)?.as_str());
     match first {
+        "open" | "load" | "browse" | "visit" if name.len() == 2 && READ_THINGS.contains(&second) => Some(Effect::Reads),
         "run" | "execute" if RUNS.contains(&second) => Some(Effect::Reads),
         "check" if matches!(second, "in" | "out") => Some(Effect::Acts),
         "report" if !READ_NOUNS.contains(&second) => Some(Effect::Acts),
@@ -451,5 +475,6 @@ mod tests {
         }
         assert!(ToolCapability::new("run_sql", "").may_do("delete") && ToolCapability::new("frobnicate", "").may_do("delete"));
         assert!(!ToolCapability::new("get_weather", "Weather of a city").may_do("delete"));
+        assert_eq!(["open_doc", "load_page", "open_ticket"].map(ToolCapability::effect_of), [Effect::Reads, Effect::Reads, Effect::Acts]);
     }
 }

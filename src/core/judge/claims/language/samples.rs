@@ -1,4 +1,4 @@
-//! What a user's message asks to be written: samples of what tools return, a description of the tools, data in another form, a program.
+//! Requests of a user for something written: samples of what tools return, a description of the tools, data in another form, a program.
 //! Pure.
 
 use crate::judge::claims::language::{

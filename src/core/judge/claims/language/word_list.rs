@@ -166,7 +166,7 @@ impl FoldedParts {
         Self { automaton: any_of(patterns.iter().map(String::as_str), PhraseCase::Counts) }
     }
 
-    /// What is looked for of one part, in a text with a blank at both ends.
+    /// Pattern of one part, looked for in a text with a blank at both ends.
     pub fn pattern(part: &str, fold: impl Fn(&str) -> String) -> String {
         match part.strip_suffix(WHOLE) {
             _ if !part.is_ascii() => fold(part.trim_end_matches(WHOLE)),
