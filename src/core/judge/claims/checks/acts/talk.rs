@@ -70,7 +70,6 @@ static FILLERS: WordList = WordList::new(&[
     "text",
     "satz",
     "phrase",
-    "phrase",
     "frase",
     "your",
     "answers",
