@@ -303,8 +303,7 @@ fn judge_object(
         if own.tool == tool || own.tool == named {
             return None;
         }
-        let message = format!("the block names the tool `{}`, but its execution_id is one of `{}`", quoted(&named), quoted(&own.tool));
-        return rules.checks.violation(Code::ToolMismatch, Some(tool), message, "cite the execution of the tool whose result it is");
+        return mismatch(&named, &own.tool, tool, rules);
     }
     let from = cited.partition_point(|cited| cited.start <= object.span.start);
     let inner = cited.iter().skip(from).take(INNER_MAX).take_while(|cited| cited.start < object.span.end);
@@ -319,6 +318,12 @@ fn judge_object(
     missing_id(tool, rules)
 }
 
+/// `named`: the tool that is named; `own`: that of its execution ID; `tool`: the registered one.
+fn mismatch(named: &str, own: &str, tool: &str, rules: &TextRules) -> Option<Violation> {
+    let message = format!("the block names the tool `{}`, but its execution_id is one of `{}`", quoted(named), quoted(own));
+    rules.checks.violation(Code::ToolMismatch, Some(tool), message, "cite the execution of the tool whose result it is")
+}
+
 fn missing_id(tool: &str, rules: &TextRules) -> Option<Violation> {
     rules.checks.violation(
         Code::MissingExecutionId,
@@ -331,7 +336,7 @@ fn missing_id(tool: &str, rules: &TextRules) -> Option<Violation> {
 /// Judges a record: lines about a tool. `mode`: that of the text; labelled ids of prose and
 /// JSON are judged separately.
 pub(super) fn judge_record(record: &Record, whole: &str, mode: TextMode, rules: &TextRules, evidence: &dyn Evidence) -> Option<Violation> {
-    let labels = matches!(mode, TextMode::Prose | TextMode::Json);
+    let labels = matches!(mode, TextMode::Prose | TextMode::Json) && !record.row;
     let named = object::tool_name(record.tool.as_deref()?);
     let tool = evidence.tool_named(&named)?;
     if !is_result(record, tool, evidence) {
@@ -341,7 +346,9 @@ pub(super) fn judge_record(record: &Record, whole: &str, mode: TextMode, rules: 
         let id = super::fold::plain(raw);
         let id = id.trim();
         if shape::is_id(id) {
-            return None;
+            let own = shape::tool(id);
+            let ours = evidence.whereabouts(&shape::canonical(id)) != ExecutionOrigin::NotOurs;
+            return (ours && own != tool && own != named).then(|| mismatch(&named, own, tool, rules)).flatten();
         }
         if label::asserts(id) && !evidence.is_quotation(id) && !evidence.is_quotation(raw) {
             return match judge_value(id, raw, rules, evidence) {

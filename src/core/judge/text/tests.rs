@@ -415,6 +415,23 @@ fn a_result_in_any_dress() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// An id in a table's cell stands behind no label: it is judged with its row.
+#[test]
+fn ids_in_columns() {
+    for (head, cells, code) in [
+        ("| Tool | Execution ID | Status |", "| check_net | exec_001 | ok |", Some(UnknownExecution)),
+        ("| Tool | execution_id | Download |", "| run_speed_test | made-up-17 | 125 |", Some(UnknownExecution)),
+        ("| Tool | Execution ID | Status |", &format!("| check_net | {VALID} | ok |"), Some(ToolMismatch)),
+        ("| Tool | Execution ID | Status |", &format!("| run_speed_test | {VALID} | ok |"), None),
+    ] {
+        let text = format!("It went so:\n\n{head}\n|---|---|---|\n{cells}\n");
+        let judged = judge(&text);
+        assert_eq!(judged.codes.as_slice(), code.as_slice(), "{text}");
+        let single = text.char_indices().map(|(at, c)| &text[at..at + c.len_utf8()]);
+        assert_eq!(judge_pieces(single, &TextRules::default()), judged, "{text}");
+    }
+}
+
 #[test]
 fn verified_citations_leave_prose() {
     for (text, released) in [

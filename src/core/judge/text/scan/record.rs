@@ -58,6 +58,8 @@ pub(in crate::judge::text) struct Record {
     pub names: Vec<String>,
     /// Values of the other members.
     pub values: Vec<String>,
+    /// It is a row of a table, whose id stands behind no label.
+    pub row: bool,
     /// Value of its `name`.
     name: Option<String>,
 }
@@ -521,7 +523,7 @@ impl RecordScanner {
         if cells.iter().all(|cell| cell.chars().all(|c| matches!(c, '-' | ':' | '=' | ' ' | '+'))) {
             return true;
         }
-        let mut record = Record::default();
+        let mut record = Record { row: true, ..Record::default() };
         for ((name, meaning), cell) in table.columns.iter().zip(&cells) {
             if !is_property(*meaning, cell) {
                 record.member(name, *meaning, cell);
