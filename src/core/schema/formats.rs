@@ -3,7 +3,7 @@
 //! A date with a time, or a time, needs no zone: models write them so, and libraries such as pydantic take them. Who made a model add one
 //! would get another moment than was meant. A URI may have letters of any script and blanks, which browsers, pydantic and `fetch` encode
 //! themselves, and a host name `_`, as service names of containers have it. Source: JSON Schema 2020-12, "Validation", 7.3; RFC 3339, section
-//! 5.6; the URL standard, https://url.spec.whatwg.org/.
+//! 5.6; the URL standard (<https://url.spec.whatwg.org/>).
 
 /// True of `2026-11-28T12:30:00`, with or without seconds, a fraction of them and a zone; a blank may stand for the `T`.
 pub(super) fn is_date_time(text: &str) -> bool {
