@@ -201,7 +201,8 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
     let states: Vec<(&NamedValue, String, Classes)> = mine
         .filter_map(|leaf| {
             let Scalar::Text(value) = &leaf.value else { return None };
-            if value.chars().count() > STATE_CHARS_MAX || OTHER_TIMES.iter().any(|part| leaf.key.starts_with(part)) {
+            let figures = value.bytes().any(|byte| byte.is_ascii_digit());
+            if figures || value.chars().count() > STATE_CHARS_MAX || OTHER_TIMES.iter().any(|part| leaf.key.starts_with(part)) {
                 return None;
             }
             let value = fold(value);
@@ -216,14 +217,19 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
         return None;
     }
     // Whatever one of its values has a word of may be told of it, and what a member's name says holds: `insurance_active: true`.
-    let holds = facts.leaves.iter().any(|leaf| matches!(leaf.value, Scalar::Flag(true)));
-    let known = if holds { all.in_text(source.folded()) } else { 0 };
-    let known = facts.leaves.iter().fold(known, |known, leaf| match &leaf.value {
-        Scalar::Text(text) => known | all.in_text(&fold(text)),
-        _ => known,
-    });
+    let known = || {
+        let holds = facts.leaves.iter().any(|leaf| matches!(leaf.value, Scalar::Flag(true)));
+        let named = if holds { all.in_text(source.folded()) } else { 0 };
+        facts.leaves.iter().fold(named, |known, leaf| match &leaf.value {
+            Scalar::Text(text) => known | all.in_text(&fold(text)),
+            _ => known,
+        })
+    };
     all.with_bits().find_map(|(first, group)| {
         let of_group = ((1 << group.classes.len()) - 1) << first;
+        if told & of_group == 0 {
+            return None;
+        }
         let mut own = states.iter().filter(|(_, _, classes)| classes & of_group != 0);
         let mut found = None;
         for (leaf, value, classes) in own.by_ref() {
@@ -249,6 +255,7 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
         let (leaf, value, classes) = found?;
         // Of those that follow one another, an earlier one may be told of as it was. The first one is what isn't done yet.
         let (later, now) = if group.ordered { (!((classes << 1) - 1), 1 << first) } else { (!classes, 0) };
+        let known = known();
         let excluded = |is_so: bool| {
             let now = if is_so { now & !classes } else { 0 };
             of_group & !known & if is_so || !group.copula { later | now } else { 0 }
