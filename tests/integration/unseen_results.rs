@@ -167,3 +167,41 @@ fn what_the_upstreams_own_search_found_is_not_compared() {
         }
     }
 }
+
+/// The upstream of the chat API: it calls `look` twice, one after the other, and then tells what `user` says.
+fn chat_model(received: &Received) -> ScriptedReply {
+    let request = received.json();
+    let results = request["messages"].as_array().into_iter().flatten().filter(|message| message["role"] == "tool").count();
+    let call = json!({"id": format!("call_{results}"), "type": "function", "function": {"name": "look", "arguments": "{\"path\":\"a\"}"}});
+    let message = match results {
+        0 | 1 => json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        _ => json!({"role": "assistant", "content": cite(request["user"].as_str().unwrap_or_default(), received)}),
+    };
+    let finish = if results < 2 { "tool_calls" } else { "stop" };
+    let answer = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m", "choices": [{"index": 0, "message": message, "finish_reason": finish}]});
+    ScriptedReply::json(200, answer.to_string())
+}
+
+/// What a picture of the user's shows isn't made up, also where the beginning of the conversation is known from earlier requests; and the
+/// next turn has none.
+#[test]
+fn a_picture_of_the_users_counts_for_its_turn() {
+    let fixture = Fixture::new("strict", chat_model);
+    let tools = json!([{"type": "function", "function": {"name": "look", "description": "Looks at a file.", "parameters": {"type": "object", "properties": {"path": {"type": "string"}}}}}]);
+    let picture = json!({"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}});
+    for (content, passes) in [(json!([{"type": "text", "text": "What is on it?"}, picture]), true), (json!("What is on it?"), false)] {
+        let mut messages = vec![json!({"role": "user", "content": content})];
+        for turn in 0..3 {
+            let request = json!({"model": "m", "messages": messages, "tools": tools, "user": "The receipt totals 45.90 euros PLACE."});
+            let answer = fixture.chat(&request.to_string());
+            assert_eq!(answer.status, 200, "{}", answer.body);
+            let message = answer.json()["choices"][0]["message"].clone();
+            if turn == 2 {
+                assert_eq!(message["content"].as_str().is_some_and(|text| text.contains("45.90")), passes, "{message}");
+                break;
+            }
+            messages.push(message.clone());
+            messages.push(json!({"role": "tool", "tool_call_id": message["tool_calls"][0]["id"], "content": "{\"pages\": 3}"}));
+        }
+    }
+}

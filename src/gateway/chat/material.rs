@@ -39,7 +39,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     for (at, (message, is_result)) in messages.iter().zip(is_result).enumerate() {
         let at = first + at;
         if kept.is_some_and(|kept| kept.count() == at) {
-            beginning = Some((words.said.len(), words.answers.len(), words.asked.clone()));
+            beginning = Some((words.said.len(), words.answers.len(), words.asked.clone(), words.unseen));
         }
         if is_result {
             continue;
@@ -61,11 +61,13 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         let count = if known > 0 { known } else { usize::MAX };
         words.said.extend((0..count).map_while(|call| arguments_of(material, at, *message, call)));
     }
-    if let (Some(kept), Some((said, answers, asked))) = (kept, beginning) {
+    if let (Some(kept), Some((said, answers, asked, unseen))) = (kept, beginning) {
         let read = || {
             let results = words.results.iter().take(kept.answered()).cloned().collect();
             let (said, answers) = (words.said.iter().take(said).cloned().collect(), words.answers.iter().take(answers).cloned().collect());
-            KnownTexts::new(results, said, answers, asked, words.beginning.as_deref())
+            let mut texts = KnownTexts::new(results, said, answers, asked, words.beginning.as_deref());
+            texts.unseen = unseen;
+            texts
         };
         words.beginning = Some(kept.keep_texts(read).clone());
     }

@@ -52,7 +52,7 @@ impl Words {
             answers: known.answers.clone(),
             asked: known.asked.clone(),
             definitions: String::new(),
-            unseen: false,
+            unseen: known.unseen,
             beginning: Some(known.clone()),
         }
     }

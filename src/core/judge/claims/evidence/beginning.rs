@@ -23,6 +23,8 @@ pub struct KnownTexts {
     pub answers: Vec<Arc<str>>,
     /// The last user message.
     pub asked: Arc<str>,
+    /// Since that message the model has seen what can't be read here.
+    pub unseen: bool,
     said_numbers: OnceLock<Arc<[f64]>>,
     earlier: Option<EarlierNumbers>,
 }
@@ -48,7 +50,7 @@ impl KnownTexts {
             let numbers = earlier.said_numbers.get()?.clone();
             Some(EarlierNumbers { results: earlier.results.len(), said: earlier.said.len(), numbers })
         };
-        Self { results, said, answers, asked, said_numbers: OnceLock::new(), earlier: earlier.and_then(numbers) }
+        Self { results, said, answers, asked, unseen: false, said_numbers: OnceLock::new(), earlier: earlier.and_then(numbers) }
     }
 
     /// Every number that anybody said or called a tool with, sorted.
