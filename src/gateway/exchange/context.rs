@@ -581,7 +581,7 @@ impl ArgumentCheck for Context {
     fn is_of_user(&self, text: &str) -> bool {
         // A template that the user wrote has placeholders of its own.
         let template = text.contains(['<', '[', '{']);
-        let (asked, text) = (material::grounds(self).asked.to_lowercase(), text.to_lowercase());
+        let (asked, text) = (material::grounds(self).asked.lower(), text.to_lowercase());
         let apart = |side: Option<char>| !side.is_some_and(char::is_alphanumeric);
         let stands = |(at, own): (usize, &str)| {
             apart(asked.get(..at).and_then(|before| before.chars().next_back()))

@@ -430,17 +430,19 @@ impl ValuePath<'_> {
 /// True of markup with its end, of a list in JSON and of a class of characters: `<p>Hi</p>`, `[1, 2]`, `[a-z]+[0-9]`.
 fn is_expression(text: &str) -> bool {
     let list = || text.starts_with('[') && serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok();
-    let class = || {
-        let inside = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
-        inside.char_indices().any(|(at, c)| {
-            c == '-' && {
-                let alone = |side: Option<char>| side.is_some_and(|c| c.is_ascii_alphanumeric());
-                let (before, behind) = (inside.get(..at).unwrap_or_default(), inside.get(at + 1..).unwrap_or_default());
-                alone(before.chars().next_back()) && alone(behind.chars().next()) && before.chars().count() == 1 && !inside.contains(' ')
-            }
-        })
-    };
-    text.contains("</") || list() || class()
+    text.contains("</") || list() || begins_with_class(text)
+}
+
+/// True of a class of characters that begins with a range: `[a-z]`, `[a-zA-Z0-9_]`; `[e-mail]` is none.
+fn begins_with_class(text: &str) -> bool {
+    let inside = text.strip_prefix('[').and_then(|rest| rest.split(']').next()).unwrap_or_default();
+    match inside.as_bytes() {
+        [from, b'-', to, rest @ ..] if from.is_ascii_alphanumeric() && to.is_ascii_alphanumeric() => match rest {
+            [] | [_, b'-', ..] => true,
+            [next, ..] => !next.is_ascii_alphanumeric() && !inside.contains(' '),
+        },
+        _ => false,
+    }
 }
 
 /// Rules for the values of a call.

@@ -99,7 +99,7 @@ fn acceptances() {
         ("get_weather", " {\"city\": \"S\\u00e3o\" , \"days\":3.0}\n", "", None),
         ("get_weather", r#"{"city":"x","place":{"y":null}}"#, "", None),
         ("get_weather", r#"{"city":"x","extra":1}"#, "unknown_parameter", None),
-        ("get_weather", r#"{"city":"<CITY>","tags":["todo","[city]"]}"#, "placeholder_value,placeholder_value,placeholder_value", None),
+        ("get_weather", r#"{"city":"<CITY>","tags":["todo","[x]"]}"#, "placeholder_value,placeholder_value,placeholder_value", None),
         ("get_weather", r#"{"city":"x", "days":null}"#, "corrected_null_optional", Some(r#"{"city":"x"}"#)),
         (
             "get_weather",
@@ -199,7 +199,16 @@ fn what_is_no_placeholder() {
     };
     let nobody = |_: &str| None;
     let plain = registry(Undeclared::Allow);
-    for (city, count) in [("TODO", 1), ("[your city]", 1), ("<p>Hi</p>", 0), ("[1, 2]", 0), ("[0-9]+[a-z]", 0), ("[a-z]", 0)] {
+    for (city, count) in [
+        ("TODO", 1),
+        ("[your city]", 1),
+        ("[e-mail]", 1),
+        ("[a-zA-Z0-9_]+", 0),
+        ("<p>Hi</p>", 0),
+        ("[1, 2]", 0),
+        ("[0-9]+[a-z]", 0),
+        ("[a-z]", 0),
+    ] {
         assert_eq!(codes("get_weather", &format!(r#"{{"city":"{city}"}}"#), &nobody, &plain), count, "{city}");
     }
     assert_eq!(codes("get_weather", r#"{"city":"TODO"}"#, &UserSaidTodo, &plain), 0);

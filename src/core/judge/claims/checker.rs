@@ -736,8 +736,8 @@ impl PassageChecker {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         // Unless that is what was asked for: `Mark lift 2 as out of service`.
         let outage = || {
-            let own = acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
-            account::tells_outage(scene.text()) && !own && !account::tells_outage(&scene.grounds.asked)
+            let own = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
+            account::tells_outage(scene.text()) && !account::tells_outage(&scene.grounds.asked) && !own()
         };
         let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) || outage() };
         if told {

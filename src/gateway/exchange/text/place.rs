@@ -39,18 +39,19 @@ impl TextPlace {
     }
 
     /// Like [`Self::read`], but with what the upstream's own tools found noted where it comes, as in a stream: behind the texts before it.
-    /// `strings`: each with whether something was found between it and the one before it.
+    /// `strings`: each with whether anything was found before it.
     pub fn read_behind_results(strings: &[(Value<'_>, bool)], context: &Context) -> Option<Self> {
-        let first = strings.first().is_some_and(|(_, found)| *found);
-        if first {
+        let values = || strings.iter().map(|(string, _)| *string);
+        let behind = strings.iter().position(|(_, found)| *found).unwrap_or(strings.len());
+        if behind == 0 && !strings.is_empty() {
             context.evidence.note_unseen();
         }
-        if first || !strings.iter().any(|(_, found)| *found) {
-            return Self::read(strings.iter().map(|(string, _)| *string), context);
+        if behind == 0 || behind == strings.len() {
+            return Self::read(values(), context);
         }
-        let mut place = Self::gated(strings.iter().map(|(string, _)| *string), |_, _| ())?;
-        for ((_, found), part) in strings.iter().zip(&place.parts) {
-            if *found {
+        let mut place = Self::gated(values(), |_, _| ())?;
+        for (at, part) in place.parts.iter().enumerate() {
+            if at == behind {
                 context.evidence.note_unseen();
             }
             context.feed(&mut place.gate, place.text.get(part.place.clone()).unwrap_or_default());

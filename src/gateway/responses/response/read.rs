@@ -32,14 +32,13 @@ pub(super) struct ParsedResponse {
 pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse, Fault> {
     check_root(root)?;
     let (mut kinds, mut slots, mut nature) = (Vec::new(), Vec::new(), AnswerNature::default());
-    let (mut texts, mut refusals, mut seen_from): (Vec<(Value<'_>, bool)>, _, _) = (Vec::new(), Vec::new(), false);
+    let (mut texts, mut refusals, mut found): (Vec<(Value<'_>, bool)>, _, _) = (Vec::new(), Vec::new(), false);
     for item in root.get("output").into_iter().flat_map(Value::items) {
         let kind = kind_of(item, context)?;
         match kind {
             ItemKind::Message => {
                 let strings = message_strings(item)?;
                 // As in a stream, what was found counts for the texts behind it.
-                let found = std::mem::take(&mut seen_from);
                 texts.extend(strings.texts.into_iter().map(|text| (text, found)));
                 refusals.extend(strings.refusals);
             }
@@ -47,7 +46,7 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
             ItemKind::Reasoning => {}
             ItemKind::Hosted => {
                 nature.hosted_calls |= is_hosted_call(item);
-                seen_from |= has_unseen_result(item);
+                found |= has_unseen_result(item);
                 nature.unoffered_calls |= is_unoffered(item, context);
             }
             ItemKind::Other => nature.has_audio |= !is_nothing(item),
@@ -61,7 +60,7 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
     let copy = root.get("output_text").filter(|copy| copy.is_string());
     let text = TextPlace::read_behind_results(&texts, context).or_else(|| TextPlace::read(copy, context));
     let refusal = TextPlace::read(refusals.iter().copied(), context);
-    if seen_from {
+    if found {
         context.evidence.note_unseen();
     }
     let texts: Vec<Value<'_>> = texts.into_iter().map(|(text, _)| text).collect();

@@ -8,7 +8,10 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account::NamedRecords, states},
+        checks::{
+            account::{self, NamedRecords},
+            states,
+        },
         context::{CheckContext, ClaimFinding},
         evidence::facts::{NamedValue, Scalar},
         language::{
@@ -25,10 +28,12 @@ const LEAVES_MAX: usize = 200;
 const STATE_CHARS_MAX: usize = 28;
 /// Words of the longest one in a member that isn't called a state.
 const STATE_WORDS_MAX: usize = 1;
+/// Bytes of the shortest word by which a sentence names a member.
+const MEMBER_BYTES_MIN: usize = 4;
 /// Beginnings of members' names that stand for weekdays.
 const DAY_KEYS: [&str; 7] = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 /// Parts of the names of members that tell how something was, will be or ought to be.
-const OTHER_TIMES: [&str; 14] =
+const OTHER_STATES: [&str; 14] =
     ["prev", "old", "last", "former", "next", "new", "target", "desired", "expected", "planned", "requested", "alt", "neu", "ancien"];
 
 /// The groups of `lexicon/exclusive.toml`, as they are written.
@@ -36,6 +41,8 @@ const OTHER_TIMES: [&str; 14] =
 #[serde(deny_unknown_fields)]
 struct WrittenGroups {
     group: Vec<Group>,
+    copulas: Vec<String>,
+    other_times: Vec<String>,
 }
 
 /// Classes of words of which a thing is in one at a time.
@@ -59,7 +66,9 @@ struct Groups {
     automaton: Option<AhoCorasick>,
     /// Bit of the class that each pattern is of.
     bits: Vec<u32>,
-    copula: FoldedParts,
+    /// Words that tell how something is.
+    copulas: FoldedParts,
+    /// Words of a clause that tells what was or will be.
     other_times: FoldedParts,
 }
 
@@ -70,95 +79,16 @@ impl Groups {
     fn get() -> &'static Self {
         static ALL: OnceLock<Groups> = OnceLock::new();
         ALL.get_or_init(|| {
-            let groups = data_file::<WrittenGroups>(include_str!("../language/lexicon/exclusive.toml")).group;
+            let WrittenGroups { group: groups, copulas, other_times } = data_file(include_str!("../language/lexicon/exclusive.toml"));
             let (mut patterns, mut bits) = (Vec::new(), Vec::new());
             for (bit, words) in (0_u32..).zip(groups.iter().flat_map(|group| &group.classes)) {
                 patterns.extend(words.iter().map(|word| FoldedParts::pattern(word, fold)));
                 bits.resize(patterns.len(), bit);
             }
-            let list = |words: &[&str]| FoldedParts::new(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>(), fold);
-            let copula = list(&[
-                "is$",
-                "are$",
-                "its$",
-                "s$",
-                "currently$",
-                "now$",
-                "still$",
-                "remains$",
-                "ist$",
-                "sind$",
-                "steht$",
-                "est$",
-                "sont$",
-                "esta$",
-                "estan$",
-                "e$",
-                "sono$",
-                "estao$",
-                "staat$",
-                "jest$",
-                "sa$",
-            ]);
-            // What was or will be isn't told as so.
-            let other_times = list(&[
-                "before$",
-                "until$",
-                "till$",
-                "was$",
-                "were$",
-                "had$",
-                "tomorrow$",
-                "later$",
-                "soon$",
-                "by$",
-                "earlier$",
-                "previously$",
-                "first$",
-                "then$",
-                "bevor$",
-                "bis$",
-                "war$",
-                "waren$",
-                "morgen$",
-                "zuvor$",
-                "zuerst$",
-                "avant$",
-                "jusqu",
-                "etait",
-                "demain$",
-                "antes$",
-                "hasta$",
-                "estaba",
-                "fue$",
-                "manana$",
-                "prima$",
-                "fino$",
-                "era$",
-                "domani$",
-                "ate$",
-                "foi$",
-                "amanha$",
-                "voordat$",
-                "tot$",
-                "przed$",
-                "zanim$",
-                "jutro$",
-                "byl",
-                "once$",
-                "kadar$",
-                "yarin$",
-                "前",
-                "まで",
-                "明日",
-                "之前",
-                "明天",
-                "कल",
-                "पहले",
-                "तक",
-            ]);
+
             let automaton = AhoCorasick::new(&patterns).ok();
-            Groups { groups, automaton, bits, copula, other_times }
+            let parts = |words: &[String]| FoldedParts::new(words, fold);
+            Groups { groups, automaton, bits, copulas: parts(&copulas), other_times: parts(&other_times) }
         })
     }
 
@@ -202,7 +132,7 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
         .filter_map(|leaf| {
             let Scalar::Text(value) = &leaf.value else { return None };
             let figures = value.bytes().any(|byte| byte.is_ascii_digit());
-            if figures || value.chars().count() > STATE_CHARS_MAX || OTHER_TIMES.iter().any(|part| leaf.key.starts_with(part)) {
+            if figures || value.chars().count() > STATE_CHARS_MAX || OTHER_STATES.iter().any(|part| leaf.key.starts_with(part)) {
                 return None;
             }
             let value = fold(value);
@@ -230,47 +160,44 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
         if told & of_group == 0 {
             return None;
         }
-        let mut own = states.iter().filter(|(_, _, classes)| classes & of_group != 0);
-        let mut found = None;
-        for (leaf, value, classes) in own.by_ref() {
+        // The classes of the members that may be told of, and the first of these members.
+        let (mut held, mut member) = (0, None);
+        for (leaf, value, classes) in states.iter().filter(|(_, _, classes)| classes & of_group != 0) {
             let classes = classes & of_group;
             if classes.count_ones() != 1 || told & classes != 0 || stands_in(folded, value) {
                 return None;
             }
-            let names_it = || scene.plain.words.iter().any(|word| key(&word.lower).len() >= 4 && leaf.key.contains(&key(&word.lower)));
-            if group.named && !names_it() {
-                continue;
-            }
+            let named = !group.named || names_member(scene, &leaf.key);
             // `closed` of Mondays says nothing of other days.
-            if DAY_KEYS.iter().any(|day| leaf.key.starts_with(day))
-                && !scene.plain.words.iter().any(|word| word.lower.starts_with(&leaf.key))
-            {
-                continue;
-            }
-            // Of two members of one kind it isn't known which one is told of.
-            if found.replace((leaf, value, classes)).is_some() && !group.named {
-                return None;
+            let of_day = DAY_KEYS.iter().any(|day| leaf.key.starts_with(day));
+            if named && (!of_day || scene.plain.words.iter().any(|word| word.lower.starts_with(&leaf.key))) {
+                held |= classes;
+                member = member.or(Some((leaf, value)));
             }
         }
-        let (leaf, value, classes) = found?;
+        let (leaf, value) = member?;
         // Of those that follow one another, an earlier one may be told of as it was. The first one is what isn't done yet.
-        let (later, now) = if group.ordered { (!((classes << 1) - 1), 1 << first) } else { (!classes, 0) };
+        let (later, now) = if group.ordered { (later_than(held), 1 << first) } else { (!held, 0) };
         let known = known();
         let excluded = |is_so: bool| {
-            let now = if is_so { now & !classes } else { 0 };
+            let now = if is_so { now & !held } else { 0 };
             of_group & !known & if is_so || !group.copula { later | now } else { 0 }
         };
-        let clause = states::clauses(scene)
-            .find(|clause| all.in_text(clause) & excluded(all.copula.stand_in(clause)) != 0 && !all.other_times.stand_in(clause))?;
-        Some(ClaimFinding {
-            rule: "exclusive",
-            code: Code::ClaimMismatch,
-            span: 0..scene.text().len(),
-            found: clause.trim().to_owned(),
-            expected: format!("{}: {value}", leaf.key),
-            certainty: Certainty::Likely,
-        })
+        let tells =
+            |clause: String| all.in_text(&clause) & excluded(all.copulas.stand_in(&clause)) != 0 && !all.other_times.stand_in(&clause);
+        let expected = format!("{}: {value}", leaf.key);
+        states::clauses(scene).any(tells).then(|| account::whole(scene, "exclusive", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
+}
+
+/// True if the passage has a word of a member's name.
+fn names_member(scene: &CheckContext<'_>, name: &str) -> bool {
+    scene.plain.words.iter().map(|word| key(&word.lower)).any(|word| word.len() >= MEMBER_BYTES_MIN && name.contains(&word))
+}
+
+/// The classes behind the last one of these.
+fn later_than(classes: Classes) -> Classes {
+    Classes::MAX.checked_shl(Classes::BITS - classes.leading_zeros()).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -312,6 +239,10 @@ mod tests {
             (r#"{"status":"貸出中"}"#, "はい、在架しています。", true),
             (r#"{"last_status":"shipped"}"#, "It has been delivered.", false),
             (r#"{"from":"open","to":"closed"}"#, "It is open.", false),
+            (r#"{"front_door":"locked","back_door":"locked"}"#, "The front door is unlocked.", true),
+            (r#"{"license":"inactive"}"#, "The license is active.", true),
+            (r#"{"booking":"confirmed"}"#, "The booking is cancelled.", true),
+            (r#"{"parcel":"undelivered"}"#, "The parcel is delivered.", true),
         ] {
             assert_eq!(found(result, text), wrong, "{text}");
         }
@@ -322,6 +253,7 @@ mod tests {
         let all = Groups::get();
         assert!(all.groups.len() > 20 && all.groups.iter().all(|group| group.classes.len() > 1));
         assert!(all.groups.iter().map(|group| group.classes.len()).sum::<usize>() <= Classes::BITS as usize);
+        assert_eq!((later_than(0b0100), later_than(0b0110), later_than(1 << 127)), (!0b0111, !0b0111, 0));
         assert_ne!(all.in_text("has been delivered"), all.in_text("has been shipped"));
     }
 }

@@ -1,6 +1,8 @@
 //! Requests of a user for something written: samples of what tools return, a description of the tools, data in another form, a program.
 //! Pure.
 
+use std::collections::HashSet;
+
 use crate::judge::claims::language::{
     request::UserRequest,
     word_list::{PhraseList, WordList},
@@ -128,7 +130,6 @@ static RUNS: WordList = WordList::new(&[
     "comprueba",
     "esegui",
     "controlla",
-    "execute",
     "verifica",
     "voer",
 ]);
@@ -225,7 +226,6 @@ static RUN_IT: WordList = WordList::new(&[
     "exécute",
     "ejecuta",
     "esegui",
-    "execute",
     "uruchom",
 ]);
 
@@ -241,28 +241,28 @@ pub(super) fn asks_for_samples(asked: &UserRequest) -> bool {
     sample() || ABOUT_TOOLS.stands_in(lower) && !runs()
 }
 
-/// Does the message hand over data to be put in another form? What stands in `block` must then be its own.
+/// Does the message hand over data to be put in another form? What stands in `block` must then be its own, but for names of members.
 pub(super) fn asks_for_conversion(asked: &UserRequest, block: &str) -> bool {
     let begins = asked.lower().trim_start();
-    let bare = |word: &str| word.chars().all(char::is_alphanumeric) && !word.is_empty();
-    // Names of members are the answer's.
-    let values = || {
-        let mut rest = block;
-        let mut found = Vec::new();
-        while let Some(start) = rest.find(char::is_alphanumeric) {
-            let word = rest.get(start..).unwrap_or_default();
-            let length = word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len());
-            let behind = word.get(length..).unwrap_or_default();
-            let is_name = behind.trim_start_matches(['"', '\'', '_', '-']).trim_start().starts_with([':', '=']) || behind.starts_with('_');
-            found.extend(word.get(..length).filter(|_| !is_name));
-            rest = behind;
-        }
-        found
-    };
-    CONVERSIONS.iter().any(|start| begins.starts_with(start)) && {
-        let own: Vec<&str> = asked.lower().split(|c: char| !c.is_alphanumeric()).filter(|word| bare(word)).collect();
-        values().iter().all(|value| own.contains(&value.to_lowercase().as_str()) || ["json", "yaml", "csv"].contains(value))
+    if !CONVERSIONS.iter().any(|start| begins.starts_with(start)) {
+        return false;
     }
+    let own: HashSet<&str> = asked.lower().split(|c: char| !c.is_alphanumeric()).collect();
+    values(block).all(|value| own.contains(value.to_lowercase().as_str()) || matches!(value, "json" | "yaml" | "csv"))
+}
+
+/// The words of a block that aren't names of its members, nor parts of such.
+fn values(block: &str) -> impl Iterator<Item = &str> {
+    let mut rest = block;
+    let words = std::iter::from_fn(move || {
+        let word = rest.get(rest.find(char::is_alphanumeric)?..)?;
+        let (word, behind) = word.split_at(word.find(|c: char| !c.is_alphanumeric()).unwrap_or(word.len()));
+        rest = behind;
+        Some((word, behind))
+    });
+    let is_name =
+        |behind: &str| behind.starts_with('_') || behind.trim_start_matches(['"', '\'', '_', '-']).trim_start().starts_with([':', '=']);
+    words.filter(move |(_, behind)| !is_name(behind)).map(|(word, _)| word)
 }
 
 /// Does the message ask for a program, or a part of one, to be written, and not for it to be run?

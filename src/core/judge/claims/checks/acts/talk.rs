@@ -333,7 +333,7 @@ pub(super) fn begins_anew(asked: &UserRequest) -> bool {
     };
     match lower.as_slice() {
         ["start", "over"] | ["forget", "what", "i", "said"] => true,
-        ["call", "me", _] => asked.words().iter().any(|word| word.lower != "call" && named(word)),
+        ["call", "me", _] => asked.words().last().is_some_and(named),
         _ => false,
     }
 }
