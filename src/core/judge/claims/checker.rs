@@ -393,7 +393,7 @@ impl PassageChecker {
             self.said.push_str(&whole.passage.text);
         }
         if own.is_empty() {
-            self.told_failure.hear(&whole.passage.text);
+            self.told_failure.hear(&whole.passage.text, whole.passage.start);
             self.uncited(whole, rules, evidence, found);
         } else {
             self.citing(whole, own, rules, evidence, found);
@@ -706,15 +706,16 @@ impl PassageChecker {
     }
 
     /// `All four renewed` where one of them was refused.
-    fn partial(&mut self, scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-        self.told_failure.hear(scene.text());
+    fn partial(&mut self, scene: &CheckContext<'_>, passage: &Passage) -> Option<ClaimFinding> {
+        self.told_failure.hear(scene.text(), passage.start);
         let few = scene.sources.len() == 1 && scene.bond >= CitationScope::Introduced && !scene.plain.asks();
         let source = scene.sources.first().filter(|source| few && !source.reads() && source.refuses_some())?;
         if self.told_failure.is_told() {
             return None;
         }
-        let says = |list: &[&str]| scene.plain.words.iter().any(|word| list.contains(&word.lower.as_str()));
-        if !says(halves::ALL) && !says(&["everything"]) || says(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]) {
+        static EXCEPTS: WordList = WordList::new(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]);
+        let says = |is: &dyn Fn(&str) -> bool| scene.plain.words.iter().any(|word| is(&word.lower));
+        if !says(&|word| halves::ALL.has(word) || word == "everything") || says(&|word| EXCEPTS.has(word)) {
             return None;
         }
         let span = trimmed(scene.text());
@@ -803,7 +804,7 @@ impl PassageChecker {
         let told_before = scene.bond == CitationScope::Cited
             && scene.sources.iter().all(|source| account::is_empty(source))
             && self.told_failure.is_told();
-        if let Some(finding) = self.partial(scene) {
+        if let Some(finding) = self.partial(scene, passage) {
             self.told_failure.note();
             self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
         }
@@ -1222,7 +1223,7 @@ fn echoes(scene: &CheckContext<'_>) -> bool {
 /// What a result says of why it failed, folded.
 fn errors_of(source: &ToolResult) -> Vec<String> {
     let reasons =
-        source.facts().leaves.iter().filter(|leaf| REASONS.contains(&leaf.key.as_str()) || failure::names_error_in_other_words(&leaf.key));
+        source.facts().leaves.iter().filter(|leaf| REASONS.has(&leaf.key) || failure::names_error_in_other_words(&leaf.key));
     let told = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some(fold(text)) } else { None };
     let mut errors: Vec<String> = reasons.filter_map(told).collect();
     if !source.facts().json && source.text.len() <= ERROR_BYTES_MAX {
@@ -1238,7 +1239,7 @@ fn bare(line: &str) -> String {
 }
 
 /// Members of a result that say why it failed, in English.
-const REASONS: &[&str] = &["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"];
+static REASONS: WordList = WordList::new(&["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"]);
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;
 

@@ -1,13 +1,13 @@
 //! A passage made ready for its checks: read, its language known, a result at hand. Pure.
 
-use std::{cell::OnceCell, ops::Range};
+use std::{borrow::Cow, cell::OnceCell, ops::Range};
 
 use super::{passage::Kind, plain::AnalyzedPassage};
 use crate::{
     judge::claims::{
         evidence::{EvidenceIndex, ToolResult, reckon},
         language::{
-            fold::{akin, fold, stands_in},
+            fold::{akin, fold, folded, stands_in},
             lexicon::{Lexicon, Word, WordSet},
             number::{Number, Precision},
         },
@@ -184,16 +184,16 @@ pub fn names_thing(said: &str, name: &[String], lexicon: &Lexicon) -> bool {
 /// Words as a text has them, to be compared with many names.
 pub struct NounPhrase<'l> {
     /// Folded.
-    pub folded: String,
+    pub folded: Cow<'l, str>,
     english: &'l [String],
 }
 
 impl<'l> NounPhrase<'l> {
     /// Reads them.
-    pub fn new(said: &str, lexicon: &'l Lexicon) -> Self {
+    pub fn new(said: &'l str, lexicon: &'l Lexicon) -> Self {
         // `l'attività`, `d’un`: what is behind the apostrophe.
         let said = said.split_once(['\'', '’']).map_or(said, |(_, rest)| if rest.chars().count() > 2 { rest } else { said });
-        let folded = fold(said);
+        let folded = folded(said);
         let english = lexicon.english(&folded);
         Self { folded, english }
     }
@@ -201,7 +201,7 @@ impl<'l> NounPhrase<'l> {
     /// Do they name the thing that these words of a name do?
     pub fn names(&self, name: &[String]) -> bool {
         name.iter().any(|word| {
-            let known = akin(&self.folded, word) || self.folded == *word && word.len() > 1;
+            let known = akin(&self.folded, word) || self.folded == word.as_str() && word.len() > 1;
             known || self.english.iter().any(|noun| noun == word || noun == word.trim_end_matches('s') || *noun == singular(word))
         })
     }

@@ -11,14 +11,17 @@ pub struct ToldFailure {
     told: bool,
     waiting: Vec<String>,
     waiting_bytes: usize,
+    /// Where the last passage ended.
+    heard: usize,
 }
 
 impl ToldFailure {
-    /// Takes a passage.
-    pub fn hear(&mut self, passage: &str) {
-        if self.told {
+    /// Takes a passage that begins at `start`; one that was taken already not again.
+    pub fn hear(&mut self, passage: &str, start: usize) {
+        if self.told || start < self.heard {
             return;
         }
+        self.heard = start + passage.len();
         self.waiting_bytes += passage.len();
         self.waiting.push(passage.to_owned());
         if self.waiting_bytes > WAITING_BYTES_MAX {
@@ -50,14 +53,14 @@ mod tests {
     #[test]
     fn passages_are_read_when_somebody_asks() {
         let mut told = ToldFailure::default();
-        told.hear("All is well.");
+        told.hear("All is well.", 0);
         assert!(!told.is_told());
-        told.hear("The upload failed.");
-        told.hear("So much for that.");
+        told.hear("The upload failed.", 12);
+        told.hear("So much for that.", 30);
         assert!(told.is_told());
         let mut long = ToldFailure::default();
-        long.hear("The upload failed.");
-        long.hear(&"All is well. ".repeat(WAITING_BYTES_MAX / 8));
+        long.hear("The upload failed.", 0);
+        long.hear(&"All is well. ".repeat(WAITING_BYTES_MAX / 8), 18);
         assert!(long.told && long.waiting.is_empty());
     }
 }

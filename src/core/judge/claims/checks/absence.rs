@@ -15,6 +15,7 @@ use crate::{
             fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
             pattern::PatternMatch,
+            word_list::WordList,
         },
         passage::Kind,
     },
@@ -47,14 +48,14 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     let lexicon = scene.lexicon;
     let whole = found.whole();
     // `Gebühren fallen keine an`: the noun stands before, and a part of the verb behind.
-    const PARTICLES: &[&str] = &["an", "ab", "auf", "aus", "ein", "vor", "zu", "mit", "nach", "bei", "los"];
-    if lexicon.language == "de" && whole.text.trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.contains(&last)) {
+    static PARTICLES: WordList = WordList::new(&["an", "ab", "auf", "aus", "ein", "vor", "zu", "mit", "nach", "bei", "los"]);
+    if lexicon.language == "de" && whole.text.trim_end().rsplit(' ').next().is_some_and(|last| PARTICLES.has(last)) {
         return None;
     }
     // `sin ningún cargo`, `without any charge`: it tells of something else than what is listed.
-    const WITHOUT: &[&str] = &["without", "ohne", "sans", "sin", "senza", "sem", "zonder", "bez"];
+    static WITHOUT: WordList = WordList::new(&["without", "ohne", "sans", "sin", "senza", "sem", "zonder", "bez"]);
     let last = scene.words_before(whole.start).last();
-    if last.is_some_and(|last| WITHOUT.contains(&last.lower.as_str())) {
+    if last.is_some_and(|last| WITHOUT.has(&last.lower)) {
         return None;
     }
     // `cy@x.example doesn't exist`: an address.
@@ -91,9 +92,9 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     let end = if before { whole.end() } else { noun.last().map_or(whole.end(), |word| word.end) };
     let tail = rest_of_clause(scene, end);
     // `I've changed nothing`, `geändert habe ich nichts`: of what was done, not of what there is.
-    const SPEAKS: &[&str] = &["i", "i've", "i’ve", "ich", "je", "j'ai", "j’ai", "ik", "jag"];
+    static SPEAKS: WordList = WordList::new(&["i", "i've", "i’ve", "ich", "je", "j'ai", "j’ai", "ik", "jag"]);
     let inside = |word: &&Word| word.start >= whole.start && word.end <= whole.end();
-    let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.contains(&word.lower.as_str()));
+    let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.has(&word.lower));
     if names.is_empty() && speaks && !scene.says(&lexicon.found) {
         return None;
     }

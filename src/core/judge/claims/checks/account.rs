@@ -329,15 +329,14 @@ fn words_deny(lower: &str) -> bool {
     let mut words = lower.split_whitespace().flat_map(|token| {
         let figures = token.bytes().any(|byte| byte.is_ascii_digit());
         let inside = move |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
-        token.split(move |c: char| !inside(c)).map(|word| word.trim_matches(['.', ',', ':', '-', '/']))
+        token.split(move |c: char| !inside(c)).map(move |word| if figures { word.trim_matches(['.', ',', ':', '-', '/']) } else { word })
     });
     let mut before = "";
     words.any(|word| {
         let denies = denies_behind(std::mem::replace(&mut before, word), word);
         denies && !matches!(word, "free" | "clear" | "clean" | "quiet")
             || is_turkish_denial(word)
-            || word.ends_with("n't")
-            || word.ends_with("n’t")
+            || word.ends_with('t') && (word.ends_with("n't") || word.ends_with("n’t"))
     })
 }
 
@@ -360,10 +359,10 @@ fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
 pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
     let facts = source.facts();
     // Lists of what went wrong or was noted are empty where all is well.
-    const FAULTS: &[&str] = &["errors", "error", "warnings", "warning", "failures", "failed", "rejected"];
+    static FAULTS: WordList = WordList::new(&["errors", "error", "warnings", "warning", "failures", "failed", "rejected"]);
     // Of an act messages are notes, too; of what reads they may be what was looked for.
-    const NOTES: &[&str] = &["messages", "notes", "alerts", "comments", "tags", "labels", "attachments"];
-    let notes = |word: &String| FAULTS.contains(&word.as_str()) || !source.reads() && NOTES.contains(&word.as_str());
+    static NOTES: WordList = WordList::new(&["messages", "notes", "alerts", "comments", "tags", "labels", "attachments"]);
+    let notes = |word: &String| FAULTS.has(word) || !source.reads() && NOTES.has(word);
     let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(notes));
     let lists = of_things().next().is_some() && of_things().all(|list| list.length == 0);
     let values = || {
@@ -376,7 +375,7 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
 }
 
 /// Members of a result that say how it was come by, not what a thing is like.
-const ABOUT_RESULT: &[&str] = &[
+static ABOUT_RESULT: WordList = WordList::new(&[
     "status",
     "state",
     "ok",
@@ -418,13 +417,13 @@ const ABOUT_RESULT: &[&str] = &[
     "day",
     "week",
     "year",
-];
+]);
 
 /// Does a result tell of a thing beside its empty lists: a booking without notes? At least two of its values must be neither repeated from
 /// the call nor about the result itself.
 fn describes_something(source: &ToolResult) -> bool {
     let telling = |leaf: &&NamedValue| {
-        let about = ABOUT_RESULT.contains(&leaf.key.as_str()) || derive::is_count(&leaf.key);
+        let about = ABOUT_RESULT.has(&leaf.key) || derive::is_count(&leaf.key);
         match &leaf.value {
             Scalar::Text(text) => !about && !text.trim().is_empty() && !stands_in(source.folded_arguments(), &fold(text)),
             Scalar::Number(number) => !about && *number != 0.0 && !source.argument_numbers().contains(&number.abs()),
@@ -521,8 +520,8 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
 }
 
 /// `twelve hundred`: words that go on with a number.
-const MAGNITUDES: &[&str] =
-    &["hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd"];
+static MAGNITUDES: WordList =
+    WordList::new(&["hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd"]);
 
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -557,7 +556,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             return None;
         }
         // `twelve hundred`
-        let magnitude = |word: &Word| MAGNITUDES.contains(&word.lower.as_str());
+        let magnitude = |word: &Word| MAGNITUDES.has(&word.lower);
         if after.first().copied().is_some_and(magnitude) || scene.words_after(start).first().is_some_and(magnitude) {
             return None;
         }
@@ -581,7 +580,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !scene.is_source(source));
         let together: u64 = sources.iter().map(|source| most(source)).sum();
         let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
-        let measure = noun.iter().any(|word| MEASURES.contains(&word.as_str()));
+        let measure = noun.iter().any(|word| MEASURES.has(word));
         let spans = || sources.iter().any(|source| source.facts().derived().amounts.contains(&(value as f64)));
         let roughly = near && (value as f64) >= largest as f64 * 0.6 && (value as f64) <= largest as f64 * 1.5 + 2.0;
         // `39 seats left` of 120 and 81: more than small numbers are seldom counts of records where a record makes them.
@@ -611,7 +610,7 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 
 /// Does the question or the passage leave out some of the records?
 fn excludes(scene: &CheckContext<'_>) -> bool {
-    const EXCLUDES: &[&str] = &[
+    static EXCLUDES: WordList = WordList::new(&[
         "without",
         "except",
         "excluding",
@@ -645,8 +644,8 @@ fn excludes(scene: &CheckContext<'_>) -> bool {
         "hariç",
         "utan",
         "utom",
-    ];
-    let says = |word: &Word| EXCLUDES.contains(&word.lower.as_str());
+    ]);
+    let says = |word: &Word| EXCLUDES.has(&word.lower);
     scene.plain.words.iter().any(says) || scene.grounds.asked.words().iter().any(says)
 }
 
@@ -669,7 +668,7 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
     for word in after {
         let gap = scene.text().get(place..word.start).unwrap_or_default();
         // `four behind the leader`. Hindi says its prepositions behind the word.
-        const BEHIND: &[&str] = &[
+        static BEHIND: WordList = WordList::new(&[
             "behind",
             "ahead",
             "above",
@@ -691,8 +690,8 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
             "तक",
             "है",
             "हैं",
-        ];
-        let stops = BEHIND.contains(&word.lower.as_str())
+        ]);
+        let stops = BEHIND.has(&word.lower)
             || scene.lexicon.common.contains(&word.lower)
             || scene.lexicon.found.contains(&word.lower)
             || scene.lexicon.narrows.contains(&word.lower);
@@ -706,7 +705,7 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
 }
 
 /// Nouns of measures rather than of things.
-const MEASURES: &[&str] = &[
+static MEASURES: WordList = WordList::new(&[
     "day",
     "days",
     "hour",
@@ -769,7 +768,7 @@ const MEASURES: &[&str] = &[
     "grams",
     "pieces",
     "nächte",
-];
+]);
 
 /// Is this noun what the result is a collection of: by its tool, a list, its records' members, or the question?
 fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> bool {
@@ -783,7 +782,7 @@ fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> 
         let last = folded.rsplit(' ').next().unwrap_or(&folded).to_owned();
         grounds.asked.name_words().iter().any(|word| word.chars().count() > 3 && akin(word, &last))
     };
-    if noun.iter().any(|word| MEASURES.contains(&word.as_str())) {
+    if noun.iter().any(|word| MEASURES.has(word)) {
         let many = ["how many", "wie viele", "combien", "cuántos", "cuántas", "quanti", "quante", "quantos", "quantas", "hoeveel"];
         let lower = grounds.asked.lower();
         return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == CitationScope::Cited;
@@ -1448,6 +1447,8 @@ static ABSENT: WordList = WordList::new(&[
     "bos",
 ]);
 
+static ABSENT_INSIDE: PhraseList = PhraseList::new(&["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"]);
+
 /// "You have no appointments" where the result has three: nothing in the sentence narrows what the call asked for.
 fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
@@ -1457,6 +1458,14 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || scene.text().len() > 240
         || scene.text().contains([':']) && scene.kind == Kind::Line
     {
+        return None;
+    }
+    let spaceless = scene.text().chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{0900}'..='\u{097f}'));
+    let absent = || match spaceless {
+        true => ABSENT_INSIDE.stands_in(scene.text()),
+        false => scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))),
+    };
+    if !absent() {
         return None;
     }
     let something = if facts.json {
@@ -1476,15 +1485,9 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     {
         return None;
     }
-    let spaceless = scene.text().chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{0900}'..='\u{097f}'));
-    let absent = if spaceless {
-        ["没有", "沒有", "无", "無", "ありません", "なし", "ない", "नहीं"].iter().any(|part| scene.text().contains(part))
-            && is_about_question(scene)
-    } else {
-        scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))) && is_about_call(scene, source)
-    };
+    let about = if spaceless { is_about_question(scene) } else { is_about_call(scene, source) };
     // Asked last: it reads the whole result for it.
-    if !absent || source.says_none() || names_blank_record(scene, source) {
+    if !about || source.says_none() || names_blank_record(scene, source) {
         return None;
     }
     let expected = format!("the result has {}", most(source));
@@ -1676,7 +1679,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
                 number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, number::Precision::Exact)
             })
         };
-        const OTHER: &[&str] = &[
+        static OTHER: WordList = WordList::new(&[
             "es",
             "sind",
             "ist",
@@ -1838,9 +1841,9 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
             "heb",
             "ik",
             "werden",
-        ];
+        ]);
         // In other languages the question has the words that the tool has in English; what narrows is left alone.
-        const NARROW: &[&str] = &[
+        static NARROW: WordList = WordList::new(&[
             "offen",
             "offene",
             "offenen",
@@ -1875,13 +1878,13 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
             "abertos",
             "open",
             "nuevos",
-        ];
+        ]);
         let foreign = || {
             scene.lexicon.language != "en" && {
                 let asked = scene.grounds.asked.name_words();
-                OTHER.contains(&lower)
-                    || OTHER.contains(&folded.as_str())
-                    || end.chars().count() > 3 && !NARROW.contains(&lower) && asked.iter().any(|own| akin(own, &end))
+                OTHER.has(lower)
+                    || OTHER.has(&folded)
+                    || end.chars().count() > 3 && !NARROW.has(lower) && asked.iter().any(|own| akin(own, &end))
             }
         };
         plain
@@ -2052,7 +2055,7 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if scene.bond != CitationScope::Cited || source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
         return None;
     }
-    const BETWEEN: &[&str] = &[
+    static BETWEEN: WordList = WordList::new(&[
         "is",
         "was",
         "of",
@@ -2073,14 +2076,14 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         "di",
         "now",
         "currently",
-    ];
+    ]);
     let reckons = cues::reckons(scene.plain);
     scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
         if scene.plain.is_taken(&(number.span.start..number.end)) {
             return None;
         }
         let before = scene.words_before(number.span.start);
-        let last = before.iter().rev().take(4).find(|word| !BETWEEN.contains(&word.lower.as_str()))?;
+        let last = before.iter().rev().take(4).find(|word| !BETWEEN.has(&word.lower))?;
         let gap = scene.text().get(last.end..number.span.start)?;
         let name = key(&last.lower);
         let adjacent = gap.trim_matches([':', '=', ' ', '*', '`']).is_empty();

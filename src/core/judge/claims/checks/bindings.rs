@@ -26,7 +26,7 @@ use crate::{
 /// Numbers of a record that may be told for another amount.
 const RESCALED_OF: usize = 12;
 /// Words that begin another clause, in any language.
-const JOINS: &[&str] = &[
+static JOINS: WordList = WordList::new(&[
     "and",
     "but",
     "while",
@@ -60,7 +60,7 @@ const JOINS: &[&str] = &[
     "men",
     "जबकि",
     "और",
-];
+]);
 /// Words of a comparison: what stands beside them is another record's.
 static COMPARES: WordList = WordList::new(&[
     "than",
@@ -149,8 +149,8 @@ static COMPARES: WordList = WordList::new(&[
     "remaining",
 ]);
 /// Words between the values of two results that are compared.
-const BESIDE: &[&str] =
-    &["than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen"];
+static BESIDE: WordList =
+    WordList::new(&["than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen"]);
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
 /// Values of a clause that are compared with one another.
@@ -411,7 +411,7 @@ impl<'s> Table<'s> {
                 continue;
             }
             let inside = |span: &Range<usize>| part.start <= span.start && span.end <= part.end;
-            let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && BESIDE.contains(&word.lower.as_str()))
+            let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && BESIDE.has(&word.lower))
                 || scene
                     .text()
                     .get(part.clone())
@@ -531,7 +531,7 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
             cuts.push((at, at + c.len_utf8()));
         }
     }
-    let joins = |word: &&Word| JOINS.contains(&word.lower.as_str()) && !kept(word.start);
+    let joins = |word: &&Word| JOINS.has(&word.lower) && !kept(word.start);
     cuts.extend(scene.plain.words.iter().filter(joins).map(|word| (word.start, word.end)));
     cuts.sort_unstable();
     let mut found = Vec::new();
@@ -565,7 +565,7 @@ const OF_THEM: &[&[&str]] = &[
 ];
 
 /// Names of columns that hold units of measure.
-const UNIT_COLUMNS: &[&str] = &[
+static UNIT_COLUMNS: WordList = WordList::new(&[
     "unit",
     "units",
     "uom",
@@ -580,7 +580,7 @@ const UNIT_COLUMNS: &[&str] = &[
     "birim",
     "单位",
     "単位",
-];
+]);
 
 /// A number of records with one value that the rows have another number of: `6 delivered` where five are.
 pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -606,13 +606,13 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
     };
     for (at, number) in scene.plain.words.iter().enumerate() {
+        let Some(count) = count_of(number) else { continue };
         let behind = scene.plain.words.get(at + 1..).unwrap_or_default();
         // `three of them high priority`
         let of_them =
             OF_THEM.iter().find(|phrase| behind.len() >= phrase.len() && phrase.iter().zip(behind).all(|(own, word)| *own == word.lower));
         let from = of_them.map_or(number.end, |phrase| behind.get(phrase.len() - 1).map_or(number.end, |last| last.end));
         let Some(kind) = behind.get(of_them.map_or(0, |phrase| phrase.len())) else { continue };
-        let Some(count) = count_of(number) else { continue };
         let gap = scene.text().get(from..kind.start).unwrap_or_default();
         let ordinal = scene
             .plain
@@ -640,7 +640,7 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .iter()
             .flat_map(|row| &row.cells)
             .filter(|cell| cell.number.is_none() && cell.folded.chars().count() >= 3 && !cell.column.is_empty())
-            .filter(|cell| !UNIT_COLUMNS.contains(&cell.column.as_str()));
+            .filter(|cell| !UNIT_COLUMNS.has(&cell.column));
         let Some(folded) =
             kinds.filter(|cell| length(&cell.folded).is_some()).map(|cell| cell.folded.as_str()).max_by_key(|cell| cell.len())
         else {

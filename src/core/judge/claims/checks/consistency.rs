@@ -357,6 +357,13 @@ fn sums_of<'c>(scene: &'c CheckContext<'_>) -> &'c RowSums {
     })
 }
 
+/// The rows at these places, and the others; none where that is all of them or none.
+fn with_and_without<'r>(rows: &[&'r Row], has: impl Fn(usize) -> bool) -> Option<[Vec<&'r Row>; 2]> {
+    let chosen: Vec<bool> = (0..rows.len()).map(has).collect();
+    let of = |wanted: bool| rows.iter().zip(&chosen).filter(|(_, own)| **own == wanted).map(|(row, _)| *row).collect();
+    (chosen.contains(&true) && chosen.contains(&false)).then(|| [of(true), of(false)])
+}
+
 impl RowSums {
     fn new(scene: &CheckContext<'_>, rows: &[&Row]) -> Self {
         let choices: Vec<String> = name_words(scene.text())
@@ -377,9 +384,8 @@ impl RowSums {
         kinds.sort_unstable();
         kinds.dedup();
         for (column, kind) in kinds.into_iter().take(CHOICES_MAX) {
-            let has = |row: &&Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
-            let (with, without): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(has);
-            parts.extend([with, without]);
+            let has = |row: &Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
+            parts.extend(with_and_without(rows, |at| rows.get(at).is_some_and(|row| has(row))).into_iter().flatten());
         }
         // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
         let told = scene.plain.folded();
@@ -387,10 +393,10 @@ impl RowSums {
             row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
         parts.push(rows.iter().copied().filter(named).collect());
+        let words: Vec<Vec<&str>> = rows.iter().map(|row| row.cells.iter().flat_map(|cell| cell.folded.split(' ')).collect()).collect();
         for word in &choices {
-            let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded.split(' ').any(|own| akin(own, word)));
-            let (with, without): (Vec<&Row>, Vec<&Row>) = rows.iter().copied().partition(has);
-            parts.extend([with, without]);
+            let has = |at: usize| words.get(at).is_some_and(|words| words.iter().any(|own| akin(own, word)));
+            parts.extend(with_and_without(rows, has).into_iter().flatten());
         }
         let mut names: Vec<&str> =
             rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_some()).map(|cell| cell.column.as_str()).collect();
@@ -587,7 +593,7 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 
 /// `no AAAA record` where a record has that value: what is denied is a value of the result, and nothing narrows it.
 fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    const DENIES: &[&str] = &[
+    static DENIES: WordList = WordList::new(&[
         "no",
         "none",
         "nobody",
@@ -613,14 +619,14 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         "żadna",
         "inga",
         "ingen",
-    ];
+    ]);
     let [source] = scene.sources.as_slice() else { return None };
     let rows = &source.rows().rows;
     if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited {
         return None;
     }
     // In Portuguese and Spanish `no` stands before a noun in another sense, or before a verb.
-    let denies = |word: &Word| DENIES.contains(&word.lower.as_str()) && (word.lower != "no" || is_english(scene));
+    let denies = |word: &Word| DENIES.has(&word.lower) && (word.lower != "no" || is_english(scene));
     let deny = scene.plain.words.iter().position(denies)?;
     let denies = scene.plain.words.get(deny)?;
     let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
@@ -673,8 +679,8 @@ static PREPOSITIONS: WordList = WordList::new(&[
 
 /// Is it in English, as far as its frequent words tell?
 fn is_english(scene: &CheckContext<'_>) -> bool {
-    const COMMON: &[&str] = &["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"];
-    scene.plain.words.iter().any(|word| COMMON.contains(&word.lower.as_str()))
+    static COMMON: WordList = WordList::new(&["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"]);
+    scene.plain.words.iter().any(|word| COMMON.has(&word.lower))
 }
 
 fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {

@@ -9,7 +9,7 @@ use crate::judge::claims::{
     checks::values::ungrounded,
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::ToolResult,
-    language::{cues, date::Time, fold::fold, lexicon::Word},
+    language::{cues, date::Time, fold::fold, lexicon::Word, word_list::WordList},
 };
 
 /// Times of day and spans of time that are put together.
@@ -153,9 +153,9 @@ fn has_zone(source: &ToolResult) -> bool {
 }
 
 fn says_zone(words: &[Word]) -> bool {
-    const ZONES: &[&str] =
-        &["utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt", "bst", "local", "zone", "ortszeit", "locale", "local"];
-    words.iter().any(|word| ZONES.contains(&word.lower.as_str()))
+    static ZONES: WordList =
+        WordList::new(&["utc", "gmt", "cet", "cest", "est", "edt", "pst", "pdt", "bst", "local", "zone", "ortszeit", "locale", "local"]);
+    words.iter().any(|word| ZONES.has(&word.lower))
 }
 
 /// Minutes of figures that may be a time of day: `0930`, `930`, `9`.

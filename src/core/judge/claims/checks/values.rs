@@ -13,6 +13,7 @@ use crate::{
             lexicon::{self, Word},
             number::{Number, Precision},
             unit, url,
+            word_list::WordList,
         },
         passage::Kind,
     },
@@ -159,13 +160,13 @@ fn is_dotted_time(scene: &CheckContext<'_>, number: &Number) -> bool {
 
 /// `14h` or `14 Uhr` of 14:00.
 fn is_full_hour(scene: &CheckContext<'_>, number: &Number) -> bool {
-    const HOUR: &[&str] = &["h", "Uhr", "uhr", "hrs", "uur", "時", "点", "点钟", "시", "बजे"];
+    static HOUR: WordList = WordList::new(&["h", "Uhr", "uhr", "hrs", "uur", "時", "点", "点钟", "시", "बजे"]);
     let text = scene.text();
     let Ok(hour) = text.get(number.span.clone()).unwrap_or_default().parse::<u32>() else { return false };
     let behind = text.get(number.span.end..).unwrap_or_default().trim_start();
     let word: String = behind.chars().take_while(|c| c.is_alphabetic()).collect();
     let told = scene.sources.iter().flat_map(|source| &source.facts().dates.times).chain(&scene.grounds.said_dates().times);
-    hour < 24 && HOUR.contains(&word.as_str()) && told.take(DOTTED_TIMES_OF).any(|time| i64::from(time.minutes) == i64::from(hour * 60))
+    hour < 24 && HOUR.has(&word) && told.take(DOTTED_TIMES_OF).any(|time| i64::from(time.minutes) == i64::from(hour * 60))
 }
 
 /// Is it a part of a name: the 8859 of `ISO-8859-1`?
@@ -294,20 +295,20 @@ fn is_common(number: &Number) -> bool {
 
 /// `a 413`, `HTTP 504`: a status code as the protocol has it (RFC 9110, section 15).
 fn is_http_status(scene: &CheckContext<'_>, number: &Number) -> bool {
-    const SAYS: &[&str] = &["http", "status", "code", "error", "fehler", "erreur", "errore", "erro", "código", "kod"];
-    const BEHIND: &[&str] = &["error", "errors", "response", "responses", "status", "fehler"];
+    static SAYS: WordList = WordList::new(&["http", "status", "code", "error", "fehler", "erreur", "errore", "erro", "código", "kod"]);
+    static BEHIND: WordList = WordList::new(&["error", "errors", "response", "responses", "status", "fehler"]);
     let known = matches!(number.whole(), Some(400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511));
     let plain = number.unit.is_none() && !number.percent && !number.scaled;
     let before = scene.words_before(number.span.start).last().map_or("", |word| word.lower.as_str());
     // `gets a 413.`, `a 504 timeout`
     let ends = || !scene.text().get(number.end..).is_some_and(|rest| rest.trim_start().starts_with(char::is_alphanumeric));
-    let named = || scene.words_after(number.end).first().is_some_and(|word| BEHIND.contains(&word.lower.as_str()));
-    known && plain && (SAYS.contains(&before) || matches!(before, "a" | "an" | "with") && (ends() || named()))
+    let named = || scene.words_after(number.end).first().is_some_and(|word| BEHIND.has(&word.lower));
+    known && plain && (SAYS.has(before) || matches!(before, "a" | "an" | "with") && (ends() || named()))
 }
 
 /// `§ 517`, `Art. 28`: a place in a law or a standard, which everybody can look up.
 fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
-    const NAMES: &[&str] = &[
+    static NAMES: WordList = WordList::new(&[
         "art",
         "article",
         "articles",
@@ -326,9 +327,9 @@ fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
         "madde",
         "ustawa",
         "第",
-    ];
+    ]);
     let sign = scene.sign_before(number.span.start);
-    let named = || scene.words_before(number.span.start).last().is_some_and(|word| NAMES.contains(&word.lower.as_str()));
+    let named = || scene.words_before(number.span.start).last().is_some_and(|word| NAMES.has(&word.lower));
     number.unit.is_none() && !number.percent && !number.scaled && (sign == Some('§') || named())
 }
 

@@ -151,7 +151,7 @@ static SHOWS: WordList = WordList::new(&[
     "like", "see", "expect", "expected", "should", "looks", "run", "use", "try", "type", "similar", "pattern", "run:", "install",
 ]);
 /// Words of a line that introduces a result.
-const RESULTS: &[&str] = &[
+static RESULTS: WordList = WordList::new(&[
     "result",
     "results",
     "output",
@@ -175,7 +175,7 @@ const RESULTS: &[&str] = &[
     "wyniki",
     "sonuç",
     "çıktı",
-];
+]);
 const RESULTS_INSIDE: &[&str] = &["结果", "返回", "結果", "出力", "परिणाम", "결과"];
 
 /// Does the text ask for an example, for how something is called, for a program?
@@ -184,7 +184,7 @@ pub(in crate::judge::claims) fn asks_for_example(text: &str) -> bool {
 }
 
 fn is_result(text: &str) -> bool {
-    text.split(|c: char| !c.is_alphanumeric()).any(|word| RESULTS.contains(&word.to_lowercase().as_str()))
+    text.split(|c: char| !c.is_alphanumeric()).any(|word| RESULTS.has(&word.to_lowercase()))
         || RESULTS_INSIDE.iter().any(|part| text.contains(part))
 }
 

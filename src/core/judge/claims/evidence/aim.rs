@@ -7,6 +7,7 @@ use std::cell::OnceCell;
 
 use super::facts::{NamedValue, ResultFacts, Scalar};
 use crate::judge::claims::language::fold::{fold, name_words};
+use crate::judge::claims::language::word_list::WordList;
 
 /// Letters that the roots of a verb and of its participle share at least; one less where they are the same: `deny`, `denied`.
 const STEM: usize = 4;
@@ -88,16 +89,16 @@ const FOREIGN_ENDS: &[&str] = &[
     "iptal",
 ];
 /// Verbs that do what the noun behind them says.
-const MAKES: &[&str] = &[
+static MAKES: WordList = WordList::new(&[
     "create", "make", "new", "submit", "place", "add", "approve", "process", "confirm", "issue", "request", "execute", "initiate",
     "complete",
-];
+]);
 /// Arguments that give or refuse consent.
-const CONSENTS: &[&str] =
-    &["approve", "approved", "accept", "accepted", "allow", "allowed", "confirm", "confirmed", "grant", "granted", "enable", "enabled"];
+static CONSENTS: WordList =
+    WordList::new(&["approve", "approved", "accept", "accepted", "allow", "allowed", "confirm", "confirmed", "grant", "granted", "enable", "enabled"]);
 /// States that a refusing verb brings about.
-const ENDED: &[&str] =
-    &["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"];
+static ENDED: WordList =
+    WordList::new(&["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"]);
 
 /// Verbs of tools, and the flags that say whether their deed was done.
 const DEEDS: &[(&[&str], &[&str])] = &[
@@ -171,11 +172,11 @@ impl<'c> CallAim<'c> {
         let given = |leaf: &NamedValue| match &leaf.value {
             Scalar::Text(text) => text.len() <= state.len() + 8 && fold(text).split(' ').any(|word| is_form(state, word)),
             // `approve: false`
-            Scalar::Flag(flag) => !flag && CONSENTS.contains(&leaf.key.as_str()) && ENDED.contains(&state),
+            Scalar::Flag(flag) => !flag && CONSENTS.has(&leaf.key) && ENDED.has(state),
             _ => false,
         };
         let brings = |verb: &str| {
-            REFUSES.contains(&verb) && ENDED.contains(&state) || STOPS.contains(&verb) && matches!(state, "aborted" | "unavailable")
+            REFUSES.contains(&verb) && ENDED.has(state) || STOPS.contains(&verb) && matches!(state, "aborted" | "unavailable")
         };
         self.words.iter().any(|word| is_form(state, word))
             || self.verb().is_some_and(brings)
@@ -206,7 +207,7 @@ impl<'c> CallAim<'c> {
             return FlagRelation::Named;
         }
         // `create_booking`
-        let made = MAKES.contains(&verb) && self.words.last().is_some_and(|last| is_form(flag, last));
+        let made = MAKES.has(verb) && self.words.last().is_some_and(|last| is_form(flag, last));
         let akin = made || DEEDS.iter().any(|(verbs, flags)| verbs.contains(&verb) && flags.contains(&flag));
         if akin { FlagRelation::Akin } else { FlagRelation::Other }
     }

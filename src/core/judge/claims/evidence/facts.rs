@@ -425,7 +425,7 @@ impl Scalar {
     pub fn number(&self) -> Option<f64> {
         match self {
             Scalar::Number(number) => Some(*number),
-            Scalar::Text(text) => text.trim().parse().ok().filter(|number: &f64| number.is_finite()),
+            Scalar::Text(text) => finite(text.trim()),
             Scalar::Flag(_) | Scalar::Null => None,
         }
     }
@@ -441,6 +441,12 @@ impl Scalar {
     }
 }
 
+/// The finite number that a text is. Most texts are told to be none by their first letter.
+fn finite(text: &str) -> Option<f64> {
+    let begins = text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.'));
+    if begins { text.parse().ok().filter(|number: &f64| number.is_finite()) } else { None }
+}
+
 /// A value as it is written without quotes.
 pub fn scalar(word: &str) -> Scalar {
     let word = word.trim().trim_matches(['"', '\'', '`']);
@@ -448,10 +454,7 @@ pub fn scalar(word: &str) -> Scalar {
         "true" | "True" | "TRUE" => Scalar::Flag(true),
         "false" | "False" | "FALSE" => Scalar::Flag(false),
         "null" | "None" | "nil" | "undefined" => Scalar::Null,
-        _ => match word.parse::<f64>() {
-            Ok(number) if number.is_finite() => Scalar::Number(number),
-            _ => Scalar::Text(word.to_owned()),
-        },
+        _ => finite(word).map_or_else(|| Scalar::Text(word.to_owned()), Scalar::Number),
     }
 }
 

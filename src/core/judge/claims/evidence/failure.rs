@@ -5,7 +5,10 @@ use super::{
     facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar},
 };
 use crate::{
-    judge::claims::language::fold::{fold, key},
+    judge::claims::language::{
+        fold::{fold, key},
+        word_list::WordList,
+    },
     wire::json::{Document, Kind, Value},
 };
 
@@ -17,7 +20,7 @@ const TOP_MAX: usize = 400;
 const TEXT_BYTES_MAX: usize = 600;
 
 /// Flags that say whether what was asked for was done.
-const DONE: &[&str] = &[
+static DONE: WordList = WordList::new(&[
     "succeeded",
     "accepted",
     "delivered",
@@ -66,7 +69,7 @@ const DONE: &[&str] = &[
     "notified",
     "queuedforsend",
     "written",
-];
+]);
 
 /// Values of a `status` that tell a failure.
 pub const STATES: &[&str] = &[
@@ -128,7 +131,7 @@ const OUTCOMES: &[&str] = &[
     "결과",
 ];
 /// Values of those that tell a failure, in other languages than English. Folded.
-const FOREIGN_STATES: &[&str] = &[
+static FOREIGN_STATES: WordList = WordList::new(&[
     "ko",
     "nok",
     "ng",
@@ -177,9 +180,9 @@ const FOREIGN_STATES: &[&str] = &[
     "अस्वीकृत",
     "실패",
     "거부",
-];
+]);
 /// Names under which a result says why, in any language.
-const REASONS: &[&str] = &[
+static REASONS: WordList = WordList::new(&[
     "msg",
     "message",
     "reason",
@@ -206,7 +209,7 @@ const REASONS: &[&str] = &[
     "メッセージ",
     "संदेश",
     "कारण",
-];
+]);
 /// Words of a reason by which it tells a failure, in any language. Folded.
 const REFUSALS: &[&str] = &[
     "failed",
@@ -272,7 +275,7 @@ const REFUSALS: &[&str] = &[
 fn refuses(leaf: &NamedValue, facts: &ResultFacts, aim: Option<&CallAim<'_>>) -> bool {
     let name = leaf.key.as_str();
     let reason = || {
-        let reasons = facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.contains(&other.key.as_str()));
+        let reasons = facts.leaves.iter().filter(|other| other.object == leaf.object && REASONS.has(&other.key));
         reasons.take(BESIDE_MAX).any(|other| match &other.value {
             Scalar::Text(text) => {
                 let folded = fold(text);
@@ -284,7 +287,7 @@ fn refuses(leaf: &NamedValue, facts: &ResultFacts, aim: Option<&CallAim<'_>>) ->
     match &leaf.value {
         Scalar::Text(text) if OUTCOMES.contains(&name) => {
             let folded = fold(text);
-            FOREIGN_STATES.contains(&folded.as_str()) && !aim.is_some_and(|aim| aim.ends_in_other_words() || aim.wants(&folded))
+            FOREIGN_STATES.has(&folded) && !aim.is_some_and(|aim| aim.ends_in_other_words() || aim.wants(&folded))
         }
         Scalar::Number(number) => {
             matches!(name, "code" | "errcode" | "retcode" | "codigo" | "codice")
@@ -312,29 +315,29 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
 }
 
 /// Names of members that hold an error, in other languages. Folded.
-const ERRORS: &[&str] = &["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"];
+static ERRORS: WordList = WordList::new(&["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"]);
 /// Names of members that say why something wasn't done, in other languages, and in English. Folded.
-const FOREIGN_WHY: &[&str] = &["motivo", "motif", "grund", "reden", "powod", "neden", "原因", "理由", "कारण", "이유"];
-const WHY: &[&str] = &["reason", "cause", "why", "error", "causa"];
+static FOREIGN_WHY: WordList = WordList::new(&["motivo", "motif", "grund", "reden", "powod", "neden", "原因", "理由", "कारण", "이유"]);
+static WHY: WordList = WordList::new(&["reason", "cause", "why", "error", "causa"]);
 
 /// Does a member of this name hold an error or its reason, in a language other than English?
 pub fn names_error_in_other_words(name: &str) -> bool {
-    ERRORS.contains(&name) || FOREIGN_WHY.contains(&name)
+    ERRORS.has(name) || FOREIGN_WHY.has(name)
 }
 
 /// Names of members that tell how something was before.
 const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "from", "vorher", "avant", "antes", "prima"];
 
 /// Flags that say of any call whether it was done.
-const SUCCESS: &[&str] = &["ok", "success", "successful", "succeeded"];
+static SUCCESS: WordList = WordList::new(&["ok", "success", "successful", "succeeded"]);
 
 /// Flags that tell of any deed, where a tool's name has no verb that is known.
-const DEEDS: &[&str] = &["accepted", "applied", "executed", "completed", "processed", "changed", "updated", "saved", "written", "sent"];
+static DEEDS: WordList = WordList::new(&["accepted", "applied", "executed", "completed", "processed", "changed", "updated", "saved", "written", "sent"]);
 
 /// Does a flag that is false say that what was asked for wasn't done, rather than how something else stands?
 fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let name = leaf.key.as_str();
-    if SUCCESS.contains(&name) {
+    if SUCCESS.has(name) {
         return true;
     }
     if aim.unsets(name) || is_undecided_beside(leaf, facts) {
@@ -343,7 +346,7 @@ fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     match aim.relation(name) {
         FlagRelation::Named => true,
         FlagRelation::Akin => !succeeds_beside(leaf, facts),
-        FlagRelation::Open if DEEDS.contains(&name) => !succeeds_beside(leaf, facts),
+        FlagRelation::Open if DEEDS.has(name) => !succeeds_beside(leaf, facts),
         FlagRelation::Open | FlagRelation::Other => says_why(leaf, facts, aim) && !succeeds_beside(leaf, facts),
     }
 }
@@ -354,7 +357,7 @@ fn beside<'f>(leaf: &'f NamedValue, facts: &'f ResultFacts) -> impl Iterator<Ite
 }
 
 /// States that tell a success.
-const SUCCEEDED: &[&str] = &[
+static SUCCEEDED: WordList = WordList::new(&[
     "succeeded",
     "success",
     "ok",
@@ -379,15 +382,15 @@ const SUCCEEDED: &[&str] = &[
     "processed",
     "applied",
     "saved",
-];
+]);
 
 /// Does a flag or a state beside this value tell a success?
 fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
     beside(leaf, facts).any(|other| {
-        let known = SUCCESS.contains(&other.key.as_str()) || DONE.contains(&other.key.as_str());
+        let known = SUCCESS.has(&other.key) || DONE.has(&other.key);
         match &other.value {
             Scalar::Flag(flag) => *flag && known,
-            Scalar::Text(text) => OUTCOMES.contains(&other.key.as_str()) && SUCCEEDED.contains(&fold(text).as_str()),
+            Scalar::Text(text) => OUTCOMES.contains(&other.key.as_str()) && SUCCEEDED.has(&fold(text)),
             _ => false,
         }
     })
@@ -430,7 +433,7 @@ fn is_undecided_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
 /// Does a member beside this value say why something wasn't done? A reason that the call gave is none.
 fn says_why(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
     let told = |other: &NamedValue| matches!(&other.value, Scalar::Text(text) if is_told(text) && !aim.gives(text));
-    let why = |name: &str| WHY.contains(&name) || FOREIGN_WHY.contains(&name);
+    let why = |name: &str| WHY.has(name) || FOREIGN_WHY.has(name);
     beside(leaf, facts).any(|other| why(&other.key) && told(other))
 }
 
@@ -439,7 +442,7 @@ fn fails_with_reason(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) 
     let fails = match &leaf.value {
         Scalar::Flag(flag) => {
             !flag
-                && !DONE.contains(&leaf.key.as_str())
+                && !DONE.has(&leaf.key)
                 && !aim.unsets(&leaf.key)
                 && facts.leaves.iter().all(|other| !matches!(other.value, Scalar::Flag(true)))
         }
@@ -500,13 +503,13 @@ pub const TOP_DEPTH: usize = 2;
 
 /// Does a value of this name at the top of a result tell a failure? `aim`: what the call was to do; `None` if its tool only reads.
 fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
-    if aim.is_none() && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.contains(&name)) {
+    if aim.is_none() && (matches!(name, "status" | "state" | "result" | "outcome") || DONE.has(name)) {
         return false;
     }
     match value {
         // `booked: false` of what was to be booked.
         Scalar::Flag(flag) => {
-            !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.contains(&name))
+            !flag && (matches!(name, "ok" | "success" | "successful" | "sent") || DONE.has(name))
                 || *flag && matches!(name, "iserror" | "failed" | "rejected" | "rolledback")
         }
         Scalar::Number(number) => match name {
@@ -516,7 +519,7 @@ fn fails(name: &str, value: &Scalar, aim: Option<&CallAim<'_>>) -> bool {
         },
         Scalar::Text(text) => match name {
             "error" | "errormessage" | "errorcode" | "exception" | "failure" => is_told(text),
-            _ if aim.is_some() && ERRORS.contains(&name) => is_told(text),
+            _ if aim.is_some() && ERRORS.has(name) => is_told(text),
             "status" | "state" | "result" | "outcome" => aim.is_some_and(|aim| is_failing_state(text, aim)),
             _ => false,
         },
@@ -692,7 +695,7 @@ fn tells_in_markup(text: &str, aim: &CallAim<'_>) -> bool {
     let lower = text.to_ascii_lowercase();
     let state = |word: &str| {
         let word = word.replace(['_', '-', ' '], "");
-        (STATES.contains(&word.as_str()) || FOREIGN_STATES.contains(&fold(&word).as_str())) && !aim.wants(&word)
+        (STATES.contains(&word.as_str()) || FOREIGN_STATES.has(&fold(&word))) && !aim.wants(&word)
     };
     let element = lower.split("</").any(|before| {
         before.rsplit(['<', '>']).next().is_some_and(|value| state(value.trim())) && {
@@ -739,7 +742,7 @@ fn refuses_all(facts: &ResultFacts) -> bool {
 }
 
 /// Members that say how many failed.
-const FAILED_COUNTS: &[&str] = &[
+static FAILED_COUNTS: WordList = WordList::new(&[
     "failed",
     "rejected",
     "errors",
@@ -763,18 +766,18 @@ const FAILED_COUNTS: &[&str] = &[
     "mislukt",
     "odrzucone",
     "basarisiz",
-];
+]);
 
 /// Does a record of the result say that it wasn't done, or does a list name what wasn't?
 pub fn refuses_some(facts: &ResultFacts) -> bool {
     let record = |leaf: &NamedValue| match &leaf.value {
         Scalar::Flag(flag) => {
-            !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.contains(&leaf.key.as_str()))
+            !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.has(&leaf.key))
         }
         Scalar::Text(text) => {
             matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") && STATES.contains(&fold(text).replace(' ', "").as_str())
         }
-        Scalar::Number(number) => *number >= 1.0 && FAILED_COUNTS.contains(&leaf.key.as_str()),
+        Scalar::Number(number) => *number >= 1.0 && FAILED_COUNTS.has(&leaf.key),
         _ => false,
     };
     let list = |names: &[String]| names.iter().any(|name| DIDNT.contains(&name.as_str()) || matches!(name.as_str(), "held" | "conflicts"));

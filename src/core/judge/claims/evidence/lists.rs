@@ -1,5 +1,7 @@
 //! Which of a result's lists a noun means, and how many things it may be said to have. Pure.
 
+use std::borrow::Cow;
+
 use super::{
     derive,
     facts::{ResultFacts, ResultList, Scalar},
@@ -8,7 +10,7 @@ use crate::judge::claims::{
     context::NounPhrase,
     evidence::{EvidenceIndex, ToolResult},
     language::{
-        fold::{akin, fold},
+        fold::{akin, fold, folded},
         lexicon::{self, Lexicon},
         number::{Number, numbers},
     },
@@ -86,8 +88,8 @@ pub fn things<'f>(noun: &[String], source: &'f ToolResult, lexicon: &'static Lex
 
 /// Does a member's name, or a value, have this word?
 pub fn names_a_value(word: &str, facts: &ResultFacts, lexicon: &Lexicon) -> bool {
-    let (folded, said) = (fold(word), NounPhrase::new(word, lexicon));
-    facts.keys().iter().any(|key| akin(key, &folded) || key.contains(&folded) && folded.len() > 3 || said.names(std::slice::from_ref(key)))
+    let (folded, said) = (folded(word), NounPhrase::new(word, lexicon));
+    facts.keys().iter().any(|key| akin(key, &folded) || folded.len() > 3 && key.contains(&*folded) || said.names(std::slice::from_ref(key)))
 }
 
 /// May it be said of this result that there are `count` of these, although no list of them is so long?
@@ -108,7 +110,7 @@ pub fn excused(count: u64, noun: &[String], source: &ToolResult, grounds: &Evide
 
 /// Does the text say `count` right before one of these words, as `57 players`? `says` looks folded words up in it.
 fn beside(count: u64, noun: &[String], says: impl Fn(&str) -> bool, told: &[(u64, String)]) -> bool {
-    let noun: Vec<String> = noun.iter().map(|word| fold(word)).collect();
+    let noun: Vec<Cow<'_, str>> = noun.iter().map(|word| folded(word)).collect();
     noun.iter().any(|word| says(&format!("{count} {word}")))
         || told
             .iter()

@@ -77,13 +77,14 @@ impl Row {
             return;
         }
         let raw = value.shown();
-        let number = value.number().or_else(|| amount(&raw).number());
+        let number = match value {
+            Scalar::Text(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
+                self.read(text);
+                value.number().or_else(|| amount(text).number())
+            }
+            _ => value.number(),
+        };
         self.numbers.extend(number.map(f64::abs));
-        if let Scalar::Text(text) = value
-            && text.bytes().any(|byte| byte.is_ascii_digit())
-        {
-            self.read(text);
-        }
         if raw.len() <= CELL_BYTES_MAX && !matches!(value, Scalar::Null | Scalar::Flag(_)) {
             self.cells.push(Cell { column: column.to_owned(), folded: fold(&raw), number, raw });
         }

@@ -11,13 +11,14 @@ use crate::judge::claims::language::{
     lexicon::{self, all},
     request::UserRequest,
     tool_names::{ACTS, tool_nouns},
+    word_list::WordList,
 };
 
 /// Words in a tool's name by which it may do anything.
-const ANYTHING: &[&str] = &[
+static ANYTHING: WordList = WordList::new(&[
     "manage", "handle", "agent", "sql", "shell", "bash", "command", "code", "python", "api", "request", "http", "browser", "computer",
     "invoke", "process", "submit", "action", "control", "exec", "terminal", "execute", "run", "script", "call", "do",
-];
+]);
 
 /// One tool.
 #[derive(Clone, Debug, Default)]
@@ -53,7 +54,7 @@ pub enum Effect {
 }
 
 /// Words of a tool's name or description by which it only reads.
-const READS: &[&str] = &[
+static READS: WordList = WordList::new(&[
     "get",
     "list",
     "search",
@@ -116,9 +117,9 @@ const READS: &[&str] = &[
     "details",
     "report",
     "suggest",
-];
+]);
 /// Last words of a tool's name by which it only reads.
-const READ_NOUNS: &[&str] = &[
+static READ_NOUNS: WordList = WordList::new(&[
     "log",
     "logs",
     "status",
@@ -180,7 +181,7 @@ const READ_NOUNS: &[&str] = &[
     "transcript",
     "state",
     "position",
-];
+]);
 
 /// Words of a tool's name, in other languages than English, by which it only reads, and by which it does more. Folded.
 const FOREIGN_READS: &str = " leggi cerca trova mostra elenca ottieni controlla verifica consulta visualizza stato leer ler buscar busca consultar obtener obter listar mostrar comprobar verificar revisar pesquisar procurar encontrar estado lire chercher rechercher recherche obtenir lister consulter afficher voir verifier trouver etat lese lies lesen suche suchen finde finden zeige zeigen hole holen prufe prufen abfragen abrufen bestand lagerbestand fahrplan haal lees zoek toon vind controleer bekijk opvragen pobierz odczytaj szukaj wyszukaj znajdz sprawdz pokaz getir listele oku sorgula goster bul durum dekho khojo lista liste lijst ";
@@ -225,6 +226,8 @@ pub struct CapabilitiesMemo {
     by_name: OnceLock<HashMap<String, usize>>,
     /// The request is about a tool that does more than read; see `acts::is_about_tool`.
     pub about_tool: OnceLock<bool>,
+    /// The user brings a text to work on; see `acts::readings`.
+    pub brings_text: OnceLock<bool>,
     /// The user ordered something, and nothing that could have done it ran; see `acts::orders`.
     pub open_order: OnceLock<bool>,
 }
@@ -236,7 +239,7 @@ impl ToolCapability {
         let about: Vec<String> = name_words(description.get(..description.floor_char_boundary(400)).unwrap_or(description));
         let does = meanings(&words, &STEM);
         let may = meanings(&about, &INFLECTED);
-        let anything = words.iter().any(|word| ANYTHING.contains(&word.as_str()));
+        let anything = words.iter().any(|word| ANYTHING.has(word));
         let first = || meanings(about.get(..about.len().min(2)).unwrap_or_default(), &INFLECTED);
         let does = if does.is_empty() { first() } else { does };
         let english = lexicon::english();
@@ -257,9 +260,9 @@ impl ToolCapability {
     fn read_effect(&self) -> Effect {
         let told = |words: &[String]| {
             words.iter().find_map(|word| {
-                let acts = |word: &str| ACTS.contains(&word) || ACTS.iter().any(|known| word.strip_suffix('s') == Some(known));
+                let acts = |word: &str| ACTS.has(word) || word.strip_suffix('s').is_some_and(|stem| ACTS.has(stem));
                 match word.as_str() {
-                    word if READS.contains(&word) => Some(Effect::Reads),
+                    word if READS.has(word) => Some(Effect::Reads),
                     word if acts(word) => Some(Effect::Acts),
                     _ => None,
                 }
@@ -270,15 +273,15 @@ impl ToolCapability {
             return effect;
         }
         // `get_run`, `list_commands`: whatever the noun.
-        const LOOKS: &[&str] = &["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"];
+        static LOOKS: WordList = WordList::new(&["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"]);
         // `get_or_create_customer` does more.
         let joins = name.iter().any(|word| matches!(word.as_str(), "or" | "and"));
-        if !joins && name.first().is_some_and(|first| LOOKS.contains(&first.as_str())) {
+        if !joins && name.first().is_some_and(|first| LOOKS.has(first)) {
             return Effect::Reads;
         }
         if name.iter().any(|word| {
-            ANYTHING.contains(&word.as_str())
-                && !READS.contains(&word.as_str())
+            ANYTHING.has(word)
+                && !READS.has(word)
                 && word != "control"
                 && word != "submit"
                 && word != "request"
@@ -286,8 +289,8 @@ impl ToolCapability {
             return Effect::Unknown;
         }
         // `fridge_log`, `stock_levels`: something that is read, unless a verb begins the name.
-        let verb = name.first().is_some_and(|first| ACTS.contains(&first.as_str()));
-        if !verb && name.last().is_some_and(|last| READ_NOUNS.contains(&last.as_str())) {
+        let verb = name.first().is_some_and(|first| ACTS.has(first));
+        if !verb && name.last().is_some_and(|last| READ_NOUNS.has(last)) {
             return Effect::Reads;
         }
         // The first word that any language knows.
@@ -303,9 +306,9 @@ impl ToolCapability {
 
     /// May it do anything, as its name says: run a command, a query, a program?
     pub fn may_do_anything(&self) -> bool {
-        const ANY: &[&str] =
-            &["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"];
-        self.words.iter().any(|word| ANY.contains(&word.as_str()))
+        static ANY: WordList =
+            WordList::new(&["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"]);
+        self.words.iter().any(|word| ANY.has(word))
     }
 
     /// Would it have done this, as its name says?
@@ -348,7 +351,7 @@ fn meanings(words: &[String], endings: &[&str]) -> Vec<String> {
 
 /// The effect that the first two words of a name tell where the first alone would mislead: `report_absence`, `run_tests`, `check_in_guest`.
 fn by_first_words(name: &[String]) -> Option<Effect> {
-    const RUNS: &[&str] = &[
+    static RUNS: WordList = WordList::new(&[
         "test",
         "tests",
         "check",
@@ -369,11 +372,11 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
         "speedtest",
         "ping",
         "traceroute",
-    ];
-    const LOOKED_UP: &[&str] =
-        &["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"];
+    ]);
+    static LOOKED_UP: WordList =
+        WordList::new(&["dns", "host", "hostname", "name", "domain", "address", "url", "ip", "user", "id", "location", "alias", "link"]);
     // `open_doc`, `load_page`; `open_ticket` makes one.
-    const READ_THINGS: &[&str] = &[
+    static READ_THINGS: WordList = WordList::new(&[
         "doc",
         "docs",
         "document",
@@ -394,14 +397,14 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
         "site",
         "folder",
         "attachment",
-    ];
+    ]);
     let (first, second) = (name.first()?.as_str(), name.get(1)?.as_str());
     match first {
-        "open" | "load" | "browse" | "visit" if name.len() == 2 && READ_THINGS.contains(&second) => Some(Effect::Reads),
-        "run" | "execute" if RUNS.contains(&second) => Some(Effect::Reads),
+        "open" | "load" | "browse" | "visit" if name.len() == 2 && READ_THINGS.has(second) => Some(Effect::Reads),
+        "run" | "execute" if RUNS.has(second) => Some(Effect::Reads),
         "check" if matches!(second, "in" | "out") => Some(Effect::Acts),
-        "report" if !READ_NOUNS.contains(&second) => Some(Effect::Acts),
-        "resolve" if !LOOKED_UP.contains(&second) => Some(Effect::Acts),
+        "report" if !READ_NOUNS.has(second) => Some(Effect::Acts),
+        "resolve" if !LOOKED_UP.has(second) => Some(Effect::Acts),
         _ => None,
     }
 }

@@ -59,16 +59,16 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if number.percent {
         return Role::Share;
     }
-    let near = |word: &&super::lexicon::Word| {
+    let near = |word: &super::lexicon::Word| {
         let (from, to) = if word.start < number.span.start { (word.end, number.span.start) } else { (number.end, word.start) };
         let gap = plain.text.get(from.min(to)..to).unwrap_or_default();
         gap.len() <= 24 && !gap.contains([',', ';', '(', ':', '–', '—', '.'])
     };
-    let mut words = plain.words.iter().filter(near);
-    if words.clone().any(|word| cues().averages.contains(&word.lower)) {
+    let told = |words: &WordSet| plain.words.iter().filter(|word| words.contains(&word.lower)).any(near);
+    if told(&cues().averages) {
         return Role::Average;
     }
-    if words.any(|word| cues().totals.contains(&word.lower)) { Role::Total } else { Role::Any }
+    if told(&cues().totals) { Role::Total } else { Role::Any }
 }
 
 /// True of a passage that tells a total.

@@ -95,7 +95,13 @@ pub fn dates(text: &str) -> Dates {
     let tokens = tokens(text);
     let mut found = Dates::default();
     let mut at = 0;
+    let has_number = |at: usize| tokens.get(at).is_some_and(|token| token.number.is_some());
     while at < tokens.len() && found.dates.len() < DATES_MAX {
+        // A date or time begins with a number, or with a month and a number behind it.
+        if !has_number(at) && !has_number(at + 1) {
+            at += 1;
+            continue;
+        }
         let step = numeric(text, &tokens, at).or_else(|| named(text, &tokens, at)).or_else(|| spaceless_date(&tokens, at));
         if let Some((date, used)) = step {
             found.dates.push(date);

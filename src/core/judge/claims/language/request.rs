@@ -215,9 +215,9 @@ fn is_act(sentence: &str) -> bool {
     let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "then");
     let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower)));
     // `Let Paula know that …`, `Laat de bakker weten dat …`: somebody else is to be told.
-    let lets = left.first().is_some_and(|first| LETS.contains(&first.lower.as_str()))
+    let lets = left.first().is_some_and(|first| LETS.has(&first.lower))
         && left.get(1).is_some_and(|who| !known.me.contains(&who.lower))
-        && left.iter().skip(1).take(VERB_WORDS).any(|word| KNOWS.contains(&word.lower.as_str()));
+        && left.iter().skip(1).take(VERB_WORDS).any(|word| KNOWS.has(&word.lower));
     let tells = left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
         let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
         // `Tell Paula that …`: somebody else is to be told.
@@ -310,13 +310,13 @@ fn is_order(message: &str, all: &[Word]) -> bool {
 
 /// `Gib Herrn Roth Zugriff`, `laat de heftruck keuren`: something is to be given to others, or done by them.
 fn gives(sentence: &str) -> bool {
-    const GIVES: &[&str] =
-        &["gib", "gebt", "geben", "geef", "give", "donne", "donnez", "laat", "lass", "lassen", "let", "tell", "sag", "zeg"];
-    const TO_USER: &[&str] = &["me", "us", "mir", "uns", "moi", "nous", "mij", "ons", "it", "mal", "eens", "bitte"];
+    static GIVES: WordList =
+        WordList::new(&["gib", "gebt", "geben", "geef", "give", "donne", "donnez", "laat", "lass", "lassen", "let", "tell", "sag", "zeg"]);
+    static TO_USER: WordList = WordList::new(&["me", "us", "mir", "uns", "moi", "nous", "mij", "ons", "it", "mal", "eens", "bitte"]);
     let all = words(sentence);
     let mut left = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
     let (first, next) = (left.next(), left.next());
-    first.is_some_and(|first| GIVES.contains(&first.lower.as_str())) && next.is_some_and(|next| !TO_USER.contains(&next.lower.as_str()))
+    first.is_some_and(|first| GIVES.has(&first.lower)) && next.is_some_and(|next| !TO_USER.has(&next.lower))
 }
 
 /// First words of a sentence that tells something, in any language: who or what it is about.
@@ -330,10 +330,10 @@ static SUBJECTS: WordList = WordList::new(&[
 ]);
 
 /// Numbers with which a wish for so many lines or ideas begins.
-const COUNTS: &[&str] = &[
+static COUNTS: WordList = WordList::new(&[
     "one", "two", "three", "four", "five", "zwei", "drei", "deux", "trois", "dos", "tres", "due", "tre", "dois", "três", "twee", "drie",
     "dwa", "trzy", "iki", "üç",
-];
+]);
 
 /// Marks of a statement in scripts of their own.
 const TOLD_FIRST: &[&str] = &["我", "他", "她", "它", "你", "您", "俺", "私", "僕", "मैंने", "मेरे", "मेरी", "हमने"];
@@ -354,17 +354,17 @@ fn is_statement(sentence: &str) -> bool {
     let all = words(bare);
     let wishes = all.iter().any(|word| known.please.contains(&word.lower)) || (0..all.len()).any(|at| is_polite(bare, &all[at..]));
     let first = all.iter().find(|word| !known.fillers.contains(&word.lower));
-    let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.contains(&word.lower.as_str());
+    let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.has(&word.lower);
     !wishes && first.is_none_or(|first| SUBJECTS.has(&first.lower) || counts(first))
 }
 
 /// Verbs by which somebody is let know something.
-const LETS: &[&str] = &["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"];
-const KNOWS: &[&str] = &["know", "weten", "wissen", "savoir", "saber", "sapere"];
+static LETS: WordList = WordList::new(&["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"]);
+static KNOWS: WordList = WordList::new(&["know", "weten", "wissen", "savoir", "saber", "sapere"]);
 
 /// `Get me a cab`, `find us two seats`: a thing is wanted, not a piece of information.
 fn is_errand(left: &[Word], known: &Requests) -> bool {
-    const INFORMATION: &[&str] = &[
+    static INFORMATION: WordList = WordList::new(&[
         "list",
         "summary",
         "overview",
@@ -393,12 +393,12 @@ fn is_errand(left: &[Word], known: &Requests) -> bool {
         "short",
         "brief",
         "rough",
-    ];
+    ]);
     let word = |at: usize| left.get(at).map_or("", |word| word.lower.as_str());
     let fetched = word(0) == "get" && matches!(word(1), "me" | "us" | "her" | "him" | "them");
     let one =
         ["a", "an", "another", "one", "two", "three", "four", "the"].contains(&word(2)) || word(2).bytes().all(|b| b.is_ascii_digit());
-    let told = (3..6).any(|at| INFORMATION.contains(&word(at)) || known.infos.contains(word(at)));
+    let told = (3..6).any(|at| INFORMATION.has(word(at)) || known.infos.contains(word(at)));
     fetched && one && !word(2).is_empty() && word(2) != "the" && !told
 }
 

@@ -1,9 +1,9 @@
 //! Words in names of tools: which say that something is done, and which say to what. Data. Pure.
 
-use super::{fold::name_words, lexicon::Lexicon};
+use super::{fold::name_words, lexicon::Lexicon, word_list::WordList};
 
 /// Words of a tool's name or description by which it does more.
-pub const ACTS: &[&str] = &[
+pub static ACTS: WordList = WordList::new(&[
     "add",
     "create",
     "insert",
@@ -164,11 +164,11 @@ pub const ACTS: &[&str] = &[
     "alert",
     "ring",
     "page",
-];
+]);
 
 /// Does this word of a tool's name say that it does more than read?
 pub fn names_act(word: &str) -> bool {
-    ACTS.contains(&word)
+    ACTS.has(word)
 }
 
 /// The words of a tool's name that name no act: `get_all_players` is about `players`.

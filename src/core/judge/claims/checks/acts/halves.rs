@@ -102,14 +102,14 @@ const TELLING: &[&str] = &[
     "メール",
 ];
 /// Words that join what is asked for.
-const JOINS: &[&str] = &["and", "und", "et", "y", "ve", "plus", "then", "also"];
+static JOINS: WordList = WordList::new(&["and", "und", "et", "y", "ve", "plus", "then", "also"]);
 /// Words of grammar that stand beside one that joins, and name nothing.
-const SMALL: &[&str] = &[
+static SMALL: WordList = WordList::new(&[
     "the", "it", "you", "your", "que", "una", "los", "las", "para", "por", "die", "der", "das", "les", "des", "een", "het", "van", "now",
     "not", "are", "was", "has", "have",
-];
+]);
 /// Words by which more than one thing is said to be done.
-pub(in crate::judge::claims) const ALL: &[&str] = &[
+pub(in crate::judge::claims) static ALL: WordList = WordList::new(&[
     "both",
     "all",
     "beide",
@@ -129,9 +129,9 @@ pub(in crate::judge::claims) const ALL: &[&str] = &[
     "oba",
     "obie",
     "wszystkie",
-];
+]);
 /// Words with a capital that name nobody.
-const TITLES: &[&str] = &[
+static TITLES: WordList = WordList::new(&[
     "mr",
     "mrs",
     "ms",
@@ -162,7 +162,7 @@ const TITLES: &[&str] = &[
     "martes",
     "also",
     "and",
-];
+]);
 
 /// The finding of a sentence that reports more as done than ran. `said`: the acts that it reports.
 pub(in crate::judge::claims) fn beyond(
@@ -178,7 +178,7 @@ pub(in crate::judge::claims) fn beyond(
     let done = done(abilities, grounds)?;
     let marked = kind == Kind::Line && passage.text.contains(['✅', '✔', '☑', '✓']);
     let deed = said.iter().find(|said| !said.is_harmless());
-    let all = passage.words.iter().any(|word| ALL.contains(&word.lower.as_str()));
+    let all = passage.words.iter().any(|word| ALL.has(&word.lower));
     let ran = RecentCalls::new(&done, grounds);
     // `still unsent`
     let told =
@@ -293,13 +293,13 @@ fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
 }
 
 /// Words of a state that lasts.
-const LASTING: &[&str] = &["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"];
+static LASTING: WordList = WordList::new(&["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"]);
 
 /// `Both results are in` after one call for one thing.
 fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
-    const BOTH: &[&str] = &["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"];
+    static BOTH: WordList = WordList::new(&["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"]);
     let [source] = ran.done else { return None };
-    let two = passage.words.iter().take(4).position(|word| BOTH.contains(&word.lower.as_str()))?;
+    let two = passage.words.iter().take(4).position(|word| BOTH.has(&word.lower))?;
     let deed = passage.words.get(two..).unwrap_or_default().iter().take(6).any(|word| {
         [
             "are",
@@ -354,9 +354,9 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
     };
     // `Both pods have been up for three days`: how long things have been so.
     let lasting =
-        passage.words.iter().any(|word| LASTING.contains(&word.lower.as_str())) && passage.words.iter().any(|word| word.lower == "for");
+        passage.words.iter().any(|word| LASTING.has(&word.lower)) && passage.words.iter().any(|word| word.lower == "for");
     // `Both have been sent already`: how things are that were looked up.
-    let already = passage.words.iter().any(|word| super::ALREADY.contains(&word.lower.as_str()));
+    let already = passage.words.iter().any(|word| super::ALREADY.has(&word.lower));
     if !deed
         || already
         || lasting
@@ -438,16 +438,16 @@ fn finding(passage: &AnalyzedPassage, rule: &'static str, code: Code, expected: 
 
 /// Somebody is said to be told, and nothing that ran tells anybody anything.
 fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
-    const YOU: &[&str] =
-        &["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"];
+    static YOU: WordList =
+        WordList::new(&["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"]);
     const SENT: &[&str] = &["sent", "enviad", "inviat", "envoy", "verschickt", "gesendet", "verzonden", "verstuurd", "wysłan"];
-    const ALSO: &[&str] = &["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"];
-    let also = passage.words.iter().any(|word| ALSO.contains(&word.lower.as_str()));
+    static ALSO: WordList = WordList::new(&["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"]);
+    let also = passage.words.iter().any(|word| ALSO.has(&word.lower));
     const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
     let tells = |said: &&ReportedAct| {
         let verb = said.verb.as_str();
         let next = passage.words.iter().find(|word| word.start >= said.span.end);
-        let to_you = said.form == ActForm::First && next.is_some_and(|next| YOU.contains(&next.lower.as_str()));
+        let to_you = said.form == ActForm::First && next.is_some_and(|next| YOU.has(&next.lower));
         let sent = also && SENT.iter().any(|part| verb.starts_with(part));
         let teller =
             sent || TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == ActForm::Passive && verb.starts_with("called"));
@@ -516,7 +516,7 @@ fn names(text: &str, first: bool) -> Vec<String> {
         let id = digits && count >= 2 && (!bare || count >= 4 || text.get(..start).is_some_and(|before| before.ends_with('#')));
         let capital =
             word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
-        let plain = TITLES.contains(&lower.as_str()) || lexicon::month(&lower).is_some() || is_year(word);
+        let plain = TITLES.has(&lower) || lexicon::month(&lower).is_some() || is_year(word);
         if (id || capital) && NAME_CHARS.contains(&count) && !plain {
             found.push(word.to_owned());
         }
@@ -560,7 +560,7 @@ fn parts(asked: &str) -> Vec<&str> {
             found.extend(asked.get(start..start + at));
             start += at + 1;
         }
-        if JOINS.contains(&word.lower.as_str()) || dutch && word.lower == "en" {
+        if JOINS.has(&word.lower) || dutch && word.lower == "en" {
             found.extend(asked.get(start..word.start));
             start = word.end;
         }
@@ -610,7 +610,7 @@ fn coordinated(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) ->
     }
     let asked: Vec<String> = words(asked).into_iter().map(|word| word.lower).collect();
     let known = |word: &Word| {
-        let small = SMALL.contains(&word.lower.as_str()) || TITLES.contains(&word.lower.as_str());
+        let small = SMALL.has(&word.lower) || TITLES.has(&word.lower);
         word.lower.chars().count() >= 3 && asked.contains(&word.lower) && !small
     };
     let together = |one: &str, other: &str| {
@@ -621,7 +621,7 @@ fn coordinated(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) ->
             .is_some_and(|(one, other)| one.abs_diff(other) <= 3)
     };
     let pair = passage.words.windows(3).find_map(|three| match three {
-        [one, join, other] if JOINS.contains(&join.lower.as_str()) && known(one) && known(other) && together(&one.lower, &other.lower) => {
+        [one, join, other] if JOINS.has(&join.lower) && known(one) && known(other) && together(&one.lower, &other.lower) => {
             Some((one, other))
         }
         _ => None,

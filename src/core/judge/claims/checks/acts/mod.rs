@@ -12,6 +12,7 @@ mod talk;
 pub mod unlooked;
 
 use std::{
+    borrow::Cow,
     collections::HashMap,
     ops::{Deref, Range},
     sync::OnceLock,
@@ -29,7 +30,7 @@ use crate::{
             tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
         },
         language::{
-            fold::{akin, behind_last, fold, name_words, stands_in},
+            fold::{akin, behind_last, fold, folded, name_words, stands_in},
             lexicon::{Word, WordSet},
             pattern::{Pattern, PatternMatch, in_ascii_letters, in_latin_letters},
             word_list::{PhraseList, WordList, data_file},
@@ -78,7 +79,7 @@ struct Speech {
     shared: String,
     looks: Vec<String>,
     sources: Vec<String>,
-    hedges: Vec<String>,
+    hedges: WordSet,
     texts: WordSet,
     text_stems: Vec<String>,
     writes: WordSet,
@@ -181,7 +182,7 @@ impl Speech {
         words.iter().filter(near).any(|word| {
             let lower = word.lower.as_str();
             // `No problem, I've …`: what is said before a comma hedges nothing.
-            let known = self.hedges.iter().any(|hedge| hedge == lower);
+            let known = self.hedges.contains(lower);
             let negated = self.negated.iter().any(|ending| lower.ends_with(ending.as_str())) && word.start < said.span.end;
             // Behind the verb only what makes a condition of it.
             let behind = word.start >= said.span.end;
@@ -739,18 +740,18 @@ fn is_conditional(words: &[Word], said: &ReportedAct) -> bool {
 
 /// `find out which rooms the party is blocked into`: a question within the sentence, or what it is asked about.
 fn is_indirect(text: &str, words: &[Word], said: &ReportedAct) -> bool {
-    const ASKS: &[&str] = &[
+    static ASKS: WordList = WordList::new(&[
         "which", "what", "whether", "where", "why", "how", "who", "until", "ob", "welche", "welcher", "welches", "was", "wer", "wie",
         "quel", "quelle", "quels", "quelles", "comment", "où", "qué", "cuál", "cuáles", "quale", "quali", "qual", "quais", "welk", "welke",
         "wat", "hoe", "czy", "który",
-    ];
+    ]);
     // `The badge was revoked`: no question of German's there. Elsewhere a past passive of English mostly tells what somebody else did.
     let foreign = |word: &Word| word.lower == "was" && said.form == ActForm::Ordered && said.speech.code != "de";
     let clause = clause(text, said.span.clone());
     let before = |word: &&Word| word.start >= clause.start && word.end <= said.span.start;
     // `ti mostro chi ho trovato`
     let just = words.iter().rev().find(|word| word.end <= said.span.start);
-    said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.contains(&word.lower.as_str()) && !foreign(word))
+    said.form != ActForm::First && words.iter().filter(before).any(|word| ASKS.has(&word.lower) && !foreign(word))
         || just.is_some_and(|word| {
             !foreign(word) && matches!(word.lower.as_str(), "chi" | "cosa" | "quién" | "quem" | "what" | "whatever" | "was")
         })
@@ -817,7 +818,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let question = abilities.asked.is_question();
     // Nothing but orders: no sentence of it asks to be told something.
     let ordered = || wanted && !abilities.asked.asks_to_know();
-    let already = words.iter().any(|word| ALREADY.contains(&word.lower.as_str()));
+    let already = words.iter().any(|word| ALREADY.has(&word.lower));
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
     let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
@@ -847,7 +848,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         }
         ActForm::Passive => {
             // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
-            let as_it_is = || AS_IT_IS.contains(&said.verb.as_str()) && (looked || !asked && is_plain_present(words, said));
+            let as_it_is = || AS_IT_IS.has(&said.verb) && (looked || !asked && is_plain_present(words, said));
             let told_of = looked && already || as_it_is();
             let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
             let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
@@ -874,7 +875,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // What the sentence may be instead. Where the request is about a tool that acts, it makes the act less than certain.
     let fits = is_about_tool(abilities);
     let names_text = || words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
-    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(&abilities.asked));
+    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(abilities));
     let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
         || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
         || is_finished(&said.verb) && !named && names_text()
@@ -897,9 +898,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         super::account::denies(&plain.join(" "))
     };
     // `The lock wouldn't let me: remote unlocking is switched off`
-    const DENIES: &[&str] = &["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"];
+    static DENIES: WordList = WordList::new(&["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"]);
     let denied_in_words =
-        || words.iter().any(|word| DENIES.contains(&word.lower.as_str()) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+        || words.iter().any(|word| DENIES.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
     if failed.is_some() && said.form != ActForm::First && denied_in_words() {
         return None;
     }
@@ -937,7 +938,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && nothing_did
         && plain
         && !is_written(case, speech)
-        && !brings_text(&abilities.asked)
+        && !brings_text(abilities)
         && !unlooked::tells_history(text)
         && !presents(text)
         && !halts(&abilities.asked, grounds)
@@ -966,8 +967,8 @@ fn tells_of_year(words: &[Word]) -> bool {
 
 /// True if several say to have done it: as in a letter.
 fn says_we(words: &[Word], said: &ReportedAct) -> bool {
-    const WE: &[&str] = &["we", "we've", "we’ve", "wir", "nous", "hemos", "abbiamo", "temos", "wij"];
-    words.iter().take_while(|word| word.start < said.span.end).any(|word| WE.contains(&word.lower.as_str()))
+    static WE: WordList = WordList::new(&["we", "we've", "we’ve", "wir", "nous", "hemos", "abbiamo", "temos", "wij"]);
+    words.iter().take_while(|word| word.start < said.span.end).any(|word| WE.has(&word.lower))
 }
 
 /// The reason of a finding: `would`, the tool that would have done it, didn't run, or none did.
@@ -990,8 +991,8 @@ fn is_run(words: &[String]) -> bool {
 }
 
 /// Words by which something is told as so before the request.
-const ALREADY: &[&str] =
-    &["already", "bereits", "schon", "déjà", "già", "reeds", "al", "już", "zaten", "redan", "still", "previously", "before"];
+static ALREADY: WordList =
+    WordList::new(&["already", "bereits", "schon", "déjà", "già", "reeds", "al", "już", "zaten", "redan", "still", "previously", "before"]);
 
 /// Words by which something was done before the request.
 static EARLIER: WordList = WordList::new(&[
@@ -1013,7 +1014,7 @@ static EARLIER: WordList = WordList::new(&[
 ]);
 
 /// Verbs whose participles tell how a thing is.
-const AS_IT_IS: &[&str] = &["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"];
+static AS_IT_IS: WordList = WordList::new(&["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"]);
 
 /// Verbs of a look that are a deed too where they were asked for: `open the vents`, `run the import`.
 const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "watch"];
@@ -1179,7 +1180,7 @@ fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let (speech, abilities) = (said.speech, case.abilities);
     let clause = clause(case.text, said.span.clone());
     let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
-    let brought = || brings_text(&abilities.asked);
+    let brought = || brings_text(abilities);
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     // `I've changed the first line` of a file that a tool could have changed.
     let files =
@@ -1244,7 +1245,7 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if plays(&abilities.asked) {
         return None;
     }
-    let own = [
+    static USERS_TEXTS: WordList = WordList::new(&[
         "message",
         "question",
         "text",
@@ -1284,16 +1285,16 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         "su",
         "compartiste",
         "pegaste",
-    ];
+    ]);
     let behind = words.iter().filter(|word| word.start >= said.span.end);
-    let object: Vec<&str> = behind.clone().take(4).map(|word| word.lower.as_str()).collect();
+    let object = || behind.clone().take(4).map(|word| word.lower.as_str());
     let clause = clause(text, said.span.clone());
     let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
     let store = || near().any(|word| STORES.has(&word.lower) || abilities.names(&word.lower));
-    let of_user = || object.iter().any(|word| own.contains(word)) && !object.iter().any(|word| abilities.names(word));
-    let brought = brings_text(&abilities.asked);
+    let of_user = || object().any(|word| USERS_TEXTS.has(word)) && !object().any(|word| abilities.names(word));
+    let brought = brings_text(abilities);
     let vague = || !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store();
-    let empty = said.speech.is_script() && object.is_empty() && said.verb.is_empty();
+    let empty = said.speech.is_script() && object().next().is_none() && said.verb.is_empty();
     if abilities.any_ran() && !brought && !of_user() {
         return looked_elsewhere(case, said).or_else(|| ran_nothing(case, said));
     }
@@ -1328,12 +1329,12 @@ fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimF
             })
     };
     let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads && !abilities.ran.contains_key(&ability.tool);
-    let near: Vec<String> = near().map(|word| fold(&word.lower)).collect();
+    let near: Vec<Cow<'_, str>> = near().map(|word| folded(&word.lower)).collect();
     let told = |noun: &&String| {
         let stem = noun.strip_suffix('s').unwrap_or(noun);
         noun.chars().count() >= 6 && near.iter().any(|word| akin(word, noun)) && !known(stem)
     };
-    let (tool, noun) = abilities.tools.iter().filter(reads).find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)))?;
+    let (tool, noun) = abilities.tools.iter().find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)).filter(|_| reads(&ability)))?;
     Some(ClaimFinding {
         rule: "looked_elsewhere",
         code: Code::UnsupportedAction,

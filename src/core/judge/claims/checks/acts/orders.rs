@@ -199,7 +199,7 @@ fn is_open(abilities: &ToolCapabilities) -> bool {
         && asked.is_order()
         && abilities.tools.iter().any(|ability| ability.effect() != Effect::Reads)
         && !plays(asked)
-        && !brings_text(asked)
+        && !brings_text(abilities)
         && !tells_of_own(asked)
 }
 
@@ -437,8 +437,8 @@ const STATIVE: &[&str] = &[
 ];
 
 /// Words by which somebody else is named as who does it.
-const AGENTS: &[&str] =
-    &["by", "von", "durch", "par", "por", "da", "dal", "dalla", "dall'assistenza", "pelo", "pela", "door", "przez", "tarafından"];
+static AGENTS: WordList =
+    WordList::new(&["by", "von", "durch", "par", "por", "da", "dal", "dalla", "dall'assistenza", "pelo", "pela", "door", "przez", "tarafından"]);
 
 /// Words by which a state is a new one, in any language.
 static CHANGED: WordList = WordList::new(&[
@@ -504,7 +504,7 @@ pub(super) fn is_stative(verb: &str) -> bool {
 fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let words = case.words;
     let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
-    if AGENTS.contains(&next) || is_stative(&act.verb) {
+    if AGENTS.has(next) || is_stative(&act.verb) {
         return false;
     }
     // `An order is locked after packing`: what holds for all of a kind.

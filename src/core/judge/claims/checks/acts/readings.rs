@@ -112,13 +112,13 @@ pub(super) fn is_own_past(word: &str, speech: &Speech) -> bool {
 
 /// `The reading is raised`, `das Tor ist geschlossen`: how it is, with no word of when or of what was done.
 pub(super) fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
-    const COPULAS: &[&str] = &["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"];
-    const NOW: &[&str] =
-        &["now", "jetzt", "nun", "nu", "teraz", "désormais", "maintenant", "ahora", "ya", "adesso", "ora", "agora", "já", "już"];
+    static COPULAS: WordList = WordList::new(&["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"]);
+    static NOW: WordList =
+        WordList::new(&["now", "jetzt", "nun", "nu", "teraz", "désormais", "maintenant", "ahora", "ya", "adesso", "ora", "agora", "já", "już"]);
     let before = words.iter().rev().find(|word| word.end <= said.span.start);
     let copula =
-        before.is_some_and(|word| COPULAS.contains(&word.lower.as_str()) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
-    copula && !words.iter().any(|word| NOW.contains(&word.lower.as_str()))
+        before.is_some_and(|word| COPULAS.has(&word.lower) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
+    copula && !words.iter().any(|word| NOW.has(&word.lower))
 }
 
 /// Does nothing but the form of one word tell the language of the act, and is it another than the user's?
@@ -137,8 +137,8 @@ pub(super) fn is_of_other_language(case: &ActSentence<'_>, said: &ReportedAct) -
 
 /// `I've left your thermostat alone`
 pub(super) fn leaves_alone(words: &[Word], said: &ReportedAct) -> bool {
-    const SO: &[&str] = &["alone", "untouched", "unchanged", "as", "out", "open", "blank"];
-    said.verb == "left" && words.iter().any(|word| word.start >= said.span.end && SO.contains(&word.lower.as_str()))
+    static SO: WordList = WordList::new(&["alone", "untouched", "unchanged", "as", "out", "open", "blank"]);
+    said.verb == "left" && words.iter().any(|word| word.start >= said.span.end && SO.has(&word.lower))
 }
 
 /// `Vouchers are applied at checkout`: what holds for all or any of a kind.
@@ -166,18 +166,18 @@ pub(super) fn swaps_words(text: &str) -> bool {
 
 /// True where the user tells what they or theirs did, in one clause, and asks for nothing.
 pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
-    const OWN: &[&str] = &[
+    static OWN: WordList = WordList::new(&[
         "i", "we", "i've", "we've", "i’ve", "we’ve", "my", "our", "ho", "ich", "wir", "ik", "jag", "j'ai", "j’ai", "mon", "ma", "mia",
         "mio", "mein", "meine", "mijn", "moja", "mój", "min", "minha", "meu",
-    ];
-    const DONE: &[&str] = &[
+    ]);
+    static DONE: WordList = WordList::new(&[
         "paid", "sent", "told", "bought", "put", "left", "gave", "took", "made", "went", "got", "habe", "hab", "haben", "heb", "har",
         "j'ai", "j’ai", "ho", "ha", "hat", "heeft", "has", "already", "déjà", "già", "bereits", "schon",
-    ];
-    const WANTS: &[&str] = &[
+    ]);
+    static WANTS: WordList = WordList::new(&[
         "please", "can", "could", "bitte", "want", "need", "should", "bisogno", "besoin", "brauche", "necesito", "nodig", "preciso",
         "behöver", "keine", "keinen", "kein", "no", "not",
-    ];
+    ]);
     // `I moved. My new address is …`: what follows may be what is to be done with it.
     let alone = asked.len() <= ASKED_BYTES_MAX && !asked.trim_end_matches(['.', '!', ' ']).contains(['?', '.', ',', ';', ':', '\n']);
     if !alone {
@@ -191,10 +191,10 @@ pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
     let french = spoken.iter().any(|own| own.code == "fr");
     let tells = |own: &&&Speech| !(french && own.code == "es");
     let ending = || known && spoken.iter().filter(tells).any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
-    let own = || words.iter().take(2).any(|word| OWN.contains(&word.lower.as_str()));
+    let own = || words.iter().take(2).any(|word| OWN.has(&word.lower));
     let done =
-        || words.iter().take(6).any(|word| DONE.contains(&word.lower.as_str()) || word.lower.len() > 4 && word.lower.ends_with("ed"));
-    let wants = words.iter().any(|word| WANTS.contains(&word.lower.as_str()));
+        || words.iter().take(6).any(|word| DONE.has(&word.lower) || word.lower.len() > 4 && word.lower.ends_with("ed"));
+    let wants = words.iter().any(|word| WANTS.has(&word.lower));
     let inside =
         ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
     !wants && (ending() || own() && done() || inside)
@@ -384,7 +384,7 @@ static HALTS_WITH: WordList = WordList::new(&[
     "everything",
 ]);
 /// Those of them that hold it, and take nothing back.
-pub(super) const PAUSES: &[&str] = &["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"];
+pub(super) static PAUSES: WordList = WordList::new(&["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"]);
 /// Words of such a message.
 const HALT_WORDS_MAX: usize = 4;
 
@@ -398,13 +398,17 @@ pub(super) fn halts(asked: &UserRequest, grounds: Option<&EvidenceIndex>) -> boo
     let spoken = grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let halt = words.iter().any(|word| HALTS.has(&word.lower));
     // `wait`, `hold on` take nothing back, whatever was spoken of.
-    let pause = || words.iter().any(|word| PAUSES.contains(&word.lower.as_str()));
+    let pause = || words.iter().any(|word| PAUSES.has(&word.lower));
     talk::begins_anew(asked)
         || halt && (spoken || pause()) && words.iter().all(|word| HALTS.has(&word.lower) || HALTS_WITH.has(&word.lower))
 }
 
 /// Does the user bring a text to work on: a long message, one of several lines, a quotation of a sentence?
-pub(super) fn brings_text(asked: &str) -> bool {
+pub(super) fn brings_text(abilities: &ToolCapabilities) -> bool {
+    *abilities.memo.brings_text.get_or_init(|| has_text_to_work_on(&abilities.asked))
+}
+
+fn has_text_to_work_on(asked: &str) -> bool {
     let long = |part: &str| part.split_whitespace().count() >= QUOTED_WORDS;
     let parts = asked.split('\'').count();
     let single = parts > 2 && asked.contains(" '") && asked.split('\'').take(parts - 1).skip(1).step_by(2).any(long);
@@ -503,9 +507,9 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "농담",
     ]);
     // `Get us a van for the away game` is no game.
-    const GAMES: &[&str] = &["game", "spiel", "jeu", "juego", "gioco", "jogo", "spel", "oyun"];
-    const ONE: &[&str] = &["a", "another", "word", "ein", "un", "une", "um", "een", "bir", "play"];
-    let game = |two: &[Word]| matches!(two, [one, game] if ONE.contains(&one.lower.as_str()) && GAMES.contains(&game.lower.as_str()));
+    static GAMES: WordList = WordList::new(&["game", "spiel", "jeu", "juego", "gioco", "jogo", "spel", "oyun"]);
+    static ONE: WordList = WordList::new(&["a", "another", "word", "ein", "un", "une", "um", "een", "bir", "play"]);
+    let game = |two: &[Word]| matches!(two, [one, game] if ONE.has(&one.lower) && GAMES.has(&game.lower));
     asked.words().iter().any(|word| PLAYS.has(&word.lower))
         || asked.words().windows(2).any(game)
         || PLAYS_INSIDE.stands_in(asked)

@@ -218,7 +218,7 @@ pub(in crate::judge::claims) fn is_of_talk(abilities: &ToolCapabilities, grounds
     let is_named =
         || acts.clone().any(|tool| words.iter().any(|word| has_form(&word.lower, &tool.words) || tool.words.contains(&word.lower)));
     let leave = || grounds.and_then(|grounds| grounds.answers.last()).is_some_and(|answer| asks_leave(answer));
-    let pauses = || words.iter().any(|word| PAUSES.contains(&word.lower.as_str()));
+    let pauses = || words.iter().any(|word| PAUSES.has(&word.lower));
     all(&MANNERS) && has(&MANNERS)
         || all(&ANSWERS) && has(&ANSWERS) && has(&LANGUAGES)
         || begins_anew(asked) && !is_named()

@@ -11,6 +11,7 @@ use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities
 use crate::judge::claims::language::date;
 use crate::judge::claims::language::fold::{akin, fold};
 use crate::judge::claims::language::lexicon::Word;
+use crate::judge::claims::language::word_list::WordList;
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
@@ -288,10 +289,10 @@ const HEDGES_INSIDE: &[&str] = &[
     "없",
 ];
 /// Words that make a condition of what follows.
-const CONDITIONS: &[&str] = &[
+static CONDITIONS: WordList = WordList::new(&[
     "if", "when", "once", "unless", "wenn", "falls", "sobald", "si", "quand", "cuando", "se", "quando", "als", "zodra", "jeśli", "gdy",
     "eğer", "om", "när",
-];
+]);
 /// Words with which the user asks for a text, an idea, a program.
 const TEXTS: &[&str] = &[
     "write",
@@ -339,10 +340,10 @@ const TEXTS: &[&str] = &[
 ];
 const TEXTS_INSIDE: &[&str] = &["写", "翻译", "書いて", "訳", "작성", "번역", "लिख", "为什么", "なぜ", "por qué", "por que"];
 /// Words of a question that are no topic.
-const NO_TOPIC: &[&str] = &[
+static NO_TOPIC: WordList = WordList::new(&[
     "what", "when", "where", "which", "there", "have", "does", "with", "that", "this", "from", "tell", "show", "much", "many", "long",
     "will", "your", "about", "list", "given", "find", "right", "they",
-];
+]);
 
 /// The finding of a sentence that tells as the case now what nothing looked up. `abilities`: of a conversation in which nothing ran.
 pub(in crate::judge::claims) fn unlooked(
@@ -385,7 +386,7 @@ pub(in crate::judge::claims) fn unlooked(
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
-    let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.contains(&word.lower.as_str()));
+    let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.has(&word.lower));
     let of_others = || readings::quotes(text) || readings::OF_USER.stands_in(text) || readings::plays(request);
     if !now
         || of_others()
@@ -415,10 +416,10 @@ pub(in crate::judge::claims) fn unlooked(
 
 /// Does a sentence tell of a year long ago: `in 1932`, `1932年`? It is no fact of the moment, nor an act.
 pub(super) fn tells_history(text: &str) -> bool {
-    const BEFORE: &[&str] = &[
+    static BEFORE: WordList = WordList::new(&[
         "in", "since", "of", "from", "until", "around", "year", "im", "jahr", "seit", "um", "en", "dès", "nel", "dal", "em", "desde", "w",
         "roku", "sinds", "år",
-    ];
+    ]);
     const BEHIND: [&str; 4] = ["年", "'", "’", "yıl"];
     // The years from 1000 to 1999.
     text.match_indices('1').any(|(at, _)| {
@@ -426,7 +427,7 @@ pub(super) fn tells_history(text: &str) -> bool {
         let (year, behind) = from.split_at(from.bytes().take_while(u8::is_ascii_digit).count());
         let word = || before.split_whitespace().next_back().unwrap_or_default().to_lowercase();
         let whole = year.len() == 4 && !before.ends_with(|c: char| c.is_ascii_digit());
-        whole && (BEFORE.contains(&word().as_str()) || BEHIND.iter().any(|mark| behind.starts_with(mark)))
+        whole && (BEFORE.has(&word()) || BEHIND.iter().any(|mark| behind.starts_with(mark)))
     })
 }
 
@@ -437,22 +438,22 @@ fn is_id(word: &str) -> bool {
 
 /// Tools' descriptions are mostly English: what a question in another language is about can't be compared with them.
 fn is_english(question: &[Word]) -> bool {
-    const COMMON: &[&str] = &[
+    static COMMON: WordList = WordList::new(&[
         "the", "is", "are", "do", "does", "did", "what", "what's", "how", "when", "where", "who", "which", "of", "to", "for", "can", "any",
         "has", "have", "a",
-    ];
-    question.iter().any(|word| COMMON.contains(&word.lower.as_str()))
+    ]);
+    question.iter().any(|word| COMMON.has(&word.lower))
 }
 
 /// Does the sentence name what a reading tool is named after?
 fn is_named(own: &[Word], abilities: &ToolCapabilities) -> bool {
     let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads;
-    const UNITS: &[&str] = &[
+    static UNITS: WordList = WordList::new(&[
         "hours", "hour", "days", "date", "dates", "time", "times", "week", "month", "year", "price", "prices", "rate", "rates", "status",
         "list", "info",
-    ];
+    ]);
     let noun = |noun: &String| {
-        !UNITS.contains(&noun.as_str()) && noun.chars().count() >= TOPIC_CHARS && own.iter().any(|word| akin(&fold(&word.lower), noun))
+        !UNITS.has(noun) && noun.chars().count() >= TOPIC_CHARS && own.iter().any(|word| akin(&fold(&word.lower), noun))
     };
     abilities.tools.iter().filter(reads).any(|ability| ability.nouns.iter().any(noun))
 }
@@ -461,7 +462,7 @@ fn is_named(own: &[Word], abilities: &ToolCapabilities) -> bool {
 fn is_topic(question: &[Word], abilities: &ToolCapabilities) -> bool {
     let topics: Vec<String> = question
         .iter()
-        .filter(|word| word.lower.chars().count() >= TOPIC_CHARS && !NO_TOPIC.contains(&word.lower.as_str()))
+        .filter(|word| word.lower.chars().count() >= TOPIC_CHARS && !NO_TOPIC.has(&word.lower))
         .map(|word| fold(&word.lower))
         .collect();
     let reads = |ability: &&ToolCapability| ability.effect() == Effect::Reads;
@@ -469,7 +470,7 @@ fn is_topic(question: &[Word], abilities: &ToolCapabilities) -> bool {
         let about = ability.words.iter().chain(ability.about.iter().take(ABOUT_WORDS));
         about
             .into_iter()
-            .filter(|word| word.chars().count() >= TOPIC_CHARS && !NO_TOPIC.contains(&word.as_str()))
+            .filter(|word| word.chars().count() >= TOPIC_CHARS && !NO_TOPIC.has(word))
             .any(|word| topics.iter().any(|topic| akin(topic, word)))
     })
 }
