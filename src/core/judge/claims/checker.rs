@@ -838,7 +838,7 @@ impl PassageChecker {
         all.extend(account::account(scene).into_iter().filter(free));
         // What follows on "nothing came up" isn't told of the result.
         all.retain(|finding| !told_before || !is_vaguely_told_of_nothing(finding));
-        if all.is_empty() && !scene.is_endless() {
+        if all.is_empty() && !scene.endless {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
             all.extend(consistency::consistency(scene));
@@ -1222,8 +1222,7 @@ fn echoes(scene: &CheckContext<'_>) -> bool {
 
 /// What a result says of why it failed, folded.
 fn errors_of(source: &ToolResult) -> Vec<String> {
-    let reasons =
-        source.facts().leaves.iter().filter(|leaf| REASONS.has(&leaf.key) || failure::names_error_in_other_words(&leaf.key));
+    let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.has(&leaf.key) || failure::names_error_in_other_words(&leaf.key));
     let told = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some(fold(text)) } else { None };
     let mut errors: Vec<String> = reasons.filter_map(told).collect();
     if !source.facts().json && source.text.len() <= ERROR_BYTES_MAX {
@@ -1239,7 +1238,8 @@ fn bare(line: &str) -> String {
 }
 
 /// Members of a result that say why it failed, in English.
-static REASONS: WordList = WordList::new(&["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"]);
+static REASONS: WordList =
+    WordList::new(&["error", "message", "reason", "detail", "details", "description", "note", "hint", "errormessage", "cause"]);
 /// Bytes of an error's text.
 const ERROR_BYTES_MAX: usize = 240;
 

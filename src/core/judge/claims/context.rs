@@ -46,6 +46,10 @@ pub struct CheckContext<'s> {
     pub told: &'s [f64],
     /// The citations in the passage: their places, and the source that each cites.
     pub cites: &'s [(usize, usize)],
+    /// The model may have what is told from where it can't be read here: an image, a search of the upstream's own.
+    pub unseen: bool,
+    /// Nothing can be said to stand nowhere.
+    pub endless: bool,
     /// Sums over the rows of its sources, once a number asks for them.
     pub sums: OnceCell<RowSums>,
     /// Numbers of the records that have a word of the passage, once a count asks for them.
@@ -92,10 +96,13 @@ impl<'s> CheckContext<'s> {
         bond: CitationScope,
         grounds: &'s EvidenceIndex,
     ) -> Self {
+        let unseen = grounds.has_unseen() || sources.iter().any(|source| source.has_media);
         Self {
             plain,
             kind,
             lexicon,
+            unseen,
+            endless: unseen || grounds.is_endless(),
             sources,
             bond,
             grounds,
@@ -105,16 +112,6 @@ impl<'s> CheckContext<'s> {
             chosen: OnceCell::new(),
             scales: OnceCell::new(),
         }
-    }
-
-    /// The model may have what is told from where it can't be read here: an image, a search of the upstream's own.
-    pub fn has_unseen(&self) -> bool {
-        self.grounds.has_unseen() || self.sources.iter().any(|source| source.has_media)
-    }
-
-    /// Nothing can be said to stand nowhere.
-    pub fn is_endless(&self) -> bool {
-        self.grounds.is_endless() || self.has_unseen()
     }
 
     /// The passage's text, without citations.

@@ -22,7 +22,7 @@ use crate::{
         },
         language::{
             cues, date,
-            fold::{akin, fold, folded, key, lower_of, name_words, stands_in},
+            fold::{akin, fold, folded, key, lower_of, name_words, stands_in, words_of},
             lexicon::{self, Word},
             number::{self, Number, numbers},
             unit,
@@ -51,7 +51,7 @@ const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=60;
 
 /// Findings about a passage, at most one of each kind.
 pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.is_endless() || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
+    if scene.endless || scene.plain.asks() || scene.bond < CitationScope::Introduced || scene.sources.is_empty() {
         return Vec::new();
     }
     let mut found = Vec::new();
@@ -211,7 +211,7 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
 pub(in crate::judge::claims) fn denies(text: &str) -> bool {
     let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
     let word = |word: &str| !plain.contains(&word) && is_nothing(word) || word.ends_with("nt") && text.to_lowercase().contains("n't");
-    fold(text).split(' ').any(word) || NOTHING_INSIDE.stands_in(text)
+    words_of(&fold(text)).any(word) || NOTHING_INSIDE.stands_in(text)
 }
 
 /// Is this a word of nothing? `word`: in lower case.
@@ -324,20 +324,27 @@ pub fn tells_outage(text: &str) -> bool {
 }
 
 /// Does a word of this text in lower case deny something?
-fn words_deny(lower: &str) -> bool {
-    // `4.2.0` and `10:00` are one word each: their zeros tell nothing.
-    let mut words = lower.split_whitespace().flat_map(|token| {
-        let figures = token.bytes().any(|byte| byte.is_ascii_digit());
-        let inside = move |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
-        token.split(move |c: char| !inside(c)).map(move |word| if figures { word.trim_matches(['.', ',', ':', '-', '/']) } else { word })
-    });
+fn words_deny<'t>(lower: &'t str) -> bool {
     let mut before = "";
-    words.any(|word| {
+    let mut denies = |word| {
         let denies = denies_behind(std::mem::replace(&mut before, word), word);
         denies && !matches!(word, "free" | "clear" | "clean" | "quiet")
             || is_turkish_denial(word)
             || word.ends_with('t') && (word.ends_with("n't") || word.ends_with("n’t"))
-    })
+    };
+    let mut in_token = |token: &'t str| {
+        if token.bytes().all(|byte| byte.is_ascii_lowercase()) {
+            return denies(token);
+        }
+        // `4.2.0` and `10:00` are one word each: their zeros tell nothing.
+        let figures = token.bytes().any(|byte| byte.is_ascii_digit());
+        let inside = |c: char| c.is_alphanumeric() || matches!(c, '\'' | '’') || figures && matches!(c, '.' | ',' | ':' | '-' | '/');
+        token
+            .split(|c: char| !inside(c))
+            .map(|word| if figures { word.trim_matches(['.', ',', ':', '-', '/']) } else { word })
+            .any(&mut denies)
+    };
+    if lower.is_ascii() { lower.split_ascii_whitespace().any(in_token) } else { lower.split_whitespace().any(&mut in_token) }
 }
 
 /// Does the passage tell that something isn't there or isn't so?
@@ -352,7 +359,7 @@ fn read_tells_nothing(plain: &AnalyzedPassage) -> bool {
         let nothing = denies_behind(std::mem::replace(&mut before, word), word);
         nothing || is_turkish_denial(word) || word.ends_with("nt") && lower.contains("n't")
     };
-    plain.folded().split(' ').any(denies) || NOTHING_INSIDE.stands_in(lower)
+    words_of(plain.folded()).any(denies) || NOTHING_INSIDE.stands_in(lower)
 }
 
 /// Does this result hold nothing but empty lists?
@@ -520,8 +527,9 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
 }
 
 /// `twelve hundred`: words that go on with a number.
-static MAGNITUDES: WordList =
-    WordList::new(&["hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd"]);
+static MAGNITUDES: WordList = WordList::new(&[
+    "hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd",
+]);
 
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {

@@ -13,7 +13,7 @@ use crate::{
             rows::{Cell, ROWS_MAX, Row},
         },
         language::{
-            fold::{fold, folded, name_words, stands_in},
+            fold::{fold, folded, name_words, stands_in, words_of},
             lexicon::{self, Word},
             number::{Number, Precision},
             word_list::WordList,
@@ -149,8 +149,9 @@ static COMPARES: WordList = WordList::new(&[
     "remaining",
 ]);
 /// Words between the values of two results that are compared.
-static BESIDE: WordList =
-    WordList::new(&["than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen"]);
+static BESIDE: WordList = WordList::new(&[
+    "than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen",
+]);
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
 /// Values of a clause that are compared with one another.
@@ -257,14 +258,13 @@ impl<'s> Table<'s> {
         for word in &scene.plain.words {
             let own = word.lower.as_str();
             let lower = if own.ends_with('s') { own.trim_end_matches("'s").trim_end_matches("’s") } else { own };
-            said.extend(folded(lower).split(' ').filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
+            said.extend(words_of(&folded(lower)).filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
         }
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();
-        for cell in self.rows.iter().flat_map(|row| &row.cells) {
-            let letters = cell.raw.chars().any(char::is_alphabetic) || cell.raw.contains('-') && cell.number.is_none();
-            let length = cell.folded.chars().count();
-            let spaceless = !cell.raw.is_ascii() && length >= 2;
-            if letters && (length >= 3 || spaceless) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
+        for cell in self.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_text) {
+            // Most cells begin with no word of the passage.
+            let begins = || words_of(&cell.folded).next().is_some_and(|first| said.iter().any(|own| own.0 == first));
+            if (!cell.raw.is_ascii() || begins()) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
                 cells.push((&cell.folded, &cell.column, &cell.raw));
             }
         }
@@ -626,7 +626,10 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let tail = scene.text().get(kind.start..).unwrap_or_default();
         let words: Vec<String> = name_words(tail.get(..tail.floor_char_boundary(60)).unwrap_or(tail)).into_iter().take(3).collect();
         let length = |cell: &str| {
-            let parts: Vec<&str> = cell.split(' ').collect();
+            if !words.first().is_some_and(|first| cell.starts_with(first.as_str())) {
+                return None;
+            }
+            let parts: Vec<&str> = words_of(cell).collect();
             (words.len() >= parts.len() && words.iter().zip(&parts).all(|(one, other)| one == other)).then_some(parts.len())
         };
         // A column that tells kinds of records apart has a value that stands more than once.

@@ -13,7 +13,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{self, ToolResult, derive, reckon, rows::Row},
         language::{
-            fold::{akin, fold, name_words, stands_in},
+            fold::{akin, fold, name_words, stands_in, words_of},
             lexicon::{Word, WordSet},
             number::{Interpretation, Number, Precision},
             word_list::{WordList, data_file},
@@ -65,7 +65,7 @@ fn data() -> &'static Superlatives {
 pub fn consistency(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     found.extend(equated(scene));
-    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.is_endless() {
+    if scene.bond < CitationScope::Introduced || scene.text().contains(['?', '？']) || scene.endless {
         return found;
     }
     found.extend(extreme(scene));
@@ -393,7 +393,7 @@ impl RowSums {
             row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
         parts.push(rows.iter().copied().filter(named).collect());
-        let words: Vec<Vec<&str>> = rows.iter().map(|row| row.cells.iter().flat_map(|cell| cell.folded.split(' ')).collect()).collect();
+        let words: Vec<Vec<&str>> = rows.iter().map(|row| row.cells.iter().flat_map(|cell| words_of(&cell.folded)).collect()).collect();
         for word in &choices {
             let has = |at: usize| words.get(at).is_some_and(|words| words.iter().any(|own| akin(own, word)));
             parts.extend(with_and_without(rows, has).into_iter().flatten());
@@ -679,7 +679,8 @@ static PREPOSITIONS: WordList = WordList::new(&[
 
 /// Is it in English, as far as its frequent words tell?
 fn is_english(scene: &CheckContext<'_>) -> bool {
-    static COMMON: WordList = WordList::new(&["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"]);
+    static COMMON: WordList =
+        WordList::new(&["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"]);
     scene.plain.words.iter().any(|word| COMMON.has(&word.lower))
 }
 

@@ -188,8 +188,20 @@ pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct>
 
 /// The only outcome that a result names at its top: `resultado: LISTA_ESPERA`.
 fn outcome_of(facts: &ResultFacts) -> Option<String> {
-    static OUTCOMES: WordList =
-        WordList::new(&["result", "outcome", "esito", "resultado", "resultat", "ergebnis", "sonuc", "wynik", "resultaat", "结果", "結果", "परिणाम"]);
+    static OUTCOMES: WordList = WordList::new(&[
+        "result",
+        "outcome",
+        "esito",
+        "resultado",
+        "resultat",
+        "ergebnis",
+        "sonuc",
+        "wynik",
+        "resultaat",
+        "结果",
+        "結果",
+        "परिणाम",
+    ]);
     let top = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0 && leaf.object <= 1);
     let mut named = top.filter_map(|leaf| match &leaf.value {
         Scalar::Text(text) if OUTCOMES.has(&leaf.key) && text.chars().count() <= STATE_CHARS_MAX => Some(fold(text)),

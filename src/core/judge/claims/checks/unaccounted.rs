@@ -41,7 +41,7 @@ const KNOWN: &[&str] = &[
 
 /// The findings of a passage: times, then ids.
 pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.bond < CitationScope::Near || scene.is_endless() || scene.text().contains(['?', '？']) {
+    if scene.bond < CitationScope::Near || scene.endless || scene.text().contains(['?', '？']) {
         return Vec::new();
     }
     let mut found = times(scene);
@@ -260,27 +260,21 @@ fn stands_anywhere(scene: &CheckContext<'_>, id: &str) -> bool {
 
 /// The places of words that are ids: letters and at least two digits.
 fn id_spans(text: &str) -> Vec<Range<usize>> {
-    if !text.bytes().any(|byte| byte.is_ascii_digit()) {
-        return Vec::new();
-    }
-    let inside = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    let mut found = Vec::new();
-    let mut start = None;
-    for (at, c) in text.char_indices().chain([(text.len(), ' ')]) {
-        match (inside(c), start) {
-            (true, None) => start = Some(at),
-            (false, Some(from)) => {
-                let word = text.get(from..at).unwrap_or_default().trim_end_matches('-');
-                let before = text.get(..from).and_then(|before| before.chars().next_back());
-                let joined =
-                    before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '@' | '#' | ':')) || matches!(c, '@' | '/' | '=');
-                if !joined && is_id(word) {
-                    found.push(from..from + word.len());
-                }
-                start = None;
-            }
-            _ => {}
+    let bytes = text.as_bytes();
+    let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+    let (mut found, mut at) = (Vec::new(), 0);
+    // From one digit to the next: most words have none.
+    while let Some(digit) = bytes.get(at..).and_then(|rest| rest.iter().position(u8::is_ascii_digit)).map(|ahead| at + ahead) {
+        let from = digit - bytes.iter().take(digit).rev().take_while(inside).count();
+        let end = digit + bytes.iter().skip(digit).take_while(inside).count();
+        let word = text.get(from..end).unwrap_or_default().trim_end_matches('-');
+        let before = text.get(..from).and_then(|before| before.chars().next_back());
+        let joined = before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '@' | '#' | ':'))
+            || matches!(bytes.get(end), Some(b'@' | b'/' | b'='));
+        if !joined && is_id(word) {
+            found.push(from..from + word.len());
         }
+        at = end;
     }
     found
 }

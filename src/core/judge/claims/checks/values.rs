@@ -33,7 +33,7 @@ const QUOTED_BYTES: Range<usize> = 8..400;
 
 /// Addresses that nothing in the conversation has.
 pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.has_unseen() {
+    if scene.unseen {
         return Vec::new();
     }
     let judge = |span: &Range<usize>| {
@@ -58,7 +58,7 @@ pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
 pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Near) else { return Vec::new() };
-    if scene.is_endless() || scene.text().contains('?') {
+    if scene.endless || scene.text().contains('?') {
         return Vec::new();
     }
     let mut found = dates(scene);
@@ -427,7 +427,7 @@ pub fn quoted(text: &str) -> Vec<Range<usize>> {
 
 /// E-mail addresses that stand nowhere.
 fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding> {
-    if scene.has_unseen() {
+    if scene.unseen {
         return Vec::new();
     }
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '+' | '%');
@@ -448,7 +448,7 @@ fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<Claim
 /// Names at the heads of list items that stand nowhere: `- Jane Roe (FC Bayern)`.
 pub fn names(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = scene.sources.first().filter(|_| scene.kind == Kind::Line && scene.bond >= CitationScope::Introduced)?;
-    if scene.is_endless() || scene.text().trim_start().starts_with(['|', '#']) {
+    if scene.endless || scene.text().trim_start().starts_with(['|', '#']) {
         return None;
     }
     let head =

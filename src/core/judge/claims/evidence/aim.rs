@@ -94,11 +94,34 @@ static MAKES: WordList = WordList::new(&[
     "complete",
 ]);
 /// Arguments that give or refuse consent.
-static CONSENTS: WordList =
-    WordList::new(&["approve", "approved", "accept", "accepted", "allow", "allowed", "confirm", "confirmed", "grant", "granted", "enable", "enabled"]);
+static CONSENTS: WordList = WordList::new(&[
+    "approve",
+    "approved",
+    "accept",
+    "accepted",
+    "allow",
+    "allowed",
+    "confirm",
+    "confirmed",
+    "grant",
+    "granted",
+    "enable",
+    "enabled",
+]);
 /// States that a refusing verb brings about.
-static ENDED: WordList =
-    WordList::new(&["rejected", "denied", "declined", "refused", "aborted", "invalid", "unavailable", "blocked", "expired", "incomplete", "notstarted"]);
+static ENDED: WordList = WordList::new(&[
+    "rejected",
+    "denied",
+    "declined",
+    "refused",
+    "aborted",
+    "invalid",
+    "unavailable",
+    "blocked",
+    "expired",
+    "incomplete",
+    "notstarted",
+]);
 
 /// Verbs of tools, and the flags that say whether their deed was done.
 const DEEDS: &[(&[&str], &[&str])] = &[
@@ -175,9 +198,8 @@ impl<'c> CallAim<'c> {
             Scalar::Flag(flag) => !flag && CONSENTS.has(&leaf.key) && ENDED.has(state),
             _ => false,
         };
-        let brings = |verb: &str| {
-            REFUSES.contains(&verb) && ENDED.has(state) || STOPS.contains(&verb) && matches!(state, "aborted" | "unavailable")
-        };
+        let brings =
+            |verb: &str| REFUSES.contains(&verb) && ENDED.has(state) || STOPS.contains(&verb) && matches!(state, "aborted" | "unavailable");
         self.words.iter().any(|word| is_form(state, word))
             || self.verb().is_some_and(brings)
             || self.arguments().leaves.iter().take(ARGUMENTS_MAX).any(given)

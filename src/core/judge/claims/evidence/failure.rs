@@ -332,7 +332,8 @@ const BEFORE: &[&str] = &["was", "old", "previous", "before", "prior", "last", "
 static SUCCESS: WordList = WordList::new(&["ok", "success", "successful", "succeeded"]);
 
 /// Flags that tell of any deed, where a tool's name has no verb that is known.
-static DEEDS: WordList = WordList::new(&["accepted", "applied", "executed", "completed", "processed", "changed", "updated", "saved", "written", "sent"]);
+static DEEDS: WordList =
+    WordList::new(&["accepted", "applied", "executed", "completed", "processed", "changed", "updated", "saved", "written", "sent"]);
 
 /// Does a flag that is false say that what was asked for wasn't done, rather than how something else stands?
 fn denies(leaf: &NamedValue, facts: &ResultFacts, aim: &CallAim<'_>) -> bool {
@@ -771,9 +772,7 @@ static FAILED_COUNTS: WordList = WordList::new(&[
 /// Does a record of the result say that it wasn't done, or does a list name what wasn't?
 pub fn refuses_some(facts: &ResultFacts) -> bool {
     let record = |leaf: &NamedValue| match &leaf.value {
-        Scalar::Flag(flag) => {
-            !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.has(&leaf.key))
-        }
+        Scalar::Flag(flag) => !flag && (matches!(leaf.key.as_str(), "ok" | "success" | "successful" | "sent") || DONE.has(&leaf.key)),
         Scalar::Text(text) => {
             matches!(leaf.key.as_str(), "status" | "state" | "result" | "outcome") && STATES.contains(&fold(text).replace(' ', "").as_str())
         }

@@ -31,6 +31,8 @@ pub struct Cell {
     pub folded: String,
     /// The number that it is.
     pub number: Option<f64>,
+    /// It is long enough a text to be looked for in an answer.
+    pub is_text: bool,
 }
 
 /// A record.
@@ -86,7 +88,9 @@ impl Row {
         };
         self.numbers.extend(number.map(f64::abs));
         if raw.len() <= CELL_BYTES_MAX && !matches!(value, Scalar::Null | Scalar::Flag(_)) {
-            self.cells.push(Cell { column: column.to_owned(), folded: fold(&raw), number, raw });
+            let folded = fold(&raw);
+            let is_text = is_text(&raw, &folded, number);
+            self.cells.push(Cell { column: column.to_owned(), folded, number, is_text, raw });
         }
     }
 
@@ -101,6 +105,15 @@ impl Row {
         self.numbers.sort_by(f64::total_cmp);
         self.numbers.dedup();
     }
+}
+
+/// Letters of a text that is looked for in an answer; of scripts with their own letters, fewer.
+const TEXT_CHARS: usize = 3;
+const FOREIGN_CHARS: usize = 2;
+
+fn is_text(raw: &str, folded: &str, number: Option<f64>) -> bool {
+    let letters = raw.chars().any(char::is_alphabetic) || raw.contains('-') && number.is_none();
+    letters && folded.chars().count() >= if raw.is_ascii() { TEXT_CHARS } else { FOREIGN_CHARS }
 }
 
 /// A result that is no collection as one record, with what it was called with.

@@ -273,19 +273,14 @@ impl ToolCapability {
             return effect;
         }
         // `get_run`, `list_commands`: whatever the noun.
-        static LOOKS: WordList = WordList::new(&["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"]);
+        static LOOKS: WordList =
+            WordList::new(&["get", "list", "read", "fetch", "show", "find", "search", "view", "describe", "count", "lookup"]);
         // `get_or_create_customer` does more.
         let joins = name.iter().any(|word| matches!(word.as_str(), "or" | "and"));
         if !joins && name.first().is_some_and(|first| LOOKS.has(first)) {
             return Effect::Reads;
         }
-        if name.iter().any(|word| {
-            ANYTHING.has(word)
-                && !READS.has(word)
-                && word != "control"
-                && word != "submit"
-                && word != "request"
-        }) {
+        if name.iter().any(|word| ANYTHING.has(word) && !READS.has(word) && word != "control" && word != "submit" && word != "request") {
             return Effect::Unknown;
         }
         // `fridge_log`, `stock_levels`: something that is read, unless a verb begins the name.
@@ -306,8 +301,9 @@ impl ToolCapability {
 
     /// May it do anything, as its name says: run a command, a query, a program?
     pub fn may_do_anything(&self) -> bool {
-        static ANY: WordList =
-            WordList::new(&["sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script"]);
+        static ANY: WordList = WordList::new(&[
+            "sql", "shell", "bash", "command", "code", "python", "browser", "computer", "terminal", "agent", "http", "script",
+        ]);
         self.words.iter().any(|word| ANY.has(word))
     }
 

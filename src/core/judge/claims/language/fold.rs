@@ -144,6 +144,18 @@ pub fn key(name: &str) -> String {
     key
 }
 
+/// The words of a folded text; the empty one of an empty text.
+pub fn words_of(folded: &str) -> impl Iterator<Item = &str> {
+    let mut rest = Some(folded);
+    // Words are short: to look at each byte costs less than to prepare a search.
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let end = text.bytes().position(|byte| byte == b' ');
+        rest = end.and_then(|end| text.get(end + 1..));
+        end.map_or(Some(text), |end| text.get(..end))
+    })
+}
+
 /// Bytes of a text from which a search is prepared.
 const SEARCHED_BYTES_MIN: usize = 256;
 

@@ -3,6 +3,7 @@
 //! The table is data (`units.toml`); a unit's names may be in any language.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     sync::OnceLock,
 };
@@ -86,18 +87,24 @@ const NAME_BYTES_MAX: usize = 32;
 
 /// The unit of this name or sign.
 pub fn named(word: &str) -> Option<&'static Unit> {
-    suffix(&format!(" {word}"))?.unit
+    let window = word.get(..word.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(word);
+    suffix_behind(window.trim_start_matches(BLANKS), 1)?.unit
 }
+
+/// What may stand between a number and its unit.
+const BLANKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '-'];
 
 /// What `rest`, the text right behind a number, begins with; `None` where that is neither unit nor magnitude.
 pub fn suffix(rest: &str) -> Option<NumberSuffix> {
     let window = rest.get(..rest.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(rest);
-    let blanks = window.len() - window.trim_start_matches([' ', '\u{a0}', '\u{202f}', '-']).len();
-    if blanks > 3 {
-        return None;
-    }
+    let body = window.trim_start_matches(BLANKS);
+    let blanks = window.len() - body.len();
+    if blanks > 3 { None } else { suffix_behind(body, blanks) }
+}
+
+/// What `body` begins with, so many bytes behind a number.
+fn suffix_behind(body: &str, blanks: usize) -> Option<NumberSuffix> {
     let names = names();
-    let body = window.get(blanks..)?;
     let (meaning, length) = longest(names, body)?;
     let mut suffix = NumberSuffix { length: blanks + length, ..NumberSuffix::default() };
     match meaning {
@@ -156,12 +163,13 @@ fn longest(names: &UnitNames, body: &str) -> Option<(SuffixMeaning, usize)> {
         if at > 0 && (!(inside && before.is_alphanumeric()) || is_spaceless(before) || at > 1 && c.is_some_and(is_spaceless)) {
             let name = body.get(..at).unwrap_or_default();
             let folded = lower(name);
-            let in_any_case = || names.known.get(&*folded).filter(|_| name.chars().count() > 1);
+            let changed = matches!(folded, Cow::Owned(_));
+            let in_any_case = || names.known.get(&*folded).filter(|_| changed && name.chars().count() > 1);
             let known = names.known.get(name).or_else(in_any_case);
             found = known.map(|meaning| (*meaning, at)).or(found);
             // Most words begin no name of several.
             let first = !std::mem::replace(&mut begun, true) && before.is_alphanumeric();
-            if first && !names.heads.contains(name) && !names.heads.contains(&*folded) {
+            if first && !names.heads.contains(name) && !(changed && names.heads.contains(&*folded)) {
                 break;
             }
         }

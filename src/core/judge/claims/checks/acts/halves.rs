@@ -293,11 +293,13 @@ fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
 }
 
 /// Words of a state that lasts.
-static LASTING: WordList = WordList::new(&["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"]);
+static LASTING: WordList =
+    WordList::new(&["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"]);
 
 /// `Both results are in` after one call for one thing.
 fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
-    static BOTH: WordList = WordList::new(&["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"]);
+    static BOTH: WordList =
+        WordList::new(&["both", "beide", "beiden", "ambos", "ambas", "entrambi", "entrambe", "allebei", "oba", "obie", "båda"]);
     let [source] = ran.done else { return None };
     let two = passage.words.iter().take(4).position(|word| BOTH.has(&word.lower))?;
     let deed = passage.words.get(two..).unwrap_or_default().iter().take(6).any(|word| {
@@ -353,8 +355,7 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
         figures.filter(stands).count() > 1
     };
     // `Both pods have been up for three days`: how long things have been so.
-    let lasting =
-        passage.words.iter().any(|word| LASTING.has(&word.lower)) && passage.words.iter().any(|word| word.lower == "for");
+    let lasting = passage.words.iter().any(|word| LASTING.has(&word.lower)) && passage.words.iter().any(|word| word.lower == "for");
     // `Both have been sent already`: how things are that were looked up.
     let already = passage.words.iter().any(|word| super::ALREADY.has(&word.lower));
     if !deed
@@ -438,10 +439,12 @@ fn finding(passage: &AnalyzedPassage, rule: &'static str, code: Code, expected: 
 
 /// Somebody is said to be told, and nothing that ran tells anybody anything.
 fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>) -> Option<ClaimFinding> {
-    static YOU: WordList =
-        WordList::new(&["you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself"]);
+    static YOU: WordList = WordList::new(&[
+        "you", "dir", "ihnen", "dich", "sie", "vous", "te", "le", "ti", "lhe", "je", "u", "ci", "size", "sana", "yourself",
+    ]);
     const SENT: &[&str] = &["sent", "enviad", "inviat", "envoy", "verschickt", "gesendet", "verzonden", "verstuurd", "wysłan"];
-    static ALSO: WordList = WordList::new(&["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"]);
+    static ALSO: WordList =
+        WordList::new(&["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"]);
     let also = passage.words.iter().any(|word| ALSO.has(&word.lower));
     const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
     let tells = |said: &&ReportedAct| {

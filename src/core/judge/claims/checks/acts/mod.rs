@@ -899,8 +899,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     };
     // `The lock wouldn't let me: remote unlocking is switched off`
     static DENIES: WordList = WordList::new(&["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"]);
-    let denied_in_words =
-        || words.iter().any(|word| DENIES.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
+    let denied_in_words = || words.iter().any(|word| DENIES.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
     if failed.is_some() && said.form != ActForm::First && denied_in_words() {
         return None;
     }
@@ -1014,7 +1013,8 @@ static EARLIER: WordList = WordList::new(&[
 ]);
 
 /// Verbs whose participles tell how a thing is.
-static AS_IT_IS: WordList = WordList::new(&["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"]);
+static AS_IT_IS: WordList =
+    WordList::new(&["closed", "locked", "blocked", "enabled", "disabled", "published", "registered", "installed", "posted"]);
 
 /// Verbs of a look that are a deed too where they were asked for: `open the vents`, `run the import`.
 const DEEDS_TOO: &[&str] = &["open", "ran", "run", "pull", "test", "track", "watch"];
@@ -1334,7 +1334,8 @@ fn looked_elsewhere(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimF
         let stem = noun.strip_suffix('s').unwrap_or(noun);
         noun.chars().count() >= 6 && near.iter().any(|word| akin(word, noun)) && !known(stem)
     };
-    let (tool, noun) = abilities.tools.iter().find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)).filter(|_| reads(&ability)))?;
+    let (tool, noun) =
+        abilities.tools.iter().find_map(|ability| Some((ability, ability.nouns.iter().find(told)?)).filter(|_| reads(&ability)))?;
     Some(ClaimFinding {
         rule: "looked_elsewhere",
         code: Code::UnsupportedAction,

@@ -437,8 +437,22 @@ const STATIVE: &[&str] = &[
 ];
 
 /// Words by which somebody else is named as who does it.
-static AGENTS: WordList =
-    WordList::new(&["by", "von", "durch", "par", "por", "da", "dal", "dalla", "dall'assistenza", "pelo", "pela", "door", "przez", "tarafından"]);
+static AGENTS: WordList = WordList::new(&[
+    "by",
+    "von",
+    "durch",
+    "par",
+    "por",
+    "da",
+    "dal",
+    "dalla",
+    "dall'assistenza",
+    "pelo",
+    "pela",
+    "door",
+    "przez",
+    "tarafından",
+]);
 
 /// Words by which a state is a new one, in any language.
 static CHANGED: WordList = WordList::new(&[

@@ -112,12 +112,26 @@ pub(super) fn is_own_past(word: &str, speech: &Speech) -> bool {
 
 /// `The reading is raised`, `das Tor ist geschlossen`: how it is, with no word of when or of what was done.
 pub(super) fn is_plain_present(words: &[Word], said: &ReportedAct) -> bool {
-    static COPULAS: WordList = WordList::new(&["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"]);
-    static NOW: WordList =
-        WordList::new(&["now", "jetzt", "nun", "nu", "teraz", "désormais", "maintenant", "ahora", "ya", "adesso", "ora", "agora", "já", "już"]);
+    static COPULAS: WordList =
+        WordList::new(&["is", "are", "ist", "sind", "est", "sont", "está", "están", "è", "sono", "são", "zijn", "jest", "są"]);
+    static NOW: WordList = WordList::new(&[
+        "now",
+        "jetzt",
+        "nun",
+        "nu",
+        "teraz",
+        "désormais",
+        "maintenant",
+        "ahora",
+        "ya",
+        "adesso",
+        "ora",
+        "agora",
+        "já",
+        "już",
+    ]);
     let before = words.iter().rev().find(|word| word.end <= said.span.start);
-    let copula =
-        before.is_some_and(|word| COPULAS.has(&word.lower) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
+    let copula = before.is_some_and(|word| COPULAS.has(&word.lower) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
     copula && !words.iter().any(|word| NOW.has(&word.lower))
 }
 
@@ -192,8 +206,7 @@ pub(super) fn tells_of_own(asked: &UserRequest) -> bool {
     let tells = |own: &&&Speech| !(french && own.code == "es");
     let ending = || known && spoken.iter().filter(tells).any(|own| words.iter().take(4).any(|word| is_own_past(&word.lower, own)));
     let own = || words.iter().take(2).any(|word| OWN.has(&word.lower));
-    let done =
-        || words.iter().take(6).any(|word| DONE.has(&word.lower) || word.lower.len() > 4 && word.lower.ends_with("ed"));
+    let done = || words.iter().take(6).any(|word| DONE.has(&word.lower) || word.lower.len() > 4 && word.lower.ends_with("ed"));
     let wants = words.iter().any(|word| WANTS.has(&word.lower));
     let inside =
         ["मैंने", "我已经", "我刚", "했어요", "했습니다"].iter().any(|own| asked.contains(own)) || asked.trim_end().ends_with("ました");
@@ -384,7 +397,8 @@ static HALTS_WITH: WordList = WordList::new(&[
     "everything",
 ]);
 /// Those of them that hold it, and take nothing back.
-pub(super) static PAUSES: WordList = WordList::new(&["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"]);
+pub(super) static PAUSES: WordList =
+    WordList::new(&["wait", "hold", "pause", "warte", "attends", "espera", "aspetta", "wacht", "czekaj", "bekle"]);
 /// Words of such a message.
 const HALT_WORDS_MAX: usize = 4;
 
