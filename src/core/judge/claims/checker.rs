@@ -38,6 +38,7 @@ use crate::{
                 lenient_json,
                 lexicon::{self, Lexicon, Word, says_success},
                 number::{Number, numbers},
+                url,
                 voice::Voice,
                 word_list::{PhraseList, WordList},
             },
@@ -891,8 +892,7 @@ fn citations_of(text: &str, sources: &[&ToolResult]) -> Vec<(usize, usize)> {
 /// May an uncited passage say anything that can be compared? Digits, addresses, absences.
 fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-    let address = |mark: &[u8]| memchr::memmem::find(text.as_bytes(), mark).is_some();
-    digits || address(b"://") || address(b"www.") || lexicon::may_say_absent(text)
+    digits || url::may_have_urls(text) || lexicon::may_say_absent(text)
 }
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.

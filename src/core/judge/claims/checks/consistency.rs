@@ -357,11 +357,28 @@ fn sums_of<'c>(scene: &'c CheckContext<'_>) -> &'c RowSums {
     })
 }
 
-/// The rows at these places, and the others; none where that is all of them or none.
-fn with_and_without<'r>(rows: &[&'r Row], has: impl Fn(usize) -> bool) -> Option<[Vec<&'r Row>; 2]> {
-    let chosen: Vec<bool> = (0..rows.len()).map(has).collect();
-    let of = |wanted: bool| rows.iter().zip(&chosen).filter(|(_, own)| **own == wanted).map(|(row, _)| *row).collect();
-    (chosen.contains(&true) && chosen.contains(&false)).then(|| [of(true), of(false)])
+/// Parts of a result's rows, each once: of every row, whether it is in it.
+struct RowParts(Vec<Vec<bool>>);
+
+impl RowParts {
+    /// All of so many rows.
+    fn new(rows: usize) -> Self {
+        Self(vec![vec![true; rows]])
+    }
+
+    /// Adds a part that has any row.
+    fn add(&mut self, part: impl Iterator<Item = bool>) {
+        let part: Vec<bool> = part.collect();
+        if part.contains(&true) && !self.0.contains(&part) {
+            self.0.push(part);
+        }
+    }
+
+    /// Adds a part, and the rows outside it.
+    fn split(&mut self, part: impl Iterator<Item = bool> + Clone) {
+        self.add(part.clone());
+        self.add(part.map(|inside| !inside));
+    }
 }
 
 impl RowSums {
@@ -372,8 +389,7 @@ impl RowSums {
             .filter(|word| word.chars().count() > 2)
             .take(CHOICES_MAX)
             .collect();
-        let mut columns = Vec::new();
-        let mut parts: Vec<Vec<&Row>> = vec![rows.to_vec()];
+        let mut parts = RowParts::new(rows.len());
         // By each value of a column, with it and without it.
         let mut kinds: Vec<(&str, &str)> = rows
             .iter()
@@ -384,38 +400,43 @@ impl RowSums {
         kinds.sort_unstable();
         kinds.dedup();
         for (column, kind) in kinds.into_iter().take(CHOICES_MAX) {
-            let has = |row: &Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
-            parts.extend(with_and_without(rows, |at| rows.get(at).is_some_and(|row| has(row))).into_iter().flatten());
+            let has = |row: &&Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
+            parts.split(rows.iter().map(has));
         }
         // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
         let told = scene.plain.folded();
         let named = |row: &&Row| {
             row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
-        parts.push(rows.iter().copied().filter(named).collect());
+        parts.add(rows.iter().map(named));
         let words: Vec<Vec<&str>> = rows.iter().map(|row| row.cells.iter().flat_map(|cell| words_of(&cell.folded)).collect()).collect();
         for word in &choices {
-            let has = |at: usize| words.get(at).is_some_and(|words| words.iter().any(|own| akin(own, word)));
-            parts.extend(with_and_without(rows, has).into_iter().flatten());
+            parts.split(words.iter().map(|words| words.iter().any(|own| akin(own, word))));
         }
         let mut names: Vec<&str> =
             rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.number.is_some()).map(|cell| cell.column.as_str()).collect();
         names.sort_unstable();
         names.dedup();
-        let (mut products, names) = (Vec::new(), names.into_iter().take(COLUMNS_MAX).collect::<Vec<_>>());
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            for name in &names {
-                let column: Vec<f64> =
-                    part.iter().filter_map(|row| row.cells.iter().find(|cell| cell.column == *name).and_then(|cell| cell.number)).collect();
+        names.truncate(COLUMNS_MAX);
+        let value = |row: &&Row, name: &str| row.cells.iter().find(|cell| cell.column == name).and_then(|cell| cell.number);
+        let figures: Vec<Vec<Option<f64>>> = names.iter().map(|name| rows.iter().map(|row| value(row, name)).collect()).collect();
+        let (mut columns, mut products) = (Vec::new(), Vec::new());
+        for part in &parts.0 {
+            let of = |figures: &'_ [Option<f64>]| -> Vec<Option<f64>> {
+                figures.iter().zip(part).filter(|(_, own)| **own).map(|(figure, _)| *figure).collect()
+            };
+            let figures: Vec<Vec<Option<f64>>> = figures.iter().map(|figures| of(figures)).collect();
+            for figures in &figures {
+                let column: Vec<f64> = figures.iter().copied().flatten().collect();
                 if !column.is_empty() && !columns.contains(&column) {
                     columns.push(column);
                 }
             }
-            for (at, one) in names.iter().enumerate() {
-                for other in names.iter().skip(at + 1) {
-                    let value = |row: &Row, name: &str| row.cells.iter().find(|cell| cell.column == name).and_then(|cell| cell.number);
-                    products.push(part.iter().filter_map(|row| Some(value(row, one)? * value(row, other)?)).sum());
-                    products.push(part.iter().filter_map(|row| Some(value(row, one)? + value(row, other)?)).sum());
+            for (at, one) in figures.iter().enumerate() {
+                for other in figures.iter().skip(at + 1) {
+                    let pairs = || one.iter().zip(other).filter_map(|(one, other)| one.zip(*other));
+                    products.push(pairs().map(|(one, other)| one * other).sum());
+                    products.push(pairs().map(|(one, other)| one + other).sum());
                 }
             }
         }

@@ -107,7 +107,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         }
         true => (label(scene, count)?, after, true),
     };
-    let asserted = labelled || after_total(scene, count) || scene.says(&lexicon.found);
+    let asserted = || labelled || after_total(scene, count) || scene.says(&lexicon.found);
     let mut fault = None;
     for source in &scene.sources {
         let things = things(&noun, source, lexicon)?;
@@ -125,8 +125,8 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         // `42 findings in all`, of which the result lists the worst and counts all by kind.
         let in_kinds = || count.value > SUMMED_FROM && source.facts().derived().amounts.contains(&(count.value as f64));
         if !enough
-            || !asserted
             || lengths.contains(&count.value)
+            || !asserted()
             || count.value > things.most() && in_kinds()
             || excused(count.value, &noun, source, scene.grounds)
             || counts_part(scene, count.value)

@@ -120,7 +120,7 @@ pub fn dates(text: &str) -> Dates {
 
 fn tokens(text: &str) -> Vec<DateToken<'_>> {
     let bytes = text.as_bytes();
-    let (mut tokens, mut at) = (Vec::new(), 0);
+    let (mut tokens, mut at) = (Vec::with_capacity(text.len() / 4), 0);
     while let Some(first) = bytes.get(at) {
         let digit = first.is_ascii_digit();
         let letter = first.is_ascii_alphabetic() || *first >= 0x80;

@@ -1,15 +1,26 @@
 //! Web addresses in a text, and whether others make them up. Pure.
 
-use std::ops::Range;
+use std::{ops::Range, sync::LazyLock};
+
+use memchr::memmem::Finder;
 
 /// Bytes of the longest address that is judged.
 const URL_BYTES_MAX: usize = 2048;
 
+/// By what addresses are found.
+static SCHEME_MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("://"));
+static BARE_MARK: LazyLock<Finder<'_>> = LazyLock::new(|| Finder::new("www."));
+
+/// True if a text may have an address. Cheap, and rather once too often.
+pub fn may_have_urls(text: &str) -> bool {
+    [&SCHEME_MARK, &BARE_MARK].iter().any(|mark| mark.find(text.as_bytes()).is_some())
+}
+
 /// The addresses of a text: `http://…`, `https://…`, `www.…`.
 pub fn urls(text: &str) -> Vec<Range<usize>> {
     let mut found: Vec<Range<usize>> = Vec::new();
-    let heads = memchr::memmem::find_iter(text.as_bytes(), b"://").map(|at| (at, true));
-    let bare = memchr::memmem::find_iter(text.as_bytes(), b"www.").map(|at| (at, false));
+    let heads = SCHEME_MARK.find_iter(text.as_bytes()).map(|at| (at, true));
+    let bare = BARE_MARK.find_iter(text.as_bytes()).map(|at| (at, false));
     let mut heads: Vec<(usize, bool)> = heads.chain(bare).collect();
     heads.sort_unstable();
     for (at, scheme) in heads {
