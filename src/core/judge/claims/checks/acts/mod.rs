@@ -810,6 +810,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
+    // Languages that leave the subject out: what was looked up for somebody who only asks to know is told of, unless the assistant is meant.
+    if speech.is_script() && abilities.looked() && !apart && !wanted && !SELF.stands_in(text) {
+        return None;
+    }
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
         return None;
     }
@@ -943,12 +947,42 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !halts(&abilities.asked, grounds)
         && !talk::closes(&abilities.asked)
         && (named || !talk::brings_inline(&abilities.asked))
+        && !talk::takes_doubles_out(&abilities.asked, text)
         && !(talk::asks_for_text(&abilities.asked) && (!asked || says_we(words, said)))
         && !abilities.acted_before
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
+
+/// Words by which the assistant says to have done it itself, or for the user, in scripts whose languages may leave that out.
+static SELF: PhraseList = PhraseList::new(&[
+    "我",
+    "为您",
+    "帮您",
+    "给您",
+    "替您",
+    "为你",
+    "帮你",
+    "给你",
+    "替你",
+    "私",
+    "当方",
+    "弊社",
+    "こちらで",
+    "おきました",
+    "差し上げ",
+    "いたしました",
+    "させていただ",
+    "제가",
+    "저희",
+    "드렸습니다",
+    "놓았습니다",
+    "두었습니다",
+    "मैंने",
+    "हमने",
+    "मैं ",
+]);
 
 /// True of a sentence behind or before what the answer shows: a text, a list, a table, code. What was done to that was done by writing it.
 fn is_of_what_is_shown(case: &ActSentence<'_>) -> bool {

@@ -279,6 +279,21 @@ pub(super) fn brings_inline(asked: &UserRequest) -> bool {
         .is_some_and(|(_, text)| text.split([' ', ',']).filter(|word| !word.is_empty()).count() >= INLINE_WORDS_MIN)
 }
 
+/// Items of a list from which it is compared with what the user wrote.
+const ITEMS_MIN: usize = 3;
+
+/// True of a sentence that ends with a list of items of the user's message, each once, where the message has some of them twice: the
+/// lists are merged by writing that one.
+pub(super) fn takes_doubles_out(asked: &UserRequest, text: &str) -> bool {
+    let Some((_, list)) = text.split_once([':', '：']) else { return false };
+    let blank = |c: char| !c.is_alphanumeric();
+    let items: Vec<&str> = list.split([',', '，', '、', ';']).map(|item| item.trim_matches(blank)).collect();
+    let said = |item: &str| asked.split(|c: char| blank(c) || !c.is_ascii()).filter(|word| *word == item).count();
+    let counts: Vec<usize> = items.iter().map(|item| said(item)).collect();
+    let once = items.iter().enumerate().all(|(at, item)| items.iter().skip(at + 1).all(|other| other != item));
+    items.len() >= ITEMS_MIN && items.len() <= TALK_WORDS_MAX && once && !counts.contains(&0) && counts.iter().any(|count| *count > 1)
+}
+
 /// True if the user asks for a text to be written: a reply, a letter, a note.
 pub(super) fn asks_for_text(asked: &UserRequest) -> bool {
     static TEXTS: WordList = WordList::new(&[
@@ -385,6 +400,21 @@ mod tests {
             let asked = UserRequest::from(asked);
             assert_eq!((closes(&asked), brings_inline(&asked), asks_for_text(&asked)), (closed, inline, text), "{}", &*asked);
         }
+    }
+
+    #[test]
+    fn merged_lists() {
+        let asked = UserRequest::from("Merge a,b,c and b,c,d without duplicates");
+        for (text, takes) in [
+            ("Merged, without the duplicates: a, b, c, d.", true),
+            ("Merged: a, b, c, c, d.", false),
+            ("Merged: a, b, c, e.", false),
+            ("Merged: a.", false),
+            ("I've merged them.", false),
+        ] {
+            assert_eq!(takes_doubles_out(&asked, text), takes, "{text}");
+        }
+        assert!(!takes_doubles_out(&UserRequest::from("Delete alpha, beta and gamma"), "Deleted: alpha, beta, gamma."));
     }
 
     #[test]
