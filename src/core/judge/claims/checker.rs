@@ -344,6 +344,8 @@ impl PassageChecker {
             return;
         }
         let open = scene.sources.iter().find_map(|source| Some((states::open_act(source)?, source.execution_id.as_ref()?)));
+        // `The coupon expired in May`, of an error that says so.
+        let open = open.filter(|(act, _)| *act != OpenAct::Failed || !echoes_end(scene));
         if let Some((act, id)) = open {
             let span = trimmed(&passage.text);
             let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
@@ -1220,6 +1222,26 @@ fn echoes(scene: &CheckContext<'_>) -> bool {
     })
 }
 
+/// Does it repeat of an error that what was to be used has come to an end, or is no longer to be had?
+fn echoes_end(scene: &CheckContext<'_>) -> bool {
+    static ENDS: WordList = WordList::new(&[
+        "expired",
+        "closed",
+        "full",
+        "sold",
+        "taken",
+        "locked",
+        "disabled",
+        "suspended",
+        "exhausted",
+        "archived",
+        "frozen",
+        "inactive",
+    ]);
+    let ends = || scene.plain.words.iter().map(|word| &word.lower).filter(|word| ENDS.has(word));
+    scene.sources.iter().any(|source| ends().any(|end| errors_of(source).iter().any(|error| error.contains(end.as_str()))))
+}
+
 /// What a result says of why it failed, folded.
 fn errors_of(source: &ToolResult) -> Vec<String> {
     let reasons = source.facts().leaves.iter().filter(|leaf| REASONS.has(&leaf.key) || failure::names_error_in_other_words(&leaf.key));
@@ -1247,4 +1269,23 @@ const ERROR_BYTES_MAX: usize = 240;
 fn trimmed(text: &str) -> Range<usize> {
     let start = text.len() - text.trim_start().len();
     start..text.trim_end().len().max(start)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::language::lexicon::words;
+
+    #[test]
+    fn an_error_is_told_by_its_state() {
+        let result = r#"{"ok":false,"error":"expired","expired_on":"2026-02-28"}"#;
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("apply_coupon", "{}", result)], Vec::new(), "".into());
+        for (text, told) in [("The coupon expired on 28 February.", true), ("The coupon is on the order now.", false)] {
+            let plain = AnalyzedPassage::of(text);
+            let lexicon = lexicon::language(&words(text), None);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(echoes_end(&scene), told, "{text}");
+        }
+    }
 }

@@ -103,6 +103,14 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     if of_one || names_record(scene, whole.start..noun_at.map_or(whole.start, |noun| noun.start)) {
         return None;
     }
+    // `The invoice has no due date`: a property of what was looked up, and no list of things.
+    let head = scene.text().get(..whole.start).unwrap_or_default();
+    let head = words(head.get(behind_last(head, |c| matches!(c, ',' | ';' | ':' | '.' | '!' | '\n' | '('))..).unwrap_or_default());
+    let one = lexicon.language == "en" && noun_at.is_some_and(|noun| !noun.text.trim_end().ends_with('s'));
+    let of_subject = |source: &&ToolResult| head.iter().any(|word| names_thing(&word.lower, source.nouns(), lexicon));
+    if one && !before && scene.sources.iter().any(of_subject) {
+        return None;
+    }
     let every = !scene.sources.is_empty()
         && scene.sources.iter().all(|source| scene.is_open_end(&tail, source) && contradicts(scene, source, &names, claim, before));
     every.then(|| ClaimFinding {
@@ -254,5 +262,26 @@ fn expected(scene: &CheckContext<'_>) -> String {
     match lengths.max() {
         Some(length) => format!("the result has {length}"),
         None => "the result has it".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{evidence::EvidenceIndex, language::lexicon::language, plain::AnalyzedPassage};
+
+    #[test]
+    fn a_property_is_no_list() {
+        for (tool, result, text, wrong) in [
+            ("get_invoice", r#"{"id":4,"total":120,"items":[{"what":"desk"}]}"#, "The invoice data have no due date.", false),
+            ("get_calendar", r#"{"day":"Monday","entries":[{"what":"Lunch"}]}"#, "Your calendar has no entries.", true),
+        ] {
+            let grounds = EvidenceIndex::new(vec![ToolResult::new(tool, "{}", result)], Vec::new(), "".into());
+            let plain = AnalyzedPassage::of(text);
+            let lexicon = language(&words(text), None);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(absence(&scene).is_some(), wrong, "{text}");
+        }
     }
 }

@@ -138,7 +138,10 @@ impl ResultFacts {
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
         let derived = self.derived.get().map_or(0, |derived| {
-            derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
+            [&derived.plain, &derived.amounts, &derived.percents, &derived.ratios, &derived.shares]
+                .iter()
+                .map(|values| values.capacity())
+                .sum()
         });
         let words = (self.counts.get().map_or(0, Vec::len) + derived) * 8;
         self.read_bytes + words + self.folded.get().map_or(0, String::capacity) + self.keys.get().map_or(0, |keys| bytes_of_texts(keys))
@@ -515,17 +518,28 @@ fn sizes(text: &str) -> Vec<f64> {
     found
 }
 
-/// Spans of time as programs write them, in seconds and in minutes: `1m12s`, `2h05m`.
+/// Spans of time as programs write them, in seconds and in minutes: `1m12s`, `2h05m`, `1m07.250s`.
 fn durations(text: &str) -> Vec<f64> {
     let mut found = Vec::new();
-    let words =
-        text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
+    let words = text
+        .split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'))
+        .map(|word| word.trim_end_matches('.'))
+        .filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
     for word in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(number::NUMBERS_MAX) {
-        let (mut seconds, mut parts, mut digits) = (0.0, 0, 0.0);
+        let (mut seconds, mut parts, mut digits, mut step) = (0.0, 0, 0.0, 1.0);
         for c in word.chars() {
             let factor = match c {
+                '0'..='9' if step < 1.0 => {
+                    digits += f64::from(c.to_digit(10).unwrap_or(0)) * step;
+                    step /= 10.0;
+                    continue;
+                }
                 '0'..='9' => {
                     digits = digits * 10.0 + f64::from(c.to_digit(10).unwrap_or(0));
+                    continue;
+                }
+                '.' if step == 1.0 => {
+                    step = 0.1;
                     continue;
                 }
                 'h' => 3600.0,
@@ -536,7 +550,7 @@ fn durations(text: &str) -> Vec<f64> {
                     break;
                 }
             };
-            (seconds, digits, parts) = (seconds + digits * factor, 0.0, parts + 1);
+            (seconds, digits, step, parts) = (seconds + digits * factor, 0.0, 1.0, parts + 1);
         }
         if parts > 1 {
             found.extend([seconds, seconds / 60.0]);
@@ -557,6 +571,7 @@ mod tests {
         }
         assert!(sizes("MEGA G4 3M9").is_empty() && durations("forms 12 items 9m").is_empty());
         assert!(durations(&format!("{}m1s", "9".repeat(400))).is_empty());
+        assert_eq!(durations("1m07.250s. 1.2.3s"), [67.25, 67.25 / 60.0]);
     }
 
     #[test]

@@ -398,7 +398,15 @@ impl EvidenceIndex {
         fits(number, precision, &facts.numbers)
             || self.fits_any(number, precision)
             || equals(number, precision, &facts.derived().plain)
+            || Self::is_share(number, precision, source)
             || self.in_minor_units(number, precision, source)
+    }
+
+    /// Is it the share that one number of a small record has in two of them together: 71.4 % of 5 and 2? With decimals: whole ones would
+    /// fit by chance.
+    fn is_share(number: &Number, precision: Precision, source: &ToolResult) -> bool {
+        let fine = number.percent && number.readings().all(|reading| reading.step < 1.0);
+        fine && equals(number, precision, &source.facts().derived().shares)
     }
 
     /// Does `number` follow from what `source` and the question say?

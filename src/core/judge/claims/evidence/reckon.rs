@@ -682,9 +682,14 @@ mod tests {
             (r#"{"litres":42}"#, "It's 62 rupees a litre", "That is ₹2,604."),
             (temperatures, "", "B has -2 °C, 5 °C less than A with 3 °C."),
             (r#"{"m3":[11.4,9.8]}"#, "", "On average some 348 litres a day."),
+            (r#"{"passed":5,"failed":2}"#, "", "71.4 % passed."),
+            (r#"{"rows":100,"skipped":2}"#, "", "98 of the 100 rows were imported."),
+            ("real 1m07.000s", "", "It took 67 seconds."),
         ] {
             assert_eq!(wrong(result, asked, &[], said), Vec::<String>::new(), "{said}");
         }
+        assert_eq!(wrong(r#"{"passed":5,"failed":2}"#, "", &[], "75.4 % passed."), ["75.4 %"]);
+        assert_eq!(wrong(r#"{"rows":100,"skipped":2}"#, "", &[], "97 of the 100 rows were imported."), ["97"]);
         assert_eq!(wrong(hall, "For 110 people", &[], "1,900 + 110 × 34 = 5,740"), ["5,740"]);
         assert_eq!(wrong(r#"{"litres":42}"#, "What did I pay on 20 June?", &[], "You paid $1,247."), ["1,247"]);
         assert_eq!(wrong(r#"{"sky":"clear","no":7}"#, "", &[], "Day 30 °C, night 12 °C, 18 °C apart.").len(), 3);

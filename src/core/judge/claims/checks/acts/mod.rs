@@ -1830,6 +1830,21 @@ mod tests {
     }
 
     #[test]
+    fn reports_without_a_subject() {
+        for (asked, text, objected) in [
+            ("订单5的情况怎么样？", "订单5已于3月2日送达，款项已付。", false),
+            ("这封邮件说了什么？", "台灯缺货，所以商店取消了该项并退款45.90欧元。", false),
+            ("订单5的情况怎么样？", "我已为您退款12.50。", true),
+            ("请给订单5退款", "已退款12.50。", true),
+            ("チケット7はどうなっていますか？", "Inaさんがパスワードをリセットして、お客様に回避策を送付しました。", false),
+            ("チケット7はどうなっていますか？", "パスワードをリセットしておきました。", true),
+            ("チケット7を閉じて", "チケットを閉鎖しました。", true),
+        ] {
+            assert_objects(text, &abilities(&[("list_players", true)], asked), objected);
+        }
+    }
+
+    #[test]
     fn states_that_a_result_has_are_no_acts() {
         let read = abilities(&[("list_players", true)], "Can the fee be dropped, and the door be locked?");
         let results = vec![ToolResult::new("list_players", "{}", r#"{"door":"front","locked":false,"fees":6.4}"#)];
