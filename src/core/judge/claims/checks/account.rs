@@ -58,8 +58,8 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found.extend(told_of_nothing(scene));
     if found.is_empty() {
         found.extend(denied(scene));
-        found.extend(counted(scene));
         let names = NamedRecords::new(scene);
+        found.extend(counted(scene, &names));
         found.extend(bound(scene, &names));
         found.extend(extreme(scene, &names));
         found.extend(flags(scene));
@@ -532,7 +532,7 @@ static MAGNITUDES: WordList = WordList::new(&[
 ]);
 
 /// A number of things that the results have another number of, however small it is.
-fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
     // A cell of a table says what its column does; a sentence that another one's citation covers may count anything.
     let covered = scene.bond != CitationScope::Cited && scene.kind == Kind::Sentence;
@@ -597,6 +597,11 @@ fn counted(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             value > REMAINDER_FROM && sources.iter().any(amounts)
         };
         if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
+            return None;
+        }
+        // `Two open deals; Rail is won`: those that aren't named.
+        let named = names.of(0).len() as u64;
+        if sources.len() == 1 && named < value && value + named == largest {
             return None;
         }
         if counts_part(scene, value) || sources.iter().any(|source| value > most(source) && is_of_two_numbers(value, source)) {
@@ -730,6 +735,23 @@ static MEASURES: WordList = WordList::new(&[
     "years",
     "night",
     "nights",
+    "evening",
+    "evenings",
+    "morning",
+    "mornings",
+    "afternoon",
+    "afternoons",
+    "abende",
+    "abenden",
+    "soirées",
+    "nuits",
+    "noches",
+    "tardes",
+    "serate",
+    "notti",
+    "noites",
+    "avonden",
+    "nachten",
     "time",
     "times",
     "degrees",
@@ -778,6 +800,14 @@ static MEASURES: WordList = WordList::new(&[
     "nächte",
 ]);
 
+/// Has each of a result's records its time, so that they may be counted as days or hours?
+fn is_of_times(source: &ToolResult) -> bool {
+    const TIMES: [&str; 8] = ["day", "date", "hour", "time", "week", "month", "night", "year"];
+    let facts = source.facts();
+    let named = |leaf: &NamedValue| leaf.record > 0 && TIMES.iter().any(|time| leaf.key.contains(time));
+    facts.dates.dates.len() as u64 >= most(source) || facts.leaves.iter().take(LEAVES_OF).any(named)
+}
+
 /// Is this noun what the result is a collection of: by its tool, a list, its records' members, or the question?
 fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> bool {
     let (facts, grounds) = (source.facts(), scene.grounds);
@@ -793,7 +823,8 @@ fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> 
     if noun.iter().any(|word| MEASURES.has(word)) {
         let many = ["how many", "wie viele", "combien", "cuántos", "cuántas", "quanti", "quante", "quantos", "quantas", "hoeveel"];
         let lower = grounds.asked.lower();
-        return many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == CitationScope::Cited;
+        let counts = many.iter().any(|many| lower.contains(many)) && asked(last) && scene.bond == CitationScope::Cited;
+        return counts && is_of_times(source);
     }
     let same = |word: &str| {
         let folded = fold(word);
@@ -2388,6 +2419,20 @@ mod tests {
             let found = rules(result, text);
             let own = ["measured", "share", "named_field"].into_iter().find(|own| found.contains(own));
             assert_eq!(own, rule, "{text}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn counts_of_records() {
+        let deals = r#"{"deals":[{"name":"Lusitex","stage":"open"},{"name":"Blum","stage":"offer"},{"name":"Rail","stage":"won"}]}"#;
+        for (text, wrong) in [
+            ("There are three deals.", false),
+            ("There are two running deals; Rail is won.", false),
+            ("There are two deals.", true),
+            ("There are five deals.", true),
+        ] {
+            let found = rules(deals, text);
+            assert_eq!(found.contains(&"counted"), wrong, "{text}: {found:?}");
         }
     }
 

@@ -351,7 +351,8 @@ impl<'s> Table<'s> {
                 let figures = scene.text().get(number.span.clone()).unwrap_or_default();
                 self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.column.split(' ').any(|word| word == figures))
             };
-            if number.percent && !self.has_percents() || name() || reckon::is_shown_result(scene, number) {
+            if number.percent && !self.has_percents() || name() || reckon::is_shown_result(scene, number) || reckon::is_term(scene, number)
+            {
                 continue;
             }
             return Some(self.finding(scene, span, own, Certainty::Likely, "record_number"));
@@ -425,7 +426,8 @@ impl<'s> Table<'s> {
                 let has = |source: &ToolResult| evidence::fits(number, Precision::Exact, &source.facts().numbers);
                 let own_has = together.iter().any(|own| has(own) || evidence::follows(number, Precision::Approximate, own.facts()));
                 let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
-                if telling && !scene.plain.is_taken(&span) && !own_has && !said && others().any(|other| has(other)) {
+                let shown = || reckon::is_shown_result(scene, number) || reckon::is_term(scene, number);
+                if telling && !scene.plain.is_taken(&span) && !own_has && !said && others().any(|other| has(other)) && !shown() {
                     return Some(finding(
                         scene,
                         span,

@@ -8,7 +8,7 @@ use crate::{
             self, ToolResult, derive,
             lists::{MatchConfidence, excused, things},
         },
-        language::{fold::fold, lexicon::Word, unit},
+        language::{fold::fold, lexicon::Word, number::Number, unit},
     },
     violation::{Certainty, Code},
 };
@@ -17,6 +17,8 @@ use crate::{
 const NOUN_WORDS_MAX: usize = 3;
 /// From there on a number may be a sum: of the guests at some tables.
 const SUMMED_FROM: u64 = 12;
+/// Numbers of a passage of which two may make a count.
+const OTHERS_MAX: usize = 12;
 /// Words before a number that are looked at for what makes it no count.
 const BEFORE: usize = 2;
 
@@ -107,6 +109,10 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         }
         true => (label(scene, count)?, after, true),
     };
+    // `925 in all, of which 255 are reserved: 670 are left`
+    if count.value > SUMMED_FROM && is_made_in_passage(scene, count) {
+        return None;
+    }
     let asserted = || labelled || after_total(scene, count) || scene.says(&lexicon.found);
     let mut fault = None;
     for source in &scene.sources {
@@ -167,6 +173,15 @@ pub(super) fn is_amount(scene: &CheckContext<'_>, start: usize) -> bool {
 const CHOICE_CHARS: usize = 3;
 const CHOICES_MAX: usize = 24;
 const SOURCES_MAX: usize = 4;
+
+/// Do two other numbers of the passage make it, by a sum or a difference?
+fn is_made_in_passage(scene: &CheckContext<'_>, count: &CountClaim) -> bool {
+    let others = scene.plain.numbers.iter().filter(|other| other.span.start != count.start);
+    let others: Vec<u64> = others.filter_map(Number::whole).take(OTHERS_MAX).collect();
+    others.iter().enumerate().any(|(at, one)| {
+        others.iter().skip(at + 1).any(|other| one.abs_diff(*other) == count.value || one.checked_add(*other) == Some(count.value))
+    })
+}
 
 /// Is it the number of the records that have a word or a number of the passage: `from 2023 there are three files`?
 pub(super) fn counts_part(scene: &CheckContext<'_>, count: u64) -> bool {

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{compound_numbers::stands, consistency},
+        checks::{compound_numbers::stands, consistency, parts},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{ToolResult, derive, reckon},
         language::{
@@ -218,24 +218,8 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || consistency::lies_between_figures(scene, number)
         || consistency::is_step_of_column(scene, number)
         || is_sum_of_some(scene, number)
-        || is_rest_of(scene, number)
-}
-
-/// Bytes between a number and what it is a part of.
-const PART_BYTES_MAX: usize = 24;
-
-/// `98 of the 100 rows`, where the result has 100 and, beside it, the 2 that are missing.
-fn is_rest_of(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let behind = scene.plain.numbers.iter().find(|other| other.span.start >= number.end);
-    let near = behind.filter(|whole| {
-        let gap = scene.text().get(number.end..whole.span.start).unwrap_or_default();
-        gap.len() <= PART_BYTES_MAX && !gap.contains([',', ';', '.', ':', '(', '+', '-'])
-    });
-    let Some((part, whole)) = number.whole().zip(near.and_then(Number::whole)).filter(|(part, whole)| part < whole) else { return false };
-    scene.sources.iter().any(|source| {
-        let at_top = || source.facts().leaves.iter().filter(|leaf| leaf.record == 0).filter_map(|leaf| leaf.value.number());
-        [whole, whole - part].iter().all(|value| at_top().any(|number| number == *value as f64))
-    })
+        || parts::is_part(scene, number)
+        || reckon::is_kelvin(scene, number)
 }
 
 /// Values of a column of which some may be added up, columns, and the least sum that is looked for.

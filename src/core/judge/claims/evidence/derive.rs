@@ -28,8 +28,6 @@ pub struct Derived {
     pub percents: Vec<f64>,
     /// Ratio of two numbers.
     pub ratios: Vec<f64>,
-    /// Shares in percent that the numbers of a small record have in two of them together.
-    pub shares: Vec<f64>,
 }
 
 /// Records whose own numbers are put together.
@@ -38,8 +36,6 @@ const RECORDS_OF: usize = 60;
 const GROUPS_OF: usize = 4;
 /// Numbers of one record, or of none, that are put together.
 const MEMBERS_OF: usize = 10;
-/// Numbers of a record of which two may be the parts of a whole.
-const PARTS_OF: usize = 4;
 
 impl Derived {
     /// Numbers derived from two numbers of one kind.
@@ -105,16 +101,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     for numbers in by_record.values().take(RECORDS_OF) {
         for (at, (key, one)) in numbers.iter().take(MEMBERS_OF).enumerate() {
             for (other_key, other) in numbers.iter().take(MEMBERS_OF).skip(at + 1) {
-                if key == other_key {
-                    found.alike(*one, *other)
-                } else {
-                    found.unlike(*one, *other)
-                }
-                // `5 passed, 2 failed`: two parts of a whole that stands nowhere.
-                let parts = numbers.len() <= PARTS_OF && one.fract() == 0.0 && other.fract() == 0.0 && one + other > 0.0;
-                if parts && key != other_key {
-                    found.shares.extend([one, other].map(|part| part / (one + other) * 100.0));
-                }
+                if key == other_key { found.alike(*one, *other) } else { found.unlike(*one, *other) }
             }
         }
     }
@@ -135,7 +122,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     }
     spans(facts, &mut found.plain);
     found.amounts.extend_from_slice(&found.plain);
-    for numbers in [&mut found.plain, &mut found.amounts, &mut found.percents, &mut found.ratios, &mut found.shares] {
+    for numbers in [&mut found.plain, &mut found.amounts, &mut found.percents, &mut found.ratios] {
         numbers.retain(|number| number.is_finite());
         numbers.iter_mut().for_each(|number| *number = number.abs());
     }

@@ -138,10 +138,7 @@ impl ResultFacts {
     /// Bytes of memory that they take.
     pub fn bytes(&self) -> usize {
         let derived = self.derived.get().map_or(0, |derived| {
-            [&derived.plain, &derived.amounts, &derived.percents, &derived.ratios, &derived.shares]
-                .iter()
-                .map(|values| values.capacity())
-                .sum()
+            derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
         });
         let words = (self.counts.get().map_or(0, Vec::len) + derived) * 8;
         self.read_bytes + words + self.folded.get().map_or(0, String::capacity) + self.keys.get().map_or(0, |keys| bytes_of_texts(keys))

@@ -398,15 +398,7 @@ impl EvidenceIndex {
         fits(number, precision, &facts.numbers)
             || self.fits_any(number, precision)
             || equals(number, precision, &facts.derived().plain)
-            || Self::is_share(number, precision, source)
             || self.in_minor_units(number, precision, source)
-    }
-
-    /// Is it the share that one number of a small record has in two of them together: 71.4 % of 5 and 2? With decimals: whole ones would
-    /// fit by chance.
-    fn is_share(number: &Number, precision: Precision, source: &ToolResult) -> bool {
-        let fine = number.percent && number.readings().all(|reading| reading.step < 1.0);
-        fine && equals(number, precision, &source.facts().derived().shares)
     }
 
     /// Does `number` follow from what `source` and the question say?
@@ -418,7 +410,7 @@ impl EvidenceIndex {
             || equals(number, precision, self.across(source))
     }
 
-    /// Values that one field has in two results, put together: the difference and the sum of `source` and another one, and the sum over all.
+    /// Values that one field has in two results, put together: the difference and the sum of `source` and another one, and the sum and the average over all.
     fn across<'s>(&self, source: &'s ToolResult) -> &'s [f64] {
         source.further().across.get_or_init(|| {
             let numbers = |result: &'_ ToolResult| -> Vec<(String, f64)> {
@@ -433,12 +425,12 @@ impl EvidenceIndex {
             let others: Vec<(String, f64)> = others.take(ACROSS_RESULTS_MAX).flat_map(numbers).collect();
             let mut found = Vec::new();
             for (key, value) in &own {
-                let mut total = *value;
+                let (mut total, mut count) = (*value, 1.0);
                 for (_, other) in others.iter().filter(|(other, _)| other == key) {
-                    total += other;
+                    (total, count) = (total + other, count + 1.0);
                     found.extend([(value - other).abs(), value + other]);
                 }
-                found.push(total);
+                found.extend([total, total / count]);
             }
             found
         })

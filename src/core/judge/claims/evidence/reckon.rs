@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 
 use crate::judge::claims::{
     context::CheckContext,
-    evidence::{self, EvidenceIndex, derive, fits},
+    evidence::{self, EvidenceIndex, derive, facts::NamedValue, fits},
     language::{
         cues::{self, Role},
         date::{self, Date},
@@ -291,6 +291,19 @@ pub fn may_be(number: &Number) -> bool {
     number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
 
+/// Kelvin of 0 °C.
+const KELVIN: f64 = 273.15;
+
+/// Is it a temperature of the result in kelvin: `294.65 K` of 21.5 °C? The sign is that of thousands, too.
+pub fn is_kelvin(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let sign = number.scaled && scene.text().get(number.span.end..number.end).is_some_and(|sign| sign.trim() == "K");
+    let celsius = |leaf: &&NamedValue| leaf.key.contains("temp") || leaf.key.contains("celsius");
+    let is = |value: f64| {
+        number.readings().any(|shown| Interpretation { value: shown.value / 1000.0, step: shown.step / 1000.0 }.rounds(value + KELVIN))
+    };
+    sign && scene.sources.iter().any(|source| source.facts().leaves.iter().filter(celsius).filter_map(|leaf| leaf.value.number()).any(is))
+}
+
 /// Is it by how much two temperatures of its passage differ, one of which may lie below zero?
 pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
@@ -311,11 +324,10 @@ const SHOWN_MAX: usize = 12;
 pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
     let numbers = &scene.plain.numbers;
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
+    let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
     let gap = |at: usize| -> &str {
         match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
-            (Some(before), Some(own)) => {
-                scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches([' ', '\u{a0}', '\u{202f}', '*', '(', ')'])
-            }
+            (Some(before), Some(own)) => scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside),
             _ => "",
         }
     };
@@ -349,6 +361,12 @@ pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
     let sign = |c: Option<char>| matches!(c, Some('×' | '÷'));
     let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
     sign(scene.sign_before(number.span.start)) || sign(behind)
+}
+
+/// Does it stand in a sum that the passage shows: one of `14 + 19 + 8.50 = 41.50`?
+pub fn is_term(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
+    scene.text().contains('=') && (matches!(scene.sign_before(number.span.start), Some('+' | '−')) || matches!(behind, Some('+' | '−')))
 }
 
 /// For how many a result is, as its members say.
