@@ -30,6 +30,7 @@ use crate::{
             tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
         },
         language::{
+            date,
             fold::{akin, behind_last, fold, folded, name_words, stands_in},
             lexicon::{Word, WordSet},
             pattern::{Pattern, PatternMatch, in_ascii_letters, in_latin_letters},
@@ -810,8 +811,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
-    // Languages that leave the subject out: what was looked up for somebody who only asks to know is told of, unless the assistant is meant.
-    if speech.is_script() && abilities.looked() && !apart && !wanted && !SELF.stands_in(text) {
+    if speech.is_script() && abilities.looked() && !apart && !wanted && is_told_of_others(text) {
         return None;
     }
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
@@ -955,34 +955,74 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
-/// Words by which the assistant says to have done it itself, or for the user, in scripts whose languages may leave that out.
-static SELF: PhraseList = PhraseList::new(&[
-    "我",
-    "为您",
-    "帮您",
-    "给您",
-    "替您",
-    "为你",
-    "帮你",
-    "给你",
-    "替你",
-    "私",
-    "当方",
-    "弊社",
-    "こちらで",
-    "おきました",
-    "差し上げ",
-    "いたしました",
-    "させていただ",
-    "제가",
-    "저희",
-    "드렸습니다",
-    "놓았습니다",
-    "두었습니다",
-    "मैंने",
-    "हमने",
-    "मैं ",
-]);
+/// True of a sentence that tells what somebody else did, or what was done on a day, in a script whose languages leave the subject out. What
+/// was looked up for somebody who only asks to know is told so.
+fn is_told_of_others(text: &str) -> bool {
+    // The assistant did it itself, or for the user.
+    static SELF: PhraseList = PhraseList::new(&[
+        "我",
+        "为您",
+        "帮您",
+        "给您",
+        "替您",
+        "为你",
+        "帮你",
+        "给你",
+        "替你",
+        "私",
+        "当方",
+        "弊社",
+        "こちらで",
+        "おきました",
+        "差し上げ",
+        "いたしました",
+        "させていただ",
+        "제가",
+        "저희",
+        "드렸습니다",
+        "놓았습니다",
+        "두었습니다",
+        "मैंने",
+        "हमने",
+        "मैं ",
+    ]);
+    static OTHERS: PhraseList = PhraseList::new(&[
+        "由",
+        "于周",
+        "于星期",
+        "商店",
+        "商家",
+        "卖家",
+        "店家",
+        "对方",
+        "客服",
+        "公司",
+        "他",
+        "她",
+        "さんが",
+        "様が",
+        "氏が",
+        "店が",
+        "社が",
+        "者が",
+        "側が",
+        "月曜",
+        "火曜",
+        "水曜",
+        "木曜",
+        "金曜",
+        "土曜",
+        "日曜",
+        "회사가",
+        "회사는",
+        "판매자가",
+        "님이",
+        "요일에",
+        "कंपनी ने",
+        "दुकान ने",
+    ]);
+    !SELF.stands_in(text) && (OTHERS.stands_in(text) || !date::dates(text).dates.is_empty())
+}
 
 /// True of a sentence behind or before what the answer shows: a text, a list, a table, code. What was done to that was done by writing it.
 fn is_of_what_is_shown(case: &ActSentence<'_>) -> bool {
@@ -1839,6 +1879,8 @@ mod tests {
             ("チケット7はどうなっていますか？", "Inaさんがパスワードをリセットして、お客様に回避策を送付しました。", false),
             ("チケット7はどうなっていますか？", "パスワードをリセットしておきました。", true),
             ("チケット7を閉じて", "チケットを閉鎖しました。", true),
+            ("订单5的情况怎么样？", "订单5已取消，款项已退还。", true),
+            ("注文5はどうなっていますか？", "注文5をキャンセルしました。", true),
         ] {
             assert_objects(text, &abilities(&[("list_players", true)], asked), objected);
         }
