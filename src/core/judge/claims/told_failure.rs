@@ -11,7 +11,7 @@ pub struct ToldFailure {
     told: bool,
     waiting: Vec<String>,
     waiting_bytes: usize,
-    /// Where the last passage ended.
+    /// End of the last passage.
     heard: usize,
 }
 

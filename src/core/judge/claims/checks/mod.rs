@@ -12,7 +12,6 @@ pub mod counts;
 mod exclusive;
 pub mod fields;
 pub mod order;
-mod parts;
 pub mod states;
 pub mod unaccounted;
 pub mod values;

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{compound_numbers::stands, consistency, parts},
+        checks::{compound_numbers::stands, consistency},
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{ToolResult, derive, reckon},
+        evidence::{ToolResult, derive, parts, reckon},
         language::{
             cues, date,
             fold::{behind_last, fold},

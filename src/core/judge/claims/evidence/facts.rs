@@ -520,7 +520,7 @@ fn durations(text: &str) -> Vec<f64> {
     let mut found = Vec::new();
     let words = text
         .split(|c: char| !(c.is_ascii_alphanumeric() || c == '.'))
-        .map(|word| word.trim_end_matches('.'))
+        .map(|word| word.trim_matches('.'))
         .filter(|word| DURATION_CHARS.contains(&word.len()) && word.ends_with(['s', 'm']));
     for word in words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit())).take(number::NUMBERS_MAX) {
         let (mut seconds, mut parts, mut digits, mut step) = (0.0, 0, 0.0, 1.0);

@@ -10,6 +10,7 @@ pub mod derive;
 pub mod facts;
 pub mod failure;
 pub mod lists;
+pub mod parts;
 pub mod reckon;
 pub mod rows;
 pub mod tool_capabilities;

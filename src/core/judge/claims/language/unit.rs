@@ -91,7 +91,7 @@ pub fn named(word: &str) -> Option<&'static Unit> {
     suffix_behind(window.trim_start_matches(BLANKS), 1)?.unit
 }
 
-/// What may stand between a number and its unit.
+/// Marks between a number and its unit.
 const BLANKS: [char; 4] = [' ', '\u{a0}', '\u{202f}', '-'];
 
 /// What `rest`, the text right behind a number, begins with; `None` where that is neither unit nor magnitude.
@@ -102,7 +102,7 @@ pub fn suffix(rest: &str) -> Option<NumberSuffix> {
     if blanks > 3 { None } else { suffix_behind(body, blanks) }
 }
 
-/// What `body` begins with, so many bytes behind a number.
+/// The unit or magnitude that `body` begins with, so many bytes behind a number.
 fn suffix_behind(body: &str, blanks: usize) -> Option<NumberSuffix> {
     let names = names();
     let (meaning, length) = longest(names, body)?;

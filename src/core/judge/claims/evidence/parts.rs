@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::judge::claims::{
     context::CheckContext,
-    evidence::{ToolResult, derive},
+    evidence::{ToolResult, derive, reckon},
     language::number::Number,
 };
 
@@ -20,7 +20,7 @@ const NAME_CHARS_MIN: usize = 4;
 const LEAVES_MAX: usize = 200;
 
 /// True if a number is a part of a whole, or the whole of such parts, as a cited result has them.
-pub(super) fn is_part(scene: &CheckContext<'_>, number: &Number) -> bool {
+pub fn is_part(scene: &CheckContext<'_>, number: &Number) -> bool {
     is_rest(scene, number) || scene.sources.iter().any(|source| is_share(scene, number, source))
 }
 
@@ -92,7 +92,7 @@ fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult) -> b
             let (share, count) = if number.percent { (number, other) } else { (other, number) };
             count.whole().is_some_and(|count| counted(share, count as f64))
         };
-        parts.iter().any(own) || scene.plain.numbers.iter().filter(other).any(beside)
+        parts.iter().any(own) || scene.plain.numbers.iter().filter(other).take(reckon::RECKONED_MAX).any(beside)
     })
 }
 
