@@ -34,7 +34,7 @@ use crate::{
                 failure,
             },
             language::{
-                fold::fold,
+                fold::{fold, name_words},
                 lenient_json,
                 lexicon::{self, Lexicon, Word, says_success},
                 number::{Number, numbers},
@@ -345,7 +345,8 @@ impl PassageChecker {
         }
         let open = scene.sources.iter().find_map(|source| Some((states::open_act(source)?, source.execution_id.as_ref()?)));
         // `The coupon expired in May`, of an error that says so.
-        let open = open.filter(|(act, _)| *act != OpenAct::Failed || !echoes_end(scene));
+        let open =
+            open.filter(|(act, _)| *act != OpenAct::Failed || !(acts::told(scene.plain, passage.kind).is_empty() && echoes_end(scene)));
         if let Some((act, id)) = open {
             let span = trimmed(&passage.text);
             let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
@@ -1238,8 +1239,21 @@ fn echoes_end(scene: &CheckContext<'_>) -> bool {
         "frozen",
         "inactive",
     ]);
-    let ends = || scene.plain.words.iter().map(|word| &word.lower).filter(|word| ENDS.has(word));
-    scene.sources.iter().any(|source| ends().any(|end| errors_of(source).iter().any(|error| error.contains(end.as_str()))))
+    // `Redeemed just before it expired`, `the name is taken: it's yours now`
+    static BESIDE: PhraseList = PhraseList::new(&["before ", " just ", " now", "yours", " through", ": ", ";"]);
+    if BESIDE.stands_in(scene.plain.lower()) {
+        return false;
+    }
+    let words = || scene.plain.words.iter().map(|word| &word.lower);
+    // `Loan 5, which had expired, was extended`: the act itself is told too.
+    let acted = |source: &ToolResult| {
+        let verb = name_words(&source.tool).into_iter().next().unwrap_or_default();
+        words().any(|word| acts::is_form_of(word, &verb))
+    };
+    let ended = |source: &ToolResult| {
+        words().filter(|word| ENDS.has(word)).any(|end| errors_of(source).iter().any(|error| error.contains(end.as_str())))
+    };
+    scene.sources.iter().any(|source| ended(source) && !acted(source))
 }
 
 /// What a result says of why it failed, folded.
@@ -1280,7 +1294,12 @@ mod tests {
     fn an_error_is_told_by_its_state() {
         let result = r#"{"ok":false,"error":"expired","expired_on":"2026-02-28"}"#;
         let grounds = EvidenceIndex::new(vec![ToolResult::new("apply_coupon", "{}", result)], Vec::new(), "".into());
-        for (text, told) in [("The coupon expired on 28 February.", true), ("The coupon is on the order now.", false)] {
+        for (text, told) in [
+            ("The coupon expired on 28 February.", true),
+            ("The coupon is on the order now.", false),
+            ("Applied the coupon, which expired today.", false),
+            ("The coupon is redeemed: it expired yesterday.", false),
+        ] {
             let plain = AnalyzedPassage::of(text);
             let lexicon = lexicon::language(&words(text), None);
             let sources = grounds.results.iter().collect();

@@ -601,7 +601,7 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         }
         // `Two open deals; Rail is won`: those that aren't named.
         let named = names.of(0).len() as u64;
-        if sources.len() == 1 && named < value && value + named == largest {
+        if sources.len() == 1 && named < value && value + named == largest && !names_another_part(scene, names.of(0), value) {
             return None;
         }
         if counts_part(scene, value) || sources.iter().any(|source| value > most(source) && is_of_two_numbers(value, source)) {
@@ -618,6 +618,19 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
             expected: expected.join(" or "),
             certainty: if above { Certainty::Certain } else { Certainty::Likely },
         })
+    })
+}
+
+/// Has the passage a word that stands in some of the records, another number of them than that? What the named records have is told of
+/// them.
+fn names_another_part(scene: &CheckContext<'_>, named: &[NamedRecord], value: u64) -> bool {
+    let Some(source) = scene.sources.first() else { return false };
+    let leaves = || source.facts().leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF);
+    let is = |leaf: &NamedValue, word: &str| matches!(&leaf.value, Scalar::Text(text) if fold(text) == word);
+    scene.plain.words.iter().map(|word| folded(&word.lower)).any(|word| {
+        let of_named = leaves().any(|leaf| named.iter().any(|own| own.record == leaf.record) && is(leaf, &word));
+        let count = leaves().filter(|leaf| is(leaf, &word)).count() as u64;
+        !of_named && count > 0 && count != value
     })
 }
 
@@ -2428,6 +2441,7 @@ mod tests {
         for (text, wrong) in [
             ("There are three deals.", false),
             ("There are two running deals; Rail is won.", false),
+            ("There are two offer deals; Rail is won.", true),
             ("There are two deals.", true),
             ("There are five deals.", true),
         ] {

@@ -5,27 +5,67 @@ use std::collections::BTreeMap;
 use crate::judge::claims::{
     context::CheckContext,
     evidence::{ToolResult, derive, reckon},
-    language::number::Number,
+    language::{fold::words_of, number::Number},
 };
 
 /// Parts of one whole.
 const PARTS_MAX: usize = 10;
-/// Parts of which two make a whole of their own.
-const FEW: usize = 4;
 /// Bytes between a number and what it is a part of.
 const GAP_BYTES_MAX: usize = 24;
-/// Letters of a part's name.
-const NAME_CHARS_MIN: usize = 4;
+/// Bytes of a part's name, and of a word by which it is told.
+const NAME_BYTES_MIN: usize = 3;
+const WORD_BYTES_MIN: usize = 4;
 /// Values of a result that are looked at.
 const LEAVES_MAX: usize = 200;
 
+/// Parts of members' names that tell no part of anything.
+const NO_PARTS: [&str; 20] = [
+    "id", "level", "limit", "min", "max", "price", "age", "row", "column", "duration", "time", "second", "ms", "year", "page", "version",
+    "port", "warning", "size", "number",
+];
+/// Parts of the names of wholes, which are no part of a larger one.
+const WHOLES: [&str; 8] = ["total", "capacity", "count", "all", "rows", "sum", "pupils", "n"];
+
 /// True if a number is a part of a whole, or the whole of such parts, as a cited result has them.
 pub fn is_part(scene: &CheckContext<'_>, number: &Number) -> bool {
-    is_rest(scene, number) || scene.sources.iter().any(|source| is_share(scene, number, source))
+    let told = Told::of(scene);
+    is_rest(scene, number, &told) || scene.sources.iter().any(|source| is_share(scene, number, source, &told))
 }
 
-/// `98 of the 100 rows`, `two of the 16`: a number, what it is a part of, and what is left; the result has the two others.
-fn is_rest(scene: &CheckContext<'_>, number: &Number) -> bool {
+/// The words of a passage, as names of members are compared with them.
+struct Told {
+    squashed: String,
+    words: Vec<String>,
+}
+
+impl Told {
+    fn of(scene: &CheckContext<'_>) -> Self {
+        let folded = scene.plain.folded();
+        Self {
+            squashed: folded.replace(' ', ""),
+            words: words_of(folded).filter(|word| word.len() >= WORD_BYTES_MIN).map(str::to_owned).collect(),
+        }
+    }
+
+    /// Those of these names that the passage has: the longest first, none by what another one is named by.
+    fn names<'n>(&self, names: impl Iterator<Item = &'n str>) -> Vec<&'n str> {
+        let (mut names, mut rest): (Vec<&str>, String) =
+            (names.filter(|name| name.len() >= NAME_BYTES_MIN).collect(), self.squashed.clone());
+        names.sort_by_key(|name| std::cmp::Reverse(name.len()));
+        names.retain(|name| {
+            let stands = rest.contains(name);
+            if stands {
+                rest = rest.replace(name, "|");
+            }
+            stands || self.words.iter().any(|word| name.starts_with(word.as_str()))
+        });
+        names
+    }
+}
+
+/// `98 of the 100 rows`, `two of the 16`: a number, what it is a part of, and what is left; the result has the two others, and the passage
+/// calls none of them by another one's name.
+fn is_rest(scene: &CheckContext<'_>, number: &Number, told: &Told) -> bool {
     let Some(own) = number.whole() else { return false };
     let near = |start: usize, end: usize| {
         let gap = if start >= number.end { number.end..start } else { end..number.span.start };
@@ -33,21 +73,32 @@ fn is_rest(scene: &CheckContext<'_>, number: &Number) -> bool {
     };
     let digits = scene.plain.numbers.iter().filter(|other| other.span != number.span && near(other.span.start, other.end));
     let words = scene.plain.words.iter().filter(|word| near(word.start, word.end));
-    let told = digits.filter_map(Number::whole).chain(words.filter_map(|word| scene.lexicon.numbers.get(&word.lower).copied()));
-    told.filter(|other| *other != own).any(|other| {
+    let others = digits.filter_map(Number::whole).chain(words.filter_map(|word| scene.lexicon.numbers.get(&word.lower).copied()));
+    let others: Vec<u64> = others.filter(|other| *other != own).take(PARTS_MAX).collect();
+    others.into_iter().any(|other| {
         scene.sources.iter().any(|source| {
-            let has = |value: u64| tops(source).any(|top| top == value as f64);
-            has(other) && has(own.abs_diff(other))
+            let has = |value: u64| tops(source).find(|(_, top)| *top == value as f64);
+            let (Some((told_of, _)), Some((apart, _))) = (has(other), has(own.abs_diff(other))) else { return false };
+            let plain = |name: &str| !NO_PARTS.iter().any(|part| name.contains(part));
+            let sum = own > other;
+            // The names that may be told: that of the part beside a sum, that of the whole beside what is left of it.
+            let named = told.names(tops(source).map(|(name, _)| name).filter(|name| !name.is_empty()));
+            named.iter().all(|name| *name == told_of)
+                && plain(told_of.trim_end_matches("rows"))
+                && plain(apart.trim_end_matches("rows"))
+                && !(sum && [told_of, apart].iter().any(|name| WHOLES.contains(name)))
+                && (sum || !scene.tells_failure())
         })
     })
 }
 
-/// The numbers that a result has for the whole: those outside its lists; of a text, the first.
-fn tops(source: &ToolResult) -> impl Iterator<Item = f64> {
+/// The numbers that a result has for the whole, with their names: those outside its lists; of a text, the first.
+fn tops(source: &ToolResult) -> impl Iterator<Item = (&str, f64)> {
     let facts = source.facts();
-    let leaves = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0).filter_map(|leaf| leaf.value.number());
+    let leaves = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0);
+    let leaves = leaves.filter_map(|leaf| Some((leaf.key.as_str(), leaf.value.number()?)));
     let text = if facts.json { &[][..] } else { &facts.numbers[..] };
-    leaves.chain(text.iter().copied().take(PARTS_MAX))
+    leaves.chain(text.iter().map(|number| ("", *number)).take(PARTS_MAX))
 }
 
 /// Parts of wholes, each with its name: the whole numbers of an object, the lengths of the outermost lists.
@@ -55,7 +106,8 @@ fn wholes(source: &ToolResult) -> Vec<Vec<(String, f64)>> {
     let facts = source.facts();
     let mut objects: BTreeMap<usize, Vec<(String, f64)>> = BTreeMap::new();
     for leaf in facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0) {
-        if let Some(value) = leaf.value.number().filter(|value| *value >= 0.0 && value.fract() == 0.0) {
+        let plain = !NO_PARTS.iter().any(|part| leaf.key.contains(part)) && !WHOLES.contains(&leaf.key.as_str());
+        if let Some(value) = leaf.value.number().filter(|value| plain && *value >= 0.0 && value.fract() == 0.0) {
             objects.entry(leaf.object).or_default().push((leaf.key.clone(), value));
         }
     }
@@ -65,34 +117,29 @@ fn wholes(source: &ToolResult) -> Vec<Vec<(String, f64)>> {
     objects.into_values().chain([lists]).filter(|parts| (2..=PARTS_MAX).contains(&parts.len())).collect()
 }
 
-/// Is it a share in percent of a part that the passage names or counts, or their number beside it: `82 % (205 people)`? A share with
-/// decimals may be that of one of few parts, whatever it is called: whole ones would fit by chance.
-fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult) -> bool {
+/// Is it a share in percent of a part that the passage names, or of what it counts: `82 % (205 people)`?
+fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult, told: &Told) -> bool {
     let other = |other: &&Number| other.span != number.span && other.percent != number.percent;
     if !number.percent && !scene.plain.numbers.iter().any(|other| other.percent) {
         return false;
     }
-    let told = scene.plain.folded().replace(' ', "");
-    let named = |name: &str| name.len() >= NAME_CHARS_MIN && told.contains(name);
     let is = |share: &Number, part: f64, whole: f64| {
         whole > 0.0 && share.percent && share.readings().any(|shown| shown.rounds(part / whole * 100.0))
     };
-    let fine = number.readings().all(|shown| shown.step < 1.0);
     wholes(source).iter().any(|parts| {
         let values: Vec<f64> = parts.iter().map(|(_, value)| *value).collect();
-        let (all, few) = (values.iter().sum::<f64>(), fine && parts.len() <= FEW);
-        let own = |(name, part): &(String, f64)| {
-            (named(name) || few) && is(number, *part, all) || few && values.iter().any(|other| is(number, *part, part + other))
-        };
+        let all: f64 = values.iter().sum();
+        let names = told.names(parts.iter().map(|(name, _)| name.as_str()));
+        let named: f64 = parts.iter().filter(|(name, _)| names.contains(&name.as_str())).map(|(_, value)| value).sum();
         let counted = |share: &Number, count: f64| {
-            tops(source).chain([all]).any(|whole| count <= whole && is(share, count, whole))
-                && derive::sums_of_some(&values).any(|(_, sum)| sum == count)
+            tops(source).map(|(_, top)| top).chain([all]).any(|whole| count <= whole && is(share, count, whole))
+                && if names.is_empty() { derive::sums_of_some(&values).any(|(_, sum)| sum == count) } else { count == named }
         };
         let beside = |other: &Number| {
             let (share, count) = if number.percent { (number, other) } else { (other, number) };
             count.whole().is_some_and(|count| counted(share, count as f64))
         };
-        parts.iter().any(own) || scene.plain.numbers.iter().filter(other).take(reckon::RECKONED_MAX).any(beside)
+        !names.is_empty() && is(number, named, all) || scene.plain.numbers.iter().filter(other).take(reckon::RECKONED_MAX).any(beside)
     })
 }
 
@@ -123,8 +170,18 @@ mod tests {
             ("14 controls passed, 2 failed", "Two of the 16 controls failed.", false),
             (tests, "87.5 % passed.", false),
             (tests, "87.9 % passed.", true),
+            (tests, "87.5 % failed.", true),
+            (tests, "Coverage is 87.5 %.", true),
+            (tests, "Two of the 16 tests passed.", true),
+            (rows, "98 of the 100 rows were skipped.", true),
+            (r#"{"rows":100,"duration_ms":12}"#, "88 of the 100 rows were imported.", true),
+            (r#"{"capacity":14,"free":2}"#, "Two of the 16 seats are free.", true),
+            (r#"{"used_gb":400,"free_gb":100}"#, "400 of the 500 GB are free.", true),
             (survey, "82 % (205 people) are happy.", false),
             (survey, "85 % (205 people) are happy.", true),
+            (survey, "82 % (205 people) are unhappy.", true),
+            (survey, "82 % (205 people) are satisfied or very satisfied.", false),
+            (survey, "44 % are very satisfied.", true),
             (survey, "10 % are neutral.", false),
             (survey, "13 % are neutral.", true),
             (people, "71 % are present.", false),

@@ -811,7 +811,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
         words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
     };
-    if speech.is_script() && abilities.looked() && !apart && !wanted && is_told_of_others(text) {
+    if speech.is_script() && abilities.looked() && !apart && !wanted && is_told_of_others(case, said) {
         return None;
     }
     if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
@@ -955,9 +955,9 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
 }
 
-/// True of a sentence that tells what somebody else did, or what was done on a day, in a script whose languages leave the subject out. What
-/// was looked up for somebody who only asks to know is told so.
-fn is_told_of_others(text: &str) -> bool {
+/// True of a sentence that tells what somebody else did, or what was done on a day of the results, in a script whose languages leave the
+/// subject out. So is told of what was looked up for somebody who only asks to know.
+fn is_told_of_others(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     // The assistant did it itself, or for the user.
     static SELF: PhraseList = PhraseList::new(&[
         "我",
@@ -988,23 +988,21 @@ fn is_told_of_others(text: &str) -> bool {
     ]);
     static OTHERS: PhraseList = PhraseList::new(&[
         "由",
-        "于周",
-        "于星期",
         "商店",
         "商家",
         "卖家",
         "店家",
         "对方",
-        "客服",
         "公司",
         "他",
         "她",
+        "于周",
+        "于星期",
         "さんが",
         "様が",
         "氏が",
         "店が",
         "社が",
-        "者が",
         "側が",
         "月曜",
         "火曜",
@@ -1021,8 +1019,19 @@ fn is_told_of_others(text: &str) -> bool {
         "कंपनी ने",
         "दुकान ने",
     ]);
-    !SELF.stands_in(text) && (OTHERS.stands_in(text) || !date::dates(text).dates.is_empty())
+    let Some(grounds) = case.grounds else { return false };
+    // Chinese clauses stand by themselves; in the others the verb at the end closes all before it.
+    let own = if said.speech.code == "zh" { case.text.get(clause(case.text, said.span.clone())).unwrap_or_default() } else { case.text };
+    let dates = date::dates(own).dates;
+    let stand = dates.iter().all(|date| grounds.has_date(date));
+    // A figure or a name of the results, so that it is told of them.
+    let latin = own.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| word.len() >= ANCHOR_BYTES_MIN);
+    let anchored = || latin.map(str::to_ascii_lowercase).any(|word| grounds.results.iter().any(|source| source.folded().contains(&word)));
+    !SELF.stands_in(own) && stand && (!dates.is_empty() || OTHERS.stands_in(own) && anchored())
 }
+
+/// Bytes of a name or a figure that stands in a result.
+const ANCHOR_BYTES_MIN: usize = 2;
 
 /// True of a sentence behind or before what the answer shows: a text, a list, a table, code. What was done to that was done by writing it.
 fn is_of_what_is_shown(case: &ActSentence<'_>) -> bool {
@@ -1871,6 +1880,8 @@ mod tests {
 
     #[test]
     fn reports_without_a_subject() {
+        let result = r#"{"mail":"The lamp was out of stock, so we refunded 45.90 EUR.","at":"2026-03-02","by":"Ina"}"#;
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_players", "{}", result)], Vec::new(), "".into());
         for (asked, text, objected) in [
             ("订单5的情况怎么样？", "订单5已于3月2日送达，款项已付。", false),
             ("这封邮件说了什么？", "台灯缺货，所以商店取消了该项并退款45.90欧元。", false),
@@ -1879,10 +1890,16 @@ mod tests {
             ("チケット7はどうなっていますか？", "Inaさんがパスワードをリセットして、お客様に回避策を送付しました。", false),
             ("チケット7はどうなっていますか？", "パスワードをリセットしておきました。", true),
             ("チケット7を閉じて", "チケットを閉鎖しました。", true),
+            ("订单5的情况怎么样？", "订单5已于5月4日退款。", true),
+            ("注文5はどうなっていますか？", "5月4日に返金を処理しました。", true),
+            ("注文5はどうなっていますか？", "担当者が注文をキャンセルしました。", true),
             ("订单5的情况怎么样？", "订单5已取消，款项已退还。", true),
             ("注文5はどうなっていますか？", "注文5をキャンセルしました。", true),
         ] {
-            assert_objects(text, &abilities(&[("list_players", true)], asked), objected);
+            let plain = AnalyzedPassage::of(text);
+            let (told, read) = (told(&plain, Kind::Sentence), abilities(&[("list_players", true)], asked));
+            let found = acts(&plain, Kind::Sentence, &told, &read, Some(&grounds), Before::default());
+            assert_eq!(found.is_some(), objected, "{text}");
         }
     }
 
