@@ -346,7 +346,7 @@ impl PassageChecker {
         let open = scene.sources.iter().find_map(|source| Some((states::open_act(source)?, source.execution_id.as_ref()?)));
         // `The coupon expired in May`, of an error that says so.
         let open =
-            open.filter(|(act, _)| *act != OpenAct::Failed || !(acts::told(scene.plain, passage.kind).is_empty() && echoes_end(scene)));
+            open.filter(|(act, _)| *act != OpenAct::Failed || !(echoes_end(scene) && acts::told(scene.plain, passage.kind).is_empty()));
         if let Some((act, id)) = open {
             let span = trimmed(&passage.text);
             let text = passage.text.get(span.clone()).unwrap_or_default().to_owned();
@@ -1250,9 +1250,8 @@ fn echoes_end(scene: &CheckContext<'_>) -> bool {
         let verb = name_words(&source.tool).into_iter().next().unwrap_or_default();
         words().any(|word| acts::is_form_of(word, &verb))
     };
-    let ended = |source: &ToolResult| {
-        words().filter(|word| ENDS.has(word)).any(|end| errors_of(source).iter().any(|error| error.contains(end.as_str())))
-    };
+    let ends: Vec<&String> = words().filter(|word| ENDS.has(word)).collect();
+    let ended = |source: &ToolResult| !ends.is_empty() && errors_of(source).iter().any(|error| ends.iter().any(|end| error.contains(*end)));
     scene.sources.iter().any(|source| ended(source) && !acted(source))
 }
 

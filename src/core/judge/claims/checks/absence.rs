@@ -104,10 +104,9 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
         return None;
     }
     // `The invoice has no due date`: a property of what was looked up, and no list of things.
-    let head = scene.text().get(..whole.start).unwrap_or_default();
-    let head = words(head.get(behind_last(head, |c| matches!(c, ',' | ';' | ':' | '.' | '!' | '\n' | '('))..).unwrap_or_default());
+    let head = || words(scene.text().get(clause_start(scene.text(), whole.start)..whole.start).unwrap_or_default());
     let one = lexicon.language == "en" && noun_at.is_some_and(|noun| !noun.text.trim_end().ends_with('s'));
-    let of_subject = |source: &&ToolResult| head.iter().any(|word| names_thing(&word.lower, source.nouns(), lexicon));
+    let of_subject = |source: &&ToolResult| head().iter().any(|word| names_thing(&word.lower, source.nouns(), lexicon));
     if one && !before && scene.sources.iter().any(of_subject) {
         return None;
     }
@@ -123,12 +122,15 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     })
 }
 
+/// Start of the clause that goes on at this place: behind the last mark before it.
+fn clause_start(text: &str, place: usize) -> usize {
+    let mark = |c: char| matches!(c, ',' | ';' | ':' | '.' | '!' | '–' | '—' | '\n' | '(');
+    text.get(..place).map_or(0, |head| behind_last(head, mark))
+}
+
 /// Is it one of the records that has no such thing: `Ben has no mark yet`? `before`: from where the absence is told to its noun.
 fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> bool {
-    let head = scene.text().get(..before.end).unwrap_or_default();
-    let mark = |c: char| matches!(c, ',' | ';' | ':' | '.' | '!' | '–' | '—' | '\n' | '(');
-    let from = head.get(..before.start).map_or(0, |head| behind_last(head, mark));
-    let subject = fold(head.get(from..).unwrap_or_default());
+    let subject = fold(scene.text().get(clause_start(scene.text(), before.start)..before.end).unwrap_or_default());
     let names = |leaf: &NamedValue| match &leaf.value {
         Scalar::Text(text) => {
             leaf.record > 0 && (2..=48).contains(&text.chars().count()) && (text.chars().any(char::is_alphabetic) || text.len() > 2) && {

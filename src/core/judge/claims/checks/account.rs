@@ -332,7 +332,7 @@ fn words_deny<'t>(lower: &'t str) -> bool {
             || is_turkish_denial(word)
             || word.ends_with('t') && (word.ends_with("n't") || word.ends_with("n’t"))
     };
-    let mut in_token = |token: &'t str| {
+    let in_token = |token: &'t str| {
         if token.bytes().all(|byte| byte.is_ascii_lowercase()) {
             return denies(token);
         }
@@ -344,7 +344,7 @@ fn words_deny<'t>(lower: &'t str) -> bool {
             .map(|word| if figures { word.trim_matches(['.', ',', ':', '-', '/']) } else { word })
             .any(&mut denies)
     };
-    if lower.is_ascii() { lower.split_ascii_whitespace().any(in_token) } else { lower.split_whitespace().any(&mut in_token) }
+    if lower.is_ascii() { lower.split_ascii_whitespace().any(in_token) } else { lower.split_whitespace().any(in_token) }
 }
 
 /// Does the passage tell that something isn't there or isn't so?
@@ -625,11 +625,13 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
 /// them.
 fn names_another_part(scene: &CheckContext<'_>, named: &[NamedRecord], value: u64) -> bool {
     let Some(source) = scene.sources.first() else { return false };
-    let leaves = || source.facts().leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF);
-    let is = |leaf: &NamedValue, word: &str| matches!(&leaf.value, Scalar::Text(text) if fold(text) == word);
+    let leaves = source.facts().leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF);
+    let text = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some((leaf.record, fold(text))) } else { None };
+    let texts: Vec<(usize, String)> = leaves.filter_map(text).collect();
     scene.plain.words.iter().map(|word| folded(&word.lower)).any(|word| {
-        let of_named = leaves().any(|leaf| named.iter().any(|own| own.record == leaf.record) && is(leaf, &word));
-        let count = leaves().filter(|leaf| is(leaf, &word)).count() as u64;
+        let own = || texts.iter().filter(|(_, text)| *text == word);
+        let of_named = own().any(|(record, _)| named.iter().any(|named| named.record == *record));
+        let count = own().count() as u64;
         !of_named && count > 0 && count != value
     })
 }
@@ -1513,11 +1515,11 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let spaceless = scene.text().chars().any(|c| matches!(c, '\u{3040}'..='\u{9fff}' | '\u{0900}'..='\u{097f}'));
-    let absent = || match spaceless {
+    let absent = match spaceless {
         true => ABSENT_INSIDE.stands_in(scene.text()),
         false => scene.plain.words.iter().any(|word| ABSENT.has(&folded(&word.lower))),
     };
-    if !absent() {
+    if !absent {
         return None;
     }
     let something = if facts.json {

@@ -28,23 +28,24 @@ const WHOLES: [&str; 8] = ["total", "capacity", "count", "all", "rows", "sum", "
 
 /// True if a number is a part of a whole, or the whole of such parts, as a cited result has them.
 pub fn is_part(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let told = Told::of(scene);
-    is_rest(scene, number, &told) || scene.sources.iter().any(|source| is_share(scene, number, source, &told))
+    is_rest(scene, number) || scene.sources.iter().any(|source| is_share(scene, number, source))
+}
+
+/// False of a member's name that tells no part of anything.
+fn may_be_part(name: &str) -> bool {
+    !NO_PARTS.iter().any(|part| name.contains(part))
 }
 
 /// The words of a passage, as names of members are compared with them.
-struct Told {
+struct Told<'s> {
     squashed: String,
-    words: Vec<String>,
+    words: Vec<&'s str>,
 }
 
-impl Told {
-    fn of(scene: &CheckContext<'_>) -> Self {
+impl<'s> Told<'s> {
+    fn of(scene: &CheckContext<'s>) -> Self {
         let folded = scene.plain.folded();
-        Self {
-            squashed: folded.replace(' ', ""),
-            words: words_of(folded).filter(|word| word.len() >= WORD_BYTES_MIN).map(str::to_owned).collect(),
-        }
+        Self { squashed: folded.replace(' ', ""), words: words_of(folded).filter(|word| word.len() >= WORD_BYTES_MIN).collect() }
     }
 
     /// Those of these names that the passage has: the longest first, none by what another one is named by.
@@ -57,7 +58,7 @@ impl Told {
             if stands {
                 rest = rest.replace(name, "|");
             }
-            stands || self.words.iter().any(|word| name.starts_with(word.as_str()))
+            stands || self.words.iter().any(|word| name.starts_with(word))
         });
         names
     }
@@ -65,7 +66,7 @@ impl Told {
 
 /// `98 of the 100 rows`, `two of the 16`: a number, what it is a part of, and what is left; the result has the two others, and the passage
 /// calls none of them by another one's name.
-fn is_rest(scene: &CheckContext<'_>, number: &Number, told: &Told) -> bool {
+fn is_rest(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(own) = number.whole() else { return false };
     let near = |start: usize, end: usize| {
         let gap = if start >= number.end { number.end..start } else { end..number.span.start };
@@ -79,15 +80,12 @@ fn is_rest(scene: &CheckContext<'_>, number: &Number, told: &Told) -> bool {
         scene.sources.iter().any(|source| {
             let has = |value: u64| tops(source).find(|(_, top)| *top == value as f64);
             let (Some((told_of, _)), Some((apart, _))) = (has(other), has(own.abs_diff(other))) else { return false };
-            let plain = |name: &str| !NO_PARTS.iter().any(|part| name.contains(part));
             let sum = own > other;
+            // Rows are counted; a row is a place.
+            let plain = |name: &&str| may_be_part(name.trim_end_matches("rows")) && !(sum && WHOLES.contains(name));
             // The names that may be told: that of the part beside a sum, that of the whole beside what is left of it.
-            let named = told.names(tops(source).map(|(name, _)| name).filter(|name| !name.is_empty()));
-            named.iter().all(|name| *name == told_of)
-                && plain(told_of.trim_end_matches("rows"))
-                && plain(apart.trim_end_matches("rows"))
-                && !(sum && [told_of, apart].iter().any(|name| WHOLES.contains(name)))
-                && (sum || !scene.tells_failure())
+            let named = || Told::of(scene).names(tops(source).map(|(name, _)| name));
+            [told_of, apart].iter().all(plain) && (sum || !scene.tells_failure()) && named().iter().all(|name| *name == told_of)
         })
     })
 }
@@ -106,7 +104,7 @@ fn wholes(source: &ToolResult) -> Vec<Vec<(String, f64)>> {
     let facts = source.facts();
     let mut objects: BTreeMap<usize, Vec<(String, f64)>> = BTreeMap::new();
     for leaf in facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0) {
-        let plain = !NO_PARTS.iter().any(|part| leaf.key.contains(part)) && !WHOLES.contains(&leaf.key.as_str());
+        let plain = may_be_part(&leaf.key) && !WHOLES.contains(&leaf.key.as_str());
         if let Some(value) = leaf.value.number().filter(|value| plain && *value >= 0.0 && value.fract() == 0.0) {
             objects.entry(leaf.object).or_default().push((leaf.key.clone(), value));
         }
@@ -118,11 +116,12 @@ fn wholes(source: &ToolResult) -> Vec<Vec<(String, f64)>> {
 }
 
 /// Is it a share in percent of a part that the passage names, or of what it counts: `82 % (205 people)`?
-fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult, told: &Told) -> bool {
+fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult) -> bool {
     let other = |other: &&Number| other.span != number.span && other.percent != number.percent;
     if !number.percent && !scene.plain.numbers.iter().any(|other| other.percent) {
         return false;
     }
+    let told = Told::of(scene);
     let is = |share: &Number, part: f64, whole: f64| {
         whole > 0.0 && share.percent && share.readings().any(|shown| shown.rounds(part / whole * 100.0))
     };

@@ -358,15 +358,18 @@ pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
 
 /// Does it stand beside a sign of multiplication: a figure of a formula, which the passage shows?
 pub fn is_operand(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let sign = |c: Option<char>| matches!(c, Some('×' | '÷'));
+    signs_beside(scene, number).any(|sign| matches!(sign, '×' | '÷'))
+}
+
+/// The characters before and behind a number, blanks left out.
+fn signs_beside(scene: &CheckContext<'_>, number: &Number) -> impl Iterator<Item = char> {
     let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
-    sign(scene.sign_before(number.span.start)) || sign(behind)
+    scene.sign_before(number.span.start).into_iter().chain(behind)
 }
 
 /// Does it stand in a sum that the passage shows: one of `14 + 19 + 8.50 = 41.50`?
 pub fn is_term(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let behind = scene.text().get(number.end..).unwrap_or_default().trim_start().chars().next();
-    scene.text().contains('=') && (matches!(scene.sign_before(number.span.start), Some('+' | '−')) || matches!(behind, Some('+' | '−')))
+    scene.text().contains('=') && signs_beside(scene, number).any(|sign| matches!(sign, '+' | '−'))
 }
 
 /// For how many a result is, as its members say.

@@ -279,8 +279,8 @@ pub(super) fn brings_inline(asked: &UserRequest) -> bool {
         .is_some_and(|(_, text)| text.split([' ', ',']).filter(|word| !word.is_empty()).count() >= INLINE_WORDS_MIN)
 }
 
-/// Items of a list from which it is compared with what the user wrote.
-const ITEMS_MIN: usize = 3;
+/// Items of a list that is compared with what the user wrote.
+const ITEMS: std::ops::RangeInclusive<usize> = 3..=12;
 
 /// True of a sentence that ends with a list of items of the user's message, each once, where the message has some of them twice: the
 /// lists are merged by writing that one.
@@ -288,10 +288,13 @@ pub(super) fn takes_doubles_out(asked: &UserRequest, text: &str) -> bool {
     let Some((_, list)) = text.split_once([':', '：']) else { return false };
     let blank = |c: char| !c.is_alphanumeric();
     let items: Vec<&str> = list.split([',', '，', '、', ';']).map(|item| item.trim_matches(blank)).collect();
+    if !ITEMS.contains(&items.len()) {
+        return false;
+    }
     let said = |item: &str| asked.split(|c: char| blank(c) || !c.is_ascii()).filter(|word| *word == item).count();
     let counts: Vec<usize> = items.iter().map(|item| said(item)).collect();
     let once = items.iter().enumerate().all(|(at, item)| items.iter().skip(at + 1).all(|other| other != item));
-    items.len() >= ITEMS_MIN && items.len() <= TALK_WORDS_MAX && once && !counts.contains(&0) && counts.iter().any(|count| *count > 1)
+    once && !counts.contains(&0) && counts.iter().any(|count| *count > 1)
 }
 
 /// True if the user asks for a text to be written: a reply, a letter, a note.
