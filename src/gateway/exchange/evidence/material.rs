@@ -316,8 +316,9 @@ fn runs_of(results: &[ToolResult]) -> HashMap<&str, ToolRuns> {
             let failed = result.fails();
             own.failed |= failed;
             if result.recent {
-                let recent = own.recent.get_or_insert_default();
+                let recent = own.recent.get_or_insert(ToolRunState { lists: true, ..ToolRunState::default() });
                 (recent.succeeded, recent.failed) = (recent.succeeded || !failed, recent.failed || failed);
+                recent.lists &= failed || result.lists_records();
             }
         }
     }

@@ -328,7 +328,7 @@ fn words_deny<'t>(lower: &'t str) -> bool {
     let mut before = "";
     let mut denies = |word| {
         let denies = denies_behind(std::mem::replace(&mut before, word), word);
-        denies && !matches!(word, "free" | "clear" | "clean" | "quiet")
+        denies && !matches!(word, "free" | "clear" | "clean" | "quiet" | "libre" | "frei" | "boş")
             || is_turkish_denial(word)
             || word.ends_with('t') && (word.ends_with("n't") || word.ends_with("n’t"))
     };

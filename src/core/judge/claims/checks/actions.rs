@@ -216,7 +216,7 @@ mod tests {
     #[test]
     fn something_ran() {
         let ran = |tool: &str, succeeded: bool| ToolCapabilities {
-            ran: [(tool.to_owned(), ToolRunState { succeeded, failed: !succeeded })].into(),
+            ran: [(tool.to_owned(), ToolRunState { succeeded, failed: !succeeded, lists: false })].into(),
             idle: false,
             ..abilities()
         };

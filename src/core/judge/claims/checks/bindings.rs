@@ -200,12 +200,14 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let own = match anchors.first() {
             Some(first) => first.rows,
+            None if named.is_empty() && let Some(day) = table.day(scene, &clause) => day,
             None => match inherited.filter(|_| named.is_empty()) {
                 Some(rows) => rows,
                 None => continue,
             },
         };
-        if let Some(found) = table.value_apart(scene, &clause, own, compares, anchors.is_empty()) {
+        let inherited = anchors.is_empty() && inherited.is_some_and(|rows| rows == own);
+        if let Some(found) = table.value_apart(scene, &clause, own, compares, inherited) {
             return Some(found);
         }
     }
@@ -246,6 +248,14 @@ impl<'s> Table<'s> {
 
     fn all(&self) -> u64 {
         if self.rows.len() >= 64 { u64::MAX } else { (1 << self.rows.len()) - 1 }
+    }
+
+    /// The row of the only day that a clause tells, where one row has it.
+    fn day(&self, scene: &CheckContext<'_>, clause: &Range<usize>) -> Option<u64> {
+        let mut days = scene.plain.dates.dates.iter().filter(|day| clause.start <= day.span.start && day.span.end <= clause.end);
+        let (Some(day), None) = (days.next(), days.next()) else { return None };
+        let rows = self.with(|row| row.dates.iter().any(|own| own.is(day)));
+        (self.columns && rows.count_ones() == 1).then_some(rows)
     }
 
     fn with(&self, has: impl Fn(&Row) -> bool) -> u64 {
@@ -520,7 +530,9 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     for (at, c) in text.char_indices() {
         let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
         let mark = match c {
-            ';' | '(' | ')' | '\n' | '、' | '，' | '；' | '。' | '।' | '：' => true,
+            // `Stout (T2)`: what stands in brackets is another name.
+            '(' | ')' => !brackets(text, at).is_some_and(|inside| texts.iter().any(|mention| mention.span == inside)),
+            ';' | '\n' | '、' | '，' | '；' | '。' | '।' | '：' => true,
             '–' | '—' => scene.kind != Kind::Line,
             '.' => text.get(at + 1..).is_some_and(|rest| rest.starts_with(' ')),
             ',' => {
@@ -546,6 +558,14 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     }
     found.push(from..text.len().max(from));
     found
+}
+
+/// What lies between the brackets of which one stands there.
+fn brackets(text: &str, at: usize) -> Option<Range<usize>> {
+    let (before, from) = text.split_at_checked(at)?;
+    let start = if from.starts_with('(') { at } else { before.rfind('(')? };
+    let inside = text.get(start + 1..)?;
+    Some(start + 1..start + 1 + inside.find(')')?)
 }
 
 /// Words by which a part of what was counted is counted.

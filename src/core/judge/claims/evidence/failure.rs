@@ -317,7 +317,28 @@ pub(super) fn tells_failure(text: &str, facts: &ResultFacts, aim: Option<&CallAi
 /// Names of members that hold an error, in other languages. Folded.
 static ERRORS: WordList = WordList::new(&["fehler", "erreur", "errore", "erro", "blad", "hata", "fout", "错误", "エラー", "त्रुटि", "오류"]);
 /// Names of members that say why something wasn't done, in other languages, and in English. Folded.
-static FOREIGN_WHY: WordList = WordList::new(&["motivo", "motif", "grund", "reden", "powod", "neden", "原因", "理由", "कारण", "이유"]);
+static FOREIGN_WHY: WordList = WordList::new(&[
+    "motivo",
+    "motif",
+    "raison",
+    "ragione",
+    "razon",
+    "razao",
+    "grund",
+    "begrundung",
+    "ursache",
+    "reden",
+    "oorzaak",
+    "powod",
+    "przyczyna",
+    "neden",
+    "sebep",
+    "orsak",
+    "原因",
+    "理由",
+    "कारण",
+    "이유",
+]);
 static WHY: WordList = WordList::new(&["reason", "cause", "why", "error", "causa"]);
 
 /// Does a member of this name hold an error or its reason, in a language other than English?
@@ -394,6 +415,21 @@ fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
             Scalar::Text(text) => OUTCOMES.contains(&other.key.as_str()) && SUCCEEDED.has(&fold(text)),
             _ => false,
         }
+    })
+}
+
+/// Does a list of this name hold what failed? `word`: a word of its name, folded.
+pub(super) fn names_failure(word: &str) -> bool {
+    const PARTS: &[&str] = &["error", "fail", "reject", "refus", "skipped", "fehl", "echec", "erreur", "fallo", "errore", "falh", "erro", "mislukt", "fout", "bled", "hata"];
+    PARTS.iter().any(|part| word.starts_with(part))
+}
+
+/// Does a flag or a state of it tell a success of what was asked for?
+pub(super) fn tells_success(facts: &ResultFacts) -> bool {
+    facts.leaves.iter().take(TOP_MAX).any(|leaf| match &leaf.value {
+        Scalar::Flag(flag) => *flag && (SUCCESS.has(&leaf.key) || DONE.has(&leaf.key)),
+        Scalar::Text(text) => OUTCOMES.contains(&leaf.key.as_str()) && SUCCEEDED.has(&fold(text)),
+        _ => false,
     })
 }
 
@@ -644,9 +680,6 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         "status 5",
         "http 4",
         "http 5",
-        "exit code 1",
-        "exit status 1",
-        "exit 1",
         "rolled back",
         "rolling back",
         "commit failed",
@@ -679,13 +712,38 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     let failed_words =
         || aim.is_some() && words().any(fails) && !words().any(succeeds) && !lower.contains("0 failed") && !lower.contains("no failed");
     let ends = || {
-        let line = |line: &str| matches!(line, "exit 1" | "exit 2" | "exit code 1" | "failed" | "aborted") && !wanted(line);
+        let line = |line: &str| matches!(line, "failed" | "aborted") && !wanted(line);
         lower.lines().any(|own| line(own.trim()))
+    };
+    // The last lines of a job's log tell how it ended, whatever went well before: `12:04 checksum mismatch, aborted`.
+    let ends_badly = || {
+        let last: Vec<&str> = lower.lines().filter(|line| !line.trim().is_empty()).rev().take(LAST_LINES).collect();
+        let words = || last.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+        lower.lines().nth(LAST_LINES).is_some() && words().any(fails) && !words().any(succeeds) && !last.iter().any(|line| line.contains("0 failed"))
     };
     status
         || first
         || failed_words()
-        || aim.is_some() && (lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+        || aim.is_some() && (exits_with_failure(&lower) || ends_badly() || lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+}
+
+/// Last lines of a log that tell how it ended.
+const LAST_LINES: usize = 2;
+
+/// `exit code 3`, `exit status 127`, `exited with code 2`: the program says that it failed. `lower`: in lower case.
+fn exits_with_failure(lower: &str) -> bool {
+    const CODES: [&str; 5] = ["exit code", "exit status", "exited with code", "exited with status", "exit"];
+    CODES.iter().any(|code| {
+        lower.match_indices(code).any(|(at, code)| {
+            let begins = !lower.get(..at).is_some_and(|before| before.ends_with(char::is_alphanumeric));
+            let rest = lower.get(at + code.len()..).unwrap_or_default();
+            let figures = rest.trim_start_matches([' ', ':', '=']);
+            let number = figures.get(..figures.bytes().take_while(u8::is_ascii_digit).count()).unwrap_or_default();
+            // `exit 12` is one of a motorway, too: alone on its line it is a program's.
+            let plain = code != "exit" || lower.lines().any(|line| line.trim().strip_prefix("exit ").is_some_and(|own| own == number));
+            begins && rest.len() > figures.len() && plain && (1..=3).contains(&number.len()) && number.parse::<u32>().is_ok_and(|code| code != 0)
+        })
+    })
 }
 
 /// Bytes of a result in markup that is looked through for a state.

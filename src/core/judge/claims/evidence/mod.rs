@@ -43,7 +43,7 @@ use crate::judge::{
 };
 use aim::CallAim;
 use beginning::KnownTexts;
-use facts::{ResultFacts, Scalar};
+use facts::{NamedValue, ResultFacts, Scalar};
 use rows::{Row, Rows};
 
 /// Bytes of all that was said besides results; beyond it nothing is called ungrounded.
@@ -275,6 +275,30 @@ impl ResultReading {
                 failure::tells_failure(&self.text, self.facts(), aim.as_ref())
             })
         })
+    }
+
+    /// It lists records and says no more than that, as what was looked up does, where its tool's name doesn't tell what the tool does.
+    /// What an act did is told beside a list: by a flag, a state, a text of its own.
+    pub fn lists_records(&self) -> bool {
+        if self.effect() != Effect::Unknown {
+            return false;
+        }
+        let facts = self.facts();
+        if !facts.json {
+            return self.rows().columns && self.rows().rows.len() > 1;
+        }
+        let echoed = |text: &str| text.is_empty() || self.folded_arguments().contains(&fold(text));
+        let plain = |leaf: &NamedValue| match &leaf.value {
+            Scalar::Text(text) => echoed(text),
+            Scalar::Flag(_) => false,
+            Scalar::Number(_) | Scalar::Null => true,
+        };
+        // `{"added":[…],"failed":[…]}` tells what became of each.
+        let outcomes = facts.lists.iter().flat_map(|list| &list.words).any(|word| failure::names_failure(word));
+        !outcomes
+            && facts.lists.iter().any(|list| list.length > 1)
+            && facts.leaves.iter().filter(|leaf| leaf.object <= 1 && leaf.record == 0).all(plain)
+            && !failure::tells_success(facts)
     }
 
     /// Its tool only reads, as far as its name says.

@@ -194,6 +194,8 @@ pub struct ToolRunState {
     pub succeeded: bool,
     /// It returned a failure.
     pub failed: bool,
+    /// Each result of it lists records, and none says that something was done.
+    pub lists: bool,
 }
 
 /// The tools of an exchange.
@@ -222,6 +224,7 @@ pub struct ToolCapabilities {
 #[derive(Clone, Debug, Default)]
 pub struct CapabilitiesMemo {
     acted: OnceLock<bool>,
+    may_have_acted: OnceLock<bool>,
     done: OnceLock<Vec<usize>>,
     by_name: OnceLock<HashMap<String, usize>>,
     /// The request is about a tool that does more than read; see `acts::is_about_tool`.
@@ -423,8 +426,22 @@ impl ToolCapabilities {
     }
 
     /// Has a tool that may do more than read succeeded since the user spoke?
+    pub fn may_have_acted(&self) -> bool {
+        *self.memo.may_have_acted.get_or_init(|| self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads))
+    }
+
+    /// Did one succeed that does more than read? Where its name doesn't tell, its results do, if the user did no more than order something
+    /// that another tool may do.
     pub fn has_acted(&self) -> bool {
-        *self.memo.acted.get_or_init(|| self.recent.iter().any(|(tool, ran)| ran.succeeded && self.effect(tool) != Effect::Reads))
+        let idle = |ability: &ToolCapability| ability.effect() != Effect::Reads && !self.recent.contains_key(&ability.tool);
+        let by_result = || self.asked.is_order() && self.tools.iter().any(idle);
+        let acts = |tool: &str, ran: &ToolRunState| match self.effect(tool) {
+            Effect::Reads => false,
+            Effect::Acts => true,
+            Effect::Unknown => !(ran.lists && self.tool(tool).is_some_and(|ability| !ability.anything) && by_result()),
+        };
+        let acted = || self.recent.iter().any(|(tool, ran)| ran.succeeded && acts(tool, ran));
+        self.may_have_acted() && *self.memo.acted.get_or_init(acted)
     }
 
     /// Has a tool returned a result since the user spoke?

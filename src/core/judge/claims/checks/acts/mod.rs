@@ -1602,7 +1602,7 @@ mod tests {
             ("query_database", "Runs a query"),
             ("push_branch", "Pushes a branch"),
         ];
-        let how = |succeeded: bool| ToolRunState { succeeded, failed: !succeeded };
+        let how = |succeeded: bool| ToolRunState { succeeded, failed: !succeeded, lists: false };
         ToolCapabilities {
             tools: tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect(),
             ran: ran.iter().map(|(tool, succeeded)| ((*tool).to_owned(), how(*succeeded))).collect(),

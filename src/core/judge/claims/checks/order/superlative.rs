@@ -1,0 +1,185 @@
+//! What a sentence says to have the most or the least of something, where its own figures say that another has: `The deepest was the
+//! one at Lourdes, at 11.7 km`, of four of which one lay at 14.9. Pure.
+//!
+//! No word is compared with the name of a column: the figures that the sentence tells are those of one record, and in none of their
+//! columns does that record lie at an end.
+
+use std::sync::OnceLock;
+
+use regex::Regex;
+
+use crate::{
+    judge::claims::{
+        checks::account,
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::rows::{Cell, Row, Rows},
+        language::{
+            cues, date,
+            fold::{fold, stands_in},
+            lexicon::Word,
+            number::numbers,
+            word_list::{PhraseList, WordList},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Rows from which one of them can be wrongly said to lie at an end.
+const ROWS_MIN: usize = 3;
+/// Bytes between a superlative and a figure that it may be told of.
+const NEAR_BYTES: usize = 90;
+
+/// Bytes from a superlative in which it is said to be one of a rate.
+const RATE_BYTES: usize = 30;
+
+/// Words of the end of a scale that hold for their neighbours, or of a limit, in any language.
+static OTHERS: PhraseList = PhraseList::in_any_case(&[
+    "second", "third", "next", "2nd", "3rd", "at least", "at most", "one of the", "among", "after", "besides", "apart from", "other than",
+    "except", "so far", "than", "zweit", "dritt", "nächst", "mindestens", "höchstens", "eine der", "einer der", "eines der", "unter den",
+    "nach dem", "außer", "bisher", "als ", "deuxième", "troisième", "suivant", "au moins", "au plus", "l'un des", "l’un des", "l'une des",
+    "l’une des", "parmi", "après", "hormis", "sauf", "que ", "segund", "tercer", "siguiente", "al menos", "como máximo", "uno de los",
+    "una de las", "entre l", "después", "salvo", "secondo", "seconda", "terz", "prossim", "almeno", "al massimo", "uno dei", "una delle",
+    "tra i", "tra le", "dopo", "tranne", "che ", "terceir", "próxim", "pelo menos", "no máximo", "um dos", "uma das", "depois", "exceto",
+    "tweede", "derde", "volgend", "minstens", "hoogstens", "een van de", "na de", "behalve", "dan ", "drug", "trzeci", "następn",
+    "co najmniej", "co najwyżej", "jeden z", "jedna z", "spośród", "oprócz", "niż", "ikinci", "üçüncü", "sonraki", "en az", "en fazla",
+    "en çok", "birisi", "sonra", "hariç", "以外", "次", "二番", "第二", "中で", "のうち", "其次", "之一", "除", "以后", "दूसर", "तीसर",
+    "कम से कम", "के बाद", "के अलावा",
+]);
+
+/// Superlatives, in every language of the lexicons. Those of time (`latest`, `next`) and of quality (`best`) are none: they are told of
+/// the hour, or of several things together.
+fn superlatives() -> Option<&'static Regex> {
+    static ALL: OnceLock<Option<Regex>> = OnceLock::new();
+    ALL.get_or_init(|| {
+        let all = [
+            r"(?i)\b(?:the|your|his|her|their|our|its)\s+(?:most|least)\s+\p{L}{4,}",
+            r"(?i)\bam\s+(?:höch|niedrig|tief|größ|klein|läng|kürz|billig|günstig|teuer|schnell|langsam|wärm|kält|schwer|leicht|stärk|schwäch|äl|jüng|weit|voll|früh|spä)\p{L}{0,4}sten\b",
+            r"(?i)\b(?:le|la|les)\s+(?:plus|moins)\s+(?:haut|bas|basse|élev|profond|grand|petit|long|court|cher|chère|rapide|lent|chaud|froid|lourd|lég|fort|faible|vieux|vieille|âgé|jeune|proche|éloigné|loin|charg|plein|rempli|bondé|fréquent|pluvieu|sec|sèche|humide|ancien|récent|coûteu|économique|précoce|tardi)\p{L}*",
+            r"(?i)\b(?:el|la|los|las)\s+(?:más|menos)\s+\p{L}{4,}",
+            r"(?i)\b(?:il|la|i|le|gli)\s+(?:più|meno)\s+\p{L}{4,}",
+            r"(?i)\b(?:o|a|os|as)\s+(?:mais|menos)\s+\p{L}{4,}",
+            r"(?i)\b(?:de|het)\s+(?:hoog|laag|diep|groot|klein|lang|kort|goedkoop|duur|snel|langzaam|traag|warm|koud|zwaar|licht|sterk|zwak|oud|jong|druk|vol|vroeg|laat)ste\b",
+            r"(?i)\bnaj(?:wyż|niż|głęb|więk|mniej|dłuż|krót|tań|taj|droż|szyb|woln|ciepl|zimn|cięż|lżej|silni|słab|star|młod|wcześ|późn)\p{L}*",
+            r"(?i)\ben\s+(?:yüksek|düşük|derin|büyük|küçük|uzun|kısa|ucuz|pahalı|hızlı|yavaş|sıcak|soğuk|ağır|hafif|güçlü|zayıf|yaşlı|genç|dolu|kalabalık|erken|geç|yağışlı)\b",
+            r"最(?:も|高|低|大|小|多|少|深|長|长|短|安|便宜|贵|貴|早|晚|快|慢|热|冷|重|轻|軽|强|弱)|一番|いちばん",
+            r"सबसे\s",
+        ];
+        Regex::new(&all.join("|")).ok()
+    })
+    .as_ref()
+}
+
+/// The finding of a passage that tells an end of a scale with the figures of what doesn't lie there.
+pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let plain = scene.plain;
+    let told = !plain.numbers.is_empty() || !plain.dates.dates.is_empty() || !plain.dates.times.is_empty();
+    if !told || scene.bond < CitationScope::Introduced || scene.endless || scene.kind == Kind::Heading || plain.asks() || source.is_partial() {
+        return None;
+    }
+    let place = place(scene)?;
+    let rows = source.rows();
+    if !rows.columns || rows.rows.len() < ROWS_MIN || OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene) {
+        return None;
+    }
+    let cells = told_cells(scene, rows, place)?;
+    let row = cells.first()?.0;
+    if cells.iter().any(|(own, _)| *own != row) {
+        return None;
+    }
+    let own = rows.rows.get(row)?;
+    let ends = |column: &str| is_end(rows.rows.iter(), own, column) || ends_among_its_like(rows, own, column);
+    // `the cheapest per night`: of what is reckoned from several columns.
+    static RATES: WordList = WordList::new(&["per", "pro", "par", "por", "je", "each", "ratio", "average", "value", "przez", "başına"]);
+    let beside = || plain.words.iter().filter(|word| word.start.abs_diff(place) <= RATE_BYTES);
+    let reckoned = || scene.grounds.asked.words().iter().chain(beside()).any(|word| RATES.has(&word.lower));
+    let wrong = !cells.iter().any(|(_, column)| ends(column)) && !reckoned();
+    wrong.then(|| account::whole(scene, "superlative", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
+}
+
+/// Where the passage's only superlative stands.
+fn place(scene: &CheckContext<'_>) -> Option<usize> {
+    let words = cues::extremes(scene.plain).map(|word: &Word| word.start);
+    let phrases = superlatives()?.find_iter(scene.text()).map(|found| found.start());
+    let mut all = words.chain(phrases);
+    let first = all.next()?;
+    all.next().is_none().then_some(first)
+}
+
+/// Does the user narrow what the end is looked for among: by a number that the call wasn't given?
+fn narrows(scene: &CheckContext<'_>) -> bool {
+    static LIMITS: WordList = WordList::new(&[
+        "under", "below", "above", "over", "between", "without", "unter", "über", "zwischen", "ohne", "moins", "sous", "sans", "bajo",
+        "sin", "sotto", "sopra", "senza", "abaixo", "acima", "sem", "onder", "boven", "zonder", "poniżej", "powyżej", "bez",
+    ]);
+    let given = scene.sources.first().map_or("", |source| source.folded_arguments());
+    let asked = &scene.grounds.asked;
+    asked.words().iter().any(|word| LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower)))
+}
+
+/// The cells whose values the passage tells near its superlative, each with its row; of a value that stands in several, none. `None` if it
+/// tells one that stands in no cell: the end may be that one's, which is reckoned or told in another form.
+fn told_cells<'r>(scene: &CheckContext<'_>, rows: &'r Rows, place: usize) -> Option<Vec<(usize, &'r str)>> {
+    let plain = scene.plain;
+    let near = |at: usize| {
+        let between = scene.text().get(at.min(place)..at.max(place)).unwrap_or_default();
+        between.len() <= NEAR_BYTES && !between.contains([';', '\n', '；'])
+    };
+    let mut found = Vec::new();
+    let mut take = |is: &dyn Fn(&Cell) -> bool| -> Option<()> {
+        let all = rows.rows.iter().enumerate();
+        let mut cells = all.flat_map(|(at, row)| row.cells.iter().map(move |cell| (at, cell))).filter(|(_, cell)| is(cell));
+        let (at, cell) = cells.next()?;
+        if cells.next().is_none() && !cell.column.is_empty() {
+            found.push((at, cell.column.as_str()));
+        }
+        Some(())
+    };
+    for number in plain.numbers.iter().filter(|number| !number.ordinal && near(number.span.start)) {
+        if plain.is_taken(&(number.span.start..number.end)) {
+            continue;
+        }
+        take(&|cell| cell.number.is_some_and(|value| number.readings().any(|reading| reading.rounds(value))))?;
+    }
+    for day in plain.dates.dates.iter().filter(|day| near(day.span.start)) {
+        take(&|cell| date::dates(&cell.raw).dates.iter().any(|own| own.is(day)))?;
+    }
+    for time in plain.dates.times.iter().filter(|time| near(time.span.start)) {
+        take(&|cell| date::dates(&cell.raw).times.iter().any(|own| own.minutes == time.minutes))?;
+    }
+    Some(found)
+}
+
+/// The value of a row in a column, by which rows can be put in order.
+fn value(row: &Row, column: &str) -> Option<f64> {
+    let cell = row.cells.iter().find(|cell| cell.column == column)?;
+    let moment = || {
+        let found = date::dates(&cell.raw);
+        let day = found.dates.first().and_then(|day| day.days().next());
+        let minutes = found.times.first().map(|time| f64::from(time.minutes));
+        if day.is_none() && minutes.is_none() { None } else { Some(day.unwrap_or(0) as f64 * 1440.0 + minutes.unwrap_or(0.0)) }
+    };
+    moment().or(cell.number).or_else(|| numbers(&cell.raw).first()?.readings().next().map(|reading| reading.value))
+}
+
+/// Does a row lie at an end of a column among these?
+fn is_end<'r>(rows: impl Iterator<Item = &'r Row> + Clone, own: &Row, column: &str) -> bool {
+    let Some(mine) = value(own, column) else { return true };
+    let others = || rows.clone().filter_map(|row| value(row, column));
+    others().all(|other| other <= mine) || others().all(|other| other >= mine)
+}
+
+/// Does it lie at an end among the rows that share one of its other values: the cheapest of those that are free?
+fn ends_among_its_like(rows: &Rows, own: &Row, column: &str) -> bool {
+    own.cells.iter().filter(|cell| cell.column != column && !cell.column.is_empty()).any(|cell| {
+        let of = |row: &&Row| row.cells.iter().any(|other| other.column == cell.column && other.folded == cell.folded);
+        let values = rows.rows.iter().filter_map(|row| row.cells.iter().find(|other| other.column == cell.column).map(|other| &other.folded));
+        let distinct = values.collect::<std::collections::BTreeSet<_>>().len();
+        let group = rows.rows.iter().filter(of).count();
+        match group {
+            0 | 1 => 2 * distinct <= rows.rows.len(),
+            _ => group < rows.rows.len() && is_end(rows.rows.iter().filter(of).collect::<Vec<_>>().into_iter(), own, column),
+        }
+    })
+}
