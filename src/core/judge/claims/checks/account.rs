@@ -209,7 +209,7 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
 
 /// Does a word of this text deny something, in any language?
 pub(in crate::judge::claims) fn denies(text: &str) -> bool {
-    let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "0"];
+    let plain = ["free", "clear", "clean", "quiet", "libre", "frei", "bos", "0"];
     let word = |word: &str| !plain.contains(&word) && is_nothing(word) || word.ends_with("nt") && text.to_lowercase().contains("n't");
     words_of(&fold(text)).any(word) || NOTHING_INSIDE.stands_in(text)
 }

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
+        checks::{account, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, ToolResult, failure, reckon,
@@ -173,6 +174,9 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let table = Table::of(scene)?;
     let texts = table.texts(scene);
+    if let Some(found) = table.listed_apart(scene, &texts) {
+        return Some(found);
+    }
     let clauses = clauses(scene, &texts);
     let mut last: Option<u64> = None;
     for clause in clauses {
@@ -297,6 +301,69 @@ impl<'s> Table<'s> {
             }
         }
         found
+    }
+
+    /// Records that are listed as being all of one kind, one of which is of another: `Free: A1, A2 and A3` where A2 is taken.
+    fn listed_apart(&self, scene: &CheckContext<'_>, texts: &[Mention]) -> Option<ClaimFinding> {
+        if !self.columns || texts.len() > MENTIONS_MAX || account::denies(scene.text()) || states::is_unsure(scene.plain.folded(), &scene.plain.words) {
+            return None;
+        }
+        let mut named: Vec<(Range<usize>, u64, &str)> = texts
+            .iter()
+            .filter(|mention| mention.rows.count_ones() == 1)
+            .map(|mention| (mention.span.clone(), mention.rows, mention.column.as_str()))
+            .collect();
+        named.extend(self.numbered(scene));
+        named.sort_by_key(|(span, ..)| span.start);
+        let column = named.iter().map(|(.., column)| *column).find(|column| named.iter().filter(|(.., own)| own == column).count() > 1)?;
+        let (listed, others): (Vec<_>, Vec<_>) = named.iter().partition(|(.., own)| *own == column);
+        let is_joined = |gap: &str| {
+            gap.split(|c: char| matches!(c, ',' | '、' | '，' | '&' | ' ' | '*' | '`')).all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
+        };
+        // `4 are free: 2, 3 and 5`: the first isn't one of the list.
+        let joined = |one: &Range<usize>, next: &Range<usize>| scene.text().get(one.end..next.start).is_some_and(is_joined);
+        let mut runs = listed.chunk_by(|one, next| joined(&one.0, &next.0)).filter(|run| run.len() > 1);
+        let (Some(listed), None) = (runs.next(), runs.next()) else { return None };
+        if others.iter().any(|(_, rows, _)| !listed.iter().any(|(_, own, _)| own == rows)) {
+            return None;
+        }
+        // The only kind that the passage names.
+        let mut kinds = texts.iter().filter(|mention| mention.column != column && mention.rows.count_ones() != 1 || {
+            let repeated = |row: &&&Row| row.cells.iter().any(|cell| cell.column == mention.column);
+            mention.column != column && self.is_kind(&mention.column) && self.rows.iter().filter(repeated).count() > 2
+        });
+        let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
+        if !self.is_kind(&kind.column) {
+            return None;
+        }
+        let (span, rows, _) = listed.iter().find(|(_, rows, _)| rows & kind.rows == 0 && self.has_column(*rows, &kind.column))?;
+        Some(self.finding(scene, span.clone(), *rows, Certainty::Likely, "record_kind"))
+    }
+
+    /// Is it a column of kinds: of texts, of which some repeat?
+    fn is_kind(&self, column: &str) -> bool {
+        let values: Vec<&str> =
+            self.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column && cell.number.is_none()).map(|cell| cell.folded.as_str()).collect();
+        let distinct: std::collections::BTreeSet<&str> = values.iter().copied().collect();
+        distinct.len() > 1 && distinct.len() < values.len()
+    }
+
+    fn has_column(&self, rows: u64, column: &str) -> bool {
+        self.rows.iter().enumerate().any(|(at, row)| rows & (1 << at) != 0 && row.cells.iter().any(|cell| cell.column == column))
+    }
+
+    /// Numbers of the passage that number records: those of a column of ids.
+    fn numbered(&self, scene: &CheckContext<'_>) -> Vec<(Range<usize>, u64, &str)> {
+        static IDS: WordList = WordList::new(&["no", "nr", "num", "number", "id", "numero", "nummer", "numer", "sira", "n", "番号", "号", "编号"]);
+        let cells = || self.rows.iter().flat_map(|row| &row.cells);
+        let Some(column) = cells().map(|cell| cell.column.as_str()).find(|column| IDS.has(column)) else { return Vec::new() };
+        let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && number.unit.is_none() && number.whole().is_some());
+        let of = |number: &Number| {
+            let has = |row: &Row| row.cells.iter().any(|cell| cell.column == column && cell.number.is_some_and(|value| number.whole() == Some(value as u64)));
+            let rows = self.with(has);
+            (rows.count_ones() == 1).then(|| (number.span.clone(), rows, column))
+        };
+        numbers.filter_map(of).collect()
     }
 
     /// Texts of one clause that no record has together.
@@ -526,13 +593,19 @@ fn makes(row: &Row, number: &Number) -> bool {
 fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     let text = scene.text();
     let kept = |at: usize| texts.iter().any(|mention| mention.span.contains(&at));
+    // `26-01の純米で、1月29日でした`: what follows the only name goes on telling of it.
+    let one = texts.iter().all(|mention| mention.rows.count_ones() == 1) && texts.windows(2).all(|two| two[0].rows == two[1].rows);
+    let last = texts.iter().map(|mention| mention.span.end).max();
+    let first_mark = last.and_then(|last| Some(last + text.get(last..)?.find(['、', '，'])?));
+    let cuts_here = |at: usize| !one || first_mark != Some(at);
     let mut cuts: Vec<(usize, usize)> = Vec::new();
     for (at, c) in text.char_indices() {
         let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
         let mark = match c {
             // `Stout (T2)`: what stands in brackets is another name.
             '(' | ')' => !brackets(text, at).is_some_and(|inside| texts.iter().any(|mention| mention.span == inside)),
-            ';' | '\n' | '、' | '，' | '；' | '。' | '।' | '：' => true,
+            ';' | '\n' | '；' | '。' | '।' | '：' => true,
+            '、' | '，' => cuts_here(at),
             '–' | '—' => scene.kind != Kind::Line,
             '.' => text.get(at + 1..).is_some_and(|rest| rest.starts_with(' ')),
             ',' => {

@@ -89,7 +89,8 @@ impl Row {
         self.numbers.extend(number.map(f64::abs));
         if raw.len() <= CELL_BYTES_MAX && !matches!(value, Scalar::Null | Scalar::Flag(_)) {
             let folded = fold(&raw);
-            let is_text = is_text(&raw, &folded, number);
+            let figures = || matches!(value, Scalar::Text(_)) && raw.len() >= ID_FIGURES && raw.bytes().all(|byte| byte.is_ascii_digit());
+            let is_text = is_text(&raw, &folded, number) || figures();
             self.cells.push(Cell { column: column.to_owned(), folded, number, is_text, raw });
         }
     }
@@ -107,6 +108,8 @@ impl Row {
     }
 }
 
+/// Figures of an id that is written as a text.
+const ID_FIGURES: usize = 3;
 /// Letters of a text that is looked for in an answer; of scripts with their own letters, fewer.
 const TEXT_CHARS: usize = 3;
 const FOREIGN_CHARS: usize = 2;
