@@ -841,7 +841,7 @@ impl PassageChecker {
         if reports {
             all.extend(unaccounted::unaccounted(scene));
         }
-        all.extend(states::states(scene));
+        all.extend(states::states(scene).or_else(|| states::all_done(scene)));
         all.extend(carried_out::carried_out(scene));
         all.extend(order::order(scene));
         all.extend(order::superlative::superlative(scene));
@@ -904,7 +904,7 @@ fn citations_of(text: &str, sources: &[&ToolResult]) -> Vec<(usize, usize)> {
 /// May an uncited passage say anything that can be compared? Digits, addresses, absences.
 fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-    digits || url::may_have_urls(text) || lexicon::may_say_absent(text)
+    digits || url::may_have_urls(text) || lexicon::may_say_absent(text) || text.split(|c: char| !c.is_alphanumeric()).any(|word| halves::ALL.has(word))
 }
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.

@@ -9,16 +9,19 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account, values},
+        checks::{account, acts::halves, values},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult,
             facts::{NamedValue, ResultFacts, Scalar},
+            failure,
+            rows::{Cell, Row},
         },
         language::{
             fold::{fold, stands_in},
             lexicon::{Word, WordSet},
-            word_list::{FoldedParts, WordList, data_file},
+            number::Number,
+            word_list::{FoldedParts, PhraseList, WordList, data_file},
         },
         passage::Kind,
     },
@@ -66,6 +69,10 @@ struct WrittenStateWords {
     asks_messages: Vec<String>,
     messaging_tools: WordSet,
     ranks: Vec<String>,
+    partial: Vec<String>,
+    whole: Vec<String>,
+    broken: Vec<String>,
+    affirms: Vec<String>,
 }
 
 /// The words of `lexicon/states.toml`.
@@ -82,6 +89,10 @@ pub(in crate::judge::claims) struct StateWords {
     pub asks_messages: FoldedParts,
     pub messaging_tools: WordSet,
     ranks: FoldedParts,
+    partial: FoldedParts,
+    whole: FoldedParts,
+    broken: FoldedParts,
+    affirms: FoldedParts,
 }
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
@@ -101,6 +112,10 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
             asks_messages: parts(&read.asks_messages),
             messaging_tools: read.messaging_tools,
             ranks: parts(&read.ranks),
+            partial: parts(&read.partial),
+            whole: parts(&read.whole),
+            broken: parts(&read.broken),
+            affirms: parts(&read.affirms),
         }
     })
 }
@@ -130,6 +145,7 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     let state = state_of(source)?;
     let words = data();
     let text = scene.plain.folded();
+    let partial = words.partial.stand_in(&state);
     let pending = words.pending.stand_in(&state) && !says(source, &words.done);
     // `seguro_ativo: true`: something else holds.
     const HOLDS: &[&str] = &["activ", "ativ", "attiv", "aktiv", "actief", "valid", "running", "enabled"];
@@ -139,10 +155,60 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     };
     let over = words.over.stand_in(&state) && !says(source, &words.holds) && !holds();
     let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
+        || partial && !words.partial.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
+
+/// The finding of a passage that tells all of several records as done, of which one is refused, broken or not begun, and isn't named.
+pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    if scene.bond < CitationScope::Introduced || scene.kind == Kind::Heading || scene.plain.asks() || source.fails() || source.is_partial() {
+        return None;
+    }
+    // `both` are two of them, `nearly all` isn't all.
+    let two = |word: &str| matches!(word, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba" | "obie");
+    let all = |word: &Word| halves::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
+    let tells_all = scene.plain.words.iter().any(all) || ALL_INSIDE.stands_in(scene.text());
+    let (words, folded) = (data(), scene.plain.folded());
+    let rows = source.rows();
+    if !tells_all || !rows.columns || rows.rows.len() < 2 || scene.says(&scene.lexicon.near) || account::text_tells_failure(scene.text()) || words.pending.stand_in(folded) {
+        return None;
+    }
+    let opens = |row: &&Row| {
+        row.cells.iter().any(|cell| {
+            let state = is_state(&cell.column) || failure::STATES.contains(&cell.folded.replace(' ', "").as_str());
+            let open = || words.pending.stand_in(&cell.folded) || words.broken.stand_in(&cell.folded) || fails(&cell.folded);
+            state && cell.number.is_none() && cell.folded.chars().count() <= STATE_CHARS_MAX && open() && !words.done.stand_in(&cell.folded)
+        })
+    };
+    let open: Vec<&Row> = rows.rows.iter().filter(opens).collect();
+    let named = |row: &&Row| {
+        let of_row = |cell: &Cell| cell.is_text && rows.rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1;
+        row.cells.iter().any(|cell| of_row(cell) && stands_in(folded, &cell.folded))
+    };
+    let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;
+    // `Yes, all of them were observed`, where that was asked.
+    let affirms = || words.affirms.stand_in(folded.split(' ').next().unwrap_or_default());
+    // `All five`: as many as there are, and no part of them.
+    let counted = || {
+        let figures = scene.plain.numbers.iter().filter_map(Number::whole);
+        let mut told = figures.chain(scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower)));
+        told.any(|count| count == rows.rows.len() as u64)
+    };
+    let tells = affirms() || counted() && clauses(scene).any(|clause| words.done.stand_in(&clause));
+    let expected: Vec<&str> = row.cells.iter().take(6).map(|cell| cell.raw.as_str()).collect();
+    tells.then(|| account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
+}
+
+/// Does a state have a word of failure?
+fn fails(folded: &str) -> bool {
+    folded.split(' ').any(|word| failure::STATES.contains(&word))
+}
+
+/// Words for all of them, in scripts without blanks.
+static ALL_INSIDE: PhraseList = PhraseList::new(&["すべて", "全て", "全部", "全員", "都已", "全都", "सभी", "모두", "전부"]);
 
 /// The way in which an act that ran isn't done. Who reports it says so somewhere.
 #[derive(Clone, Debug, Eq, PartialEq)]
