@@ -3,9 +3,9 @@
 use crate::{
     judge::claims::{
         context::ClaimFinding,
-        evidence::tool_capabilities::ToolCapabilities,
+        evidence::tool_capabilities::{Effect, ToolCapabilities},
         language::{
-            fold::{name_text, stands_in},
+            fold::{akin, name_text, name_words, stands_in},
             word_list::WordList,
         },
         passage::{Kind, Passage},
@@ -15,6 +15,8 @@ use crate::{
 
 /// Lines behind the name that are looked at.
 const LINES_MAX: usize = 6;
+/// Bytes of a word by which a block is told to be what a tool reads.
+const NAME_BYTES_MIN: usize = 4;
 /// Words of a line that may label an output.
 const LABEL_WORDS_MAX: usize = 14;
 /// Bytes of a question.
@@ -117,6 +119,9 @@ impl WrittenOutput {
         if self.since.is_some_and(|since| since < LINES_MAX) && data && values && !is_name(text, abilities) {
             return self.wrong(passage);
         }
+        if self.fence == Some(true) && !self.shows && abilities.asked.is_question() && is_record_of(text, abilities) && !example() {
+            return self.wrong(passage);
+        }
         self.since = self.since.map(|since| since + 1);
         let label = text.split_whitespace().count() <= LABEL_WORDS_MAX && passage.kind != Kind::Blank;
         if label && is_name(text, abilities) && !example() {
@@ -180,8 +185,19 @@ const RESULTS_INSIDE: &[&str] = &["结果", "返回", "結果", "出力", "प�
 
 /// Does the text ask for an example, for how something is called, for a program?
 pub(in crate::judge::claims) fn asks_for_example(text: &str) -> bool {
-    name_text(text).split(' ').any(|word| EXAMPLES.has(word))
+    let text = name_text(text);
+    let mut words = text.split(' ').peekable();
+    // `How many seats are in use?` asks for no example.
+    std::iter::from_fn(|| Some((words.next()?, words.peek().copied())))
+        .any(|(word, next)| EXAMPLES.has(word) && !(matches!(word, "how" | "wie" | "hoe") && next.is_some_and(|next| MEASURED.has(next))))
 }
+
+/// Words behind `how` that ask for a measure.
+static MEASURED: WordList = WordList::new(&[
+    "many", "much", "long", "old", "far", "often", "warm", "cold", "hot", "full", "big", "large", "high", "low", "late", "soon", "fast",
+    "busy", "deep", "heavy", "viel", "viele", "vielen", "lange", "lang", "alt", "weit", "oft", "kalt", "voll", "groß", "gross", "hoch",
+    "spät", "tief", "schnell", "veel", "vaak", "ver", "hoog", "laat", "groot", "oud", "vol",
+]);
 
 fn is_result(text: &str) -> bool {
     text.split(|c: char| !c.is_alphanumeric()).any(|word| RESULTS.has(&word.to_lowercase()))
@@ -191,6 +207,19 @@ fn is_result(text: &str) -> bool {
 /// A short message that brings no figures to work on.
 fn is_question(asked: &str) -> bool {
     asked.len() <= ASKED_BYTES_MAX && asked.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).count() <= 1
+}
+
+/// A line of JSON with figures that the question lacks, and with the name of what a tool reads: `{"seats_total": 120}` where `seats` could
+/// have been called.
+fn is_record_of(text: &str, abilities: &ToolCapabilities) -> bool {
+    static FORMS: WordList = WordList::new(&["like", "look", "payload", "json", "structure", "body", "fields", "webhook", "aussehen", "aussieht", "ressemble"]);
+    let forms = || abilities.asked.words().iter().any(|word| FORMS.has(&word.lower));
+    text.contains("\":") && is_foreign(text, &abilities.asked) && !forms() && {
+        let names: Vec<String> = text.split('"').skip(1).step_by(2).flat_map(name_words).collect();
+        let reads = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Acts);
+        let mut nouns = reads.flat_map(|ability| ability.nouns.iter().chain(&ability.words));
+        nouns.any(|noun| noun.len() >= NAME_BYTES_MIN && names.iter().any(|name| akin(name, noun)))
+    }
 }
 
 /// Does the text have a number that the question lacks?
