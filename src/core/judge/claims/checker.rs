@@ -904,7 +904,10 @@ fn citations_of(text: &str, sources: &[&ToolResult]) -> Vec<(usize, usize)> {
 /// May an uncited passage say anything that can be compared? Digits, addresses, absences.
 fn says_anything(text: &str) -> bool {
     let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-    digits || url::may_have_urls(text) || lexicon::may_say_absent(text) || text.split(|c: char| !c.is_alphanumeric()).any(|word| halves::ALL.has(word))
+    digits
+        || url::may_have_urls(text)
+        || lexicon::may_say_absent(text)
+        || text.split(|c: char| !c.is_alphanumeric()).any(|word| halves::ALL.has(word))
 }
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.

@@ -204,7 +204,11 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let own = match anchors.first() {
             Some(first) => first.rows,
-            None if named.is_empty() && let Some(day) = table.day(scene, &clause) => day,
+            None if named.is_empty()
+                && let Some(day) = table.day(scene, &clause) =>
+            {
+                day
+            }
             None => match inherited.filter(|_| named.is_empty()) {
                 Some(rows) => rows,
                 None => continue,
@@ -305,7 +309,11 @@ impl<'s> Table<'s> {
 
     /// Records that are listed as being all of one kind, one of which is of another: `Free: A1, A2 and A3` where A2 is taken.
     fn listed_apart(&self, scene: &CheckContext<'_>, texts: &[Mention]) -> Option<ClaimFinding> {
-        if !self.columns || texts.len() > MENTIONS_MAX || account::denies(scene.text()) || states::is_unsure(scene.plain.folded(), &scene.plain.words) {
+        if !self.columns
+            || texts.len() > MENTIONS_MAX
+            || account::denies(scene.text())
+            || states::is_unsure(scene.plain.folded(), &scene.plain.words)
+        {
             return None;
         }
         let mut named: Vec<(Range<usize>, u64, &str)> = texts
@@ -318,7 +326,8 @@ impl<'s> Table<'s> {
         let column = named.iter().map(|(.., column)| *column).find(|column| named.iter().filter(|(.., own)| own == column).count() > 1)?;
         let (listed, others): (Vec<_>, Vec<_>) = named.iter().partition(|(.., own)| *own == column);
         let is_joined = |gap: &str| {
-            gap.split(|c: char| matches!(c, ',' | '、' | '，' | '&' | ' ' | '*' | '`')).all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
+            gap.split(|c: char| matches!(c, ',' | '、' | '，' | '&' | ' ' | '*' | '`'))
+                .all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
         };
         // `4 are free: 2, 3 and 5`: the first isn't one of the list.
         let joined = |one: &Range<usize>, next: &Range<usize>| scene.text().get(one.end..next.start).is_some_and(is_joined);
@@ -328,9 +337,11 @@ impl<'s> Table<'s> {
             return None;
         }
         // The only kind that the passage names.
-        let mut kinds = texts.iter().filter(|mention| mention.column != column && mention.rows.count_ones() != 1 || {
-            let repeated = |row: &&&Row| row.cells.iter().any(|cell| cell.column == mention.column);
-            mention.column != column && self.is_kind(&mention.column) && self.rows.iter().filter(repeated).count() > 2
+        let mut kinds = texts.iter().filter(|mention| {
+            mention.column != column && mention.rows.count_ones() != 1 || {
+                let repeated = |row: &&&Row| row.cells.iter().any(|cell| cell.column == mention.column);
+                mention.column != column && self.is_kind(&mention.column) && self.rows.iter().filter(repeated).count() > 2
+            }
         });
         let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
         if !self.is_kind(&kind.column) {
@@ -342,8 +353,13 @@ impl<'s> Table<'s> {
 
     /// Is it a column of kinds: of texts, of which some repeat?
     fn is_kind(&self, column: &str) -> bool {
-        let values: Vec<&str> =
-            self.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.column == column && cell.number.is_none()).map(|cell| cell.folded.as_str()).collect();
+        let values: Vec<&str> = self
+            .rows
+            .iter()
+            .flat_map(|row| &row.cells)
+            .filter(|cell| cell.column == column && cell.number.is_none())
+            .map(|cell| cell.folded.as_str())
+            .collect();
         let distinct: std::collections::BTreeSet<&str> = values.iter().copied().collect();
         distinct.len() > 1 && distinct.len() < values.len()
     }
@@ -354,12 +370,15 @@ impl<'s> Table<'s> {
 
     /// Numbers of the passage that number records: those of a column of ids.
     fn numbered(&self, scene: &CheckContext<'_>) -> Vec<(Range<usize>, u64, &str)> {
-        static IDS: WordList = WordList::new(&["no", "nr", "num", "number", "id", "numero", "nummer", "numer", "sira", "n", "番号", "号", "编号"]);
+        static IDS: WordList =
+            WordList::new(&["no", "nr", "num", "number", "id", "numero", "nummer", "numer", "sira", "n", "番号", "号", "编号"]);
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
         let Some(column) = cells().map(|cell| cell.column.as_str()).find(|column| IDS.has(column)) else { return Vec::new() };
         let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && number.unit.is_none() && number.whole().is_some());
         let of = |number: &Number| {
-            let has = |row: &Row| row.cells.iter().any(|cell| cell.column == column && cell.number.is_some_and(|value| number.whole() == Some(value as u64)));
+            let has = |row: &Row| {
+                row.cells.iter().any(|cell| cell.column == column && cell.number.is_some_and(|value| number.whole() == Some(value as u64)))
+            };
             let rows = self.with(has);
             (rows.count_ones() == 1).then(|| (number.span.clone(), rows, column))
         };

@@ -155,7 +155,9 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     };
     let over = words.over.stand_in(&state) && !says(source, &words.holds) && !holds();
     let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
-        || partial && !words.partial.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause))
+        || partial
+            && !words.partial.stand_in(text)
+            && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
@@ -164,16 +166,25 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
 /// The finding of a passage that tells all of several records as done, of which one is refused, broken or not begun, and isn't named.
 pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced || scene.kind == Kind::Heading || scene.plain.asks() || source.fails() || source.is_partial() {
+    if scene.bond < CitationScope::Introduced || scene.kind == Kind::Heading || scene.plain.asks() || source.fails() || source.is_partial()
+    {
         return None;
     }
     // `both` are two of them, `nearly all` isn't all.
-    let two = |word: &str| matches!(word, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba" | "obie");
-    let all = |word: &Word| halves::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
+    let two =
+        |word: &str| matches!(word, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba" | "obie");
+    let all =
+        |word: &Word| halves::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
     let tells_all = scene.plain.words.iter().any(all) || ALL_INSIDE.stands_in(scene.text());
     let (words, folded) = (data(), scene.plain.folded());
     let rows = source.rows();
-    if !tells_all || !rows.columns || rows.rows.len() < 2 || scene.says(&scene.lexicon.near) || account::text_tells_failure(scene.text()) || words.pending.stand_in(folded) {
+    if !tells_all
+        || !rows.columns
+        || rows.rows.len() < 2
+        || scene.says(&scene.lexicon.near)
+        || account::text_tells_failure(scene.text())
+        || words.pending.stand_in(folded)
+    {
         return None;
     }
     let opens = |row: &&Row| {
@@ -185,7 +196,9 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
     };
     let open: Vec<&Row> = rows.rows.iter().filter(opens).collect();
     let named = |row: &&Row| {
-        let of_row = |cell: &Cell| cell.is_text && rows.rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1;
+        let of_row = |cell: &Cell| {
+            cell.is_text && rows.rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1
+        };
         row.cells.iter().any(|cell| of_row(cell) && stands_in(folded, &cell.folded))
     };
     let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;

@@ -212,7 +212,8 @@ fn is_question(asked: &str) -> bool {
 /// A line of JSON with figures that the question lacks, and with the name of what a tool reads: `{"seats_total": 120}` where `seats` could
 /// have been called.
 fn is_record_of(text: &str, abilities: &ToolCapabilities) -> bool {
-    static FORMS: WordList = WordList::new(&["like", "look", "payload", "json", "structure", "body", "fields", "webhook", "aussehen", "aussieht", "ressemble"]);
+    static FORMS: WordList =
+        WordList::new(&["like", "look", "payload", "json", "structure", "body", "fields", "webhook", "aussehen", "aussieht", "ressemble"]);
     let forms = || abilities.asked.words().iter().any(|word| FORMS.has(&word.lower));
     text.contains("\":") && is_foreign(text, &abilities.asked) && !forms() && {
         let names: Vec<String> = text.split('"').skip(1).step_by(2).flat_map(name_words).collect();

@@ -420,7 +420,10 @@ fn succeeds_beside(leaf: &NamedValue, facts: &ResultFacts) -> bool {
 
 /// Does a list of this name hold what failed? `word`: a word of its name, folded.
 pub(super) fn names_failure(word: &str) -> bool {
-    const PARTS: &[&str] = &["error", "fail", "reject", "refus", "skipped", "fehl", "echec", "erreur", "fallo", "errore", "falh", "erro", "mislukt", "fout", "bled", "hata"];
+    const PARTS: &[&str] = &[
+        "error", "fail", "reject", "refus", "skipped", "fehl", "echec", "erreur", "fallo", "errore", "falh", "erro", "mislukt", "fout",
+        "bled", "hata",
+    ];
     PARTS.iter().any(|part| word.starts_with(part))
 }
 
@@ -719,12 +722,20 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     let ends_badly = || {
         let last: Vec<&str> = lower.lines().filter(|line| !line.trim().is_empty()).rev().take(LAST_LINES).collect();
         let words = || last.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
-        lower.lines().nth(LAST_LINES).is_some() && words().any(fails) && !words().any(succeeds) && !last.iter().any(|line| line.contains("0 failed"))
+        lower.lines().nth(LAST_LINES).is_some()
+            && words().any(fails)
+            && !words().any(succeeds)
+            && !last.iter().any(|line| line.contains("0 failed"))
     };
     status
         || first
         || failed_words()
-        || aim.is_some() && (exits_with_failure(&lower) || ends_badly() || lower.lines().any(begins) || ends() || anywhere.iter().any(|word| lower.contains(word)))
+        || aim.is_some()
+            && (exits_with_failure(&lower)
+                || ends_badly()
+                || lower.lines().any(begins)
+                || ends()
+                || anywhere.iter().any(|word| lower.contains(word)))
 }
 
 /// Last lines of a log that tell how it ended.
@@ -741,7 +752,11 @@ fn exits_with_failure(lower: &str) -> bool {
             let number = figures.get(..figures.bytes().take_while(u8::is_ascii_digit).count()).unwrap_or_default();
             // `exit 12` is one of a motorway, too: alone on its line it is a program's.
             let plain = code != "exit" || lower.lines().any(|line| line.trim().strip_prefix("exit ").is_some_and(|own| own == number));
-            begins && rest.len() > figures.len() && plain && (1..=3).contains(&number.len()) && number.parse::<u32>().is_ok_and(|code| code != 0)
+            begins
+                && rest.len() > figures.len()
+                && plain
+                && (1..=3).contains(&number.len())
+                && number.parse::<u32>().is_ok_and(|code| code != 0)
         })
     })
 }

@@ -707,7 +707,8 @@ mod tests {
         let said = calls.iter().map(|(_, arguments, _)| (*arguments).into()).chain([asked.into()]).collect();
         let grounds = EvidenceIndex::new(calls.iter().map(source).collect(), said, asked.into());
         let tools = ["set_slot", "set_card_state", "get_card", "file_appeal", "renew_loan", "add_test", "book_visit", "transfer_money"];
-        let ran = calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::ToolRunState { succeeded: true, failed: false, lists: false }));
+        let ran =
+            calls.iter().map(|(tool, ..)| ((*tool).to_owned(), abilities::ToolRunState { succeeded: true, failed: false, lists: false }));
         let abilities = ToolCapabilities {
             tools: tools.iter().map(|tool| ToolCapability::new(tool, "")).collect(),
             recent: ran.clone().collect(),

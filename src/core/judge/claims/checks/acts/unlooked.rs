@@ -11,7 +11,7 @@ use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities
 use crate::judge::claims::language::date;
 use crate::judge::claims::language::fold::{akin, fold};
 use crate::judge::claims::language::lexicon::Word;
-use crate::judge::claims::language::word_list::WordList;
+use crate::judge::claims::language::word_list::{PhraseList, WordList};
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
@@ -152,6 +152,87 @@ const OWN: &[&str] = &[
     "notre", "nos", "mi", "mis", "nuestro", "nuestra", "mio", "mia", "miei", "nostro", "nostra", "meu", "minha", "meus", "minhas", "nosso",
     "nossa", "mijn", "onze", "ons", "mój", "moja", "moje", "mojej", "nasz", "nasza", "benim", "bizim", "min", "mitt", "vår",
 ];
+/// Those of them that say of a thing that it is the user's.
+const HOLDINGS: &[&str] = &[
+    "my", "our", "mein", "meine", "meinen", "meinem", "meiner", "unser", "unsere", "unseren", "unserem", "unserer", "mon", "ma", "mes",
+    "notre", "nos", "mi", "mis", "nuestro", "nuestra", "nuestros", "nuestras", "mio", "mia", "miei", "mie", "nostro", "nostra", "meu",
+    "minha", "meus", "minhas", "nosso", "nossa", "mijn", "onze", "ons", "mój", "moja", "moje", "mojej", "mojego", "nasz", "nasza", "nasze",
+    "benim", "bizim", "min", "mitt", "mina", "vår", "vårt",
+];
+/// Words by which a sentence tells of a thing of the user's.
+static YOURS: WordList = WordList::new(&[
+    "your", "you're", "you’re", "you've", "you’ve", "dein", "deine", "deinen", "deinem", "deiner", "ihr", "ihre", "ihren", "ihrem", "euer",
+    "eure", "votre", "vos", "ton", "ta", "tes", "tus", "su", "sus", "vuestro", "tuo", "tua", "tuoi", "tue", "suo", "sua", "suoi", "vostro",
+    "seu", "sua", "seus", "suas", "teu", "tua", "teus", "je", "jouw", "uw", "jullie", "twój", "twoja", "twoje", "pana", "pani", "pański",
+    "senin", "sizin", "din", "ditt", "dina", "ert", "era",
+]);
+static YOURS_INSIDE: PhraseList =
+    PhraseList::new(&["您的", "你的", "あなたの", "お客様の", "आपका", "आपकी", "आपके", "तुम्हार", "고객님", "당신의"]);
+/// Words by which the user asks for work on what they bring, or what is usual.
+static WORKS: WordList = WordList::new(&[
+    "shorten",
+    "check",
+    "proofread",
+    "review",
+    "calculate",
+    "compute",
+    "work",
+    "correct",
+    "fix",
+    "normal",
+    "should",
+    "may",
+    "allowed",
+    "think",
+    "paragraph",
+    "text",
+    "essay",
+    "email",
+    "step",
+    "error",
+    "mistake",
+    "prüfe",
+    "prüf",
+    "berechne",
+    "korrigiere",
+    "darf",
+    "normal",
+    "fehler",
+    "vérifie",
+    "calcule",
+    "calculez",
+    "corrige",
+    "erreur",
+    "normal",
+    "revisa",
+    "calcula",
+    "corrige",
+    "error",
+    "controlla",
+    "calcola",
+    "correggi",
+    "errore",
+    "verifica",
+    "calcule",
+    "corrija",
+    "erro",
+    "controleer",
+    "bereken",
+    "corrigeer",
+    "fout",
+    "mag",
+    "vind",
+    "sprawdź",
+    "oblicz",
+    "popraw",
+    "błąd",
+    "kontrol",
+    "hesapla",
+    "düzelt",
+    "hata",
+    "kolla",
+    "räkna",
+]);
 const OWN_INSIDE: &[&str] = &["私の", "我的", "我们", "मेरा", "मेरी", "मेरे", "제 ", "저의", "우리"];
 /// Words with which a number is no report.
 const HEDGES: &[&str] = &[
@@ -381,14 +462,23 @@ pub(in crate::judge::claims) fn unlooked(
         return None;
     }
     let lower = request.lower();
-    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower))?;
+    // `web-1'de`: without its ending.
+    let bare = |word: &Word| word.lower.split(['\'', '’']).next().unwrap_or_default().to_owned();
+    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower) && !lower.contains(&bare(word)))?;
     // A hedge of another clause is none of this number's.
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.has(&word.lower));
     let of_others = || readings::quotes(text) || readings::OF_USER.stands_in(text) || readings::plays(request);
-    if !now
+    let id = question.iter().any(|word| is_id(&word.lower));
+    let own_things = id || has(OWN, OWN_INSIDE, question, asked);
+    let topical = || is_topic(question, abilities) || is_named(own, abilities);
+    // `Your balance is 48,210`, where the user asked for it: no word of the moment is needed.
+    let yours = || own.iter().any(|word| YOURS.has(&word.lower)) || YOURS_INSIDE.stands_in(text);
+    let works = || question.iter().any(|word| WORKS.has(&word.lower));
+    let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works();
+    if !(now || own_things && topical() || theirs())
         || of_others()
         || tells_history(text)
         || condition
@@ -398,9 +488,7 @@ pub(in crate::judge::claims) fn unlooked(
     {
         return None;
     }
-    let id = question.iter().any(|word| is_id(&word.lower));
-    if !(id || has(OWN, OWN_INSIDE, question, asked) || is_topic(question, abilities) || is_named(own, abilities) || !is_english(question))
-    {
+    if !(own_things || topical() || !is_english(question)) {
         return None;
     }
     let start = text.len() - text.trim_start().len();

@@ -35,16 +35,123 @@ const RATE_BYTES: usize = 30;
 
 /// Words of the end of a scale that hold for their neighbours, or of a limit, in any language.
 static OTHERS: PhraseList = PhraseList::in_any_case(&[
-    "second", "third", "next", "2nd", "3rd", "at least", "at most", "one of the", "among", "after", "besides", "apart from", "other than",
-    "except", "so far", "than", "zweit", "dritt", "nächst", "mindestens", "höchstens", "eine der", "einer der", "eines der", "unter den",
-    "nach dem", "außer", "bisher", "als ", "deuxième", "troisième", "suivant", "au moins", "au plus", "l'un des", "l’un des", "l'une des",
-    "l’une des", "parmi", "après", "hormis", "sauf", "que ", "segund", "tercer", "siguiente", "al menos", "como máximo", "uno de los",
-    "una de las", "entre l", "después", "salvo", "secondo", "seconda", "terz", "prossim", "almeno", "al massimo", "uno dei", "una delle",
-    "tra i", "tra le", "dopo", "tranne", "che ", "terceir", "próxim", "pelo menos", "no máximo", "um dos", "uma das", "depois", "exceto",
-    "tweede", "derde", "volgend", "minstens", "hoogstens", "een van de", "na de", "behalve", "dan ", "drug", "trzeci", "następn",
-    "co najmniej", "co najwyżej", "jeden z", "jedna z", "spośród", "oprócz", "niż", "ikinci", "üçüncü", "sonraki", "en az", "en fazla",
-    "en çok", "birisi", "sonra", "hariç", "以外", "次", "二番", "第二", "中で", "のうち", "其次", "之一", "除", "以后", "दूसर", "तीसर",
-    "कम से कम", "के बाद", "के अलावा",
+    "second",
+    "third",
+    "next",
+    "2nd",
+    "3rd",
+    "at least",
+    "at most",
+    "one of the",
+    "among",
+    "after",
+    "besides",
+    "apart from",
+    "other than",
+    "except",
+    "so far",
+    "than",
+    "zweit",
+    "dritt",
+    "nächst",
+    "mindestens",
+    "höchstens",
+    "eine der",
+    "einer der",
+    "eines der",
+    "unter den",
+    "nach dem",
+    "außer",
+    "bisher",
+    "als ",
+    "deuxième",
+    "troisième",
+    "suivant",
+    "au moins",
+    "au plus",
+    "l'un des",
+    "l’un des",
+    "l'une des",
+    "l’une des",
+    "parmi",
+    "après",
+    "hormis",
+    "sauf",
+    "que ",
+    "segund",
+    "tercer",
+    "siguiente",
+    "al menos",
+    "como máximo",
+    "uno de los",
+    "una de las",
+    "entre l",
+    "después",
+    "salvo",
+    "secondo",
+    "seconda",
+    "terz",
+    "prossim",
+    "almeno",
+    "al massimo",
+    "uno dei",
+    "una delle",
+    "tra i",
+    "tra le",
+    "dopo",
+    "tranne",
+    "che ",
+    "terceir",
+    "próxim",
+    "pelo menos",
+    "no máximo",
+    "um dos",
+    "uma das",
+    "depois",
+    "exceto",
+    "tweede",
+    "derde",
+    "volgend",
+    "minstens",
+    "hoogstens",
+    "een van de",
+    "na de",
+    "behalve",
+    "dan ",
+    "drug",
+    "trzeci",
+    "następn",
+    "co najmniej",
+    "co najwyżej",
+    "jeden z",
+    "jedna z",
+    "spośród",
+    "oprócz",
+    "niż",
+    "ikinci",
+    "üçüncü",
+    "sonraki",
+    "en az",
+    "en fazla",
+    "en çok",
+    "birisi",
+    "sonra",
+    "hariç",
+    "以外",
+    "次",
+    "二番",
+    "第二",
+    "中で",
+    "のうち",
+    "其次",
+    "之一",
+    "除",
+    "以后",
+    "दूसर",
+    "तीसर",
+    "कम से कम",
+    "के बाद",
+    "के अलावा",
 ]);
 
 /// Superlatives, in every language of the lexicons. Those of time (`latest`, `next`) and of quality (`best`) are none: they are told of
@@ -75,7 +182,13 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
     let [source] = scene.sources.as_slice() else { return None };
     let plain = scene.plain;
     let told = !plain.numbers.is_empty() || !plain.dates.dates.is_empty() || !plain.dates.times.is_empty();
-    if !told || scene.bond < CitationScope::Introduced || scene.endless || scene.kind == Kind::Heading || plain.asks() || source.is_partial() {
+    if !told
+        || scene.bond < CitationScope::Introduced
+        || scene.endless
+        || scene.kind == Kind::Heading
+        || plain.asks()
+        || source.is_partial()
+    {
         return None;
     }
     let place = place(scene)?;
@@ -115,7 +228,9 @@ fn narrows(scene: &CheckContext<'_>) -> bool {
     ]);
     let given = scene.sources.first().map_or("", |source| source.folded_arguments());
     let asked = &scene.grounds.asked;
-    asked.words().iter().any(|word| LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower)))
+    asked.words().iter().any(|word| {
+        LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower))
+    })
 }
 
 /// The cells whose values the passage tells near its superlative, each with its row; of a value that stands in several, none. `None` if it
@@ -174,7 +289,8 @@ fn is_end<'r>(rows: impl Iterator<Item = &'r Row> + Clone, own: &Row, column: &s
 fn ends_among_its_like(rows: &Rows, own: &Row, column: &str) -> bool {
     own.cells.iter().filter(|cell| cell.column != column && !cell.column.is_empty()).any(|cell| {
         let of = |row: &&Row| row.cells.iter().any(|other| other.column == cell.column && other.folded == cell.folded);
-        let values = rows.rows.iter().filter_map(|row| row.cells.iter().find(|other| other.column == cell.column).map(|other| &other.folded));
+        let values =
+            rows.rows.iter().filter_map(|row| row.cells.iter().find(|other| other.column == cell.column).map(|other| &other.folded));
         let distinct = values.collect::<std::collections::BTreeSet<_>>().len();
         let group = rows.rows.iter().filter(of).count();
         match group {
