@@ -35,6 +35,8 @@ const PASSAGES_MAX: usize = 3;
 const THING_CHARS: usize = 4;
 /// Words before and behind a verb among which what it is done to is looked for.
 const TEXT_WORDS: usize = 5;
+/// Words of a first sentence that tells the outcome of an order.
+const OUTCOME_WORDS_MAX: usize = 14;
 /// Words of a sentence that says no more than that it is done.
 const BRIEF_WORDS_MAX: usize = 2;
 
@@ -188,6 +190,16 @@ static OPEN: WordList = WordList::new(&[
     "sadece",
     "yalnızca",
     "beyond",
+    "default",
+    "standardmäßig",
+    "regel",
+    "défaut",
+    "depois",
+    "después",
+    "vou",
+    "standaard",
+    "domyślnie",
+    "varsayılan",
 ]);
 
 /// True of an exchange that allows no report of an act: the user ordered something, and nothing that could have done it ran.
@@ -434,6 +446,18 @@ const STATIVE: &[&str] = &[
     "ogranicz",
     "opłacan",
     "zobowiąz",
+    "confin",
+    "exclud",
+    "attach",
+    "reserved for",
+    "ligad",
+    "związan",
+    "przypisan",
+    "abgebrochen",
+    "interromp",
+    "afgebroken",
+    "przerwan",
+    "aborted",
 ];
 
 /// Words by which somebody else is named as who does it.
@@ -529,7 +553,9 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let ordered = has_form(&act.verb, asked) || asked.iter().any(|word| is_form_of(&bare, word));
     let listed = !act.speech.strong.is_empty() && act.is_strong();
     let changed = || words.iter().any(|word| CHANGED.has(&word.lower));
-    !kind && (ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
+    // The first sentence of an answer to an order, and a short one: what it tells is what became of it.
+    let first_told = case.before.passages == 0 && case.abilities.recent.is_empty() && words.len() <= OUTCOME_WORDS_MAX && !case.text.trim_end().ends_with([':', '…']);
+    !kind && (first_told || ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
 }
 
 /// True of an act, found by a generous pattern, that tells the order as done. `first`: it is of the first person.
