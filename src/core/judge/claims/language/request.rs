@@ -294,10 +294,20 @@ fn is_order(message: &str, all: &[Word]) -> bool {
         "let's",
         "let’s",
     ]);
+    // `Hold the print for me`, `Order more toner`: with a thing behind it, it is one to be done.
+    static WITH_THINGS: WordList = WordList::new(&["order", "hold", "stop", "skip"]);
+    static THINGS: WordList = WordList::new(&[
+        "the", "my", "our", "his", "her", "their", "this", "that", "these", "those", "a", "an", "another", "some", "more", "all", "two",
+        "three", "four", "five", "six", "ten", "every", "tonight's", "tomorrow's", "today's", "today’s",
+    ]);
     const IDLE_PARTS: &[&str] = &["算了", "先别", "不用", "やめて", "待って"];
     let first = all.iter().find(|word| !requests().fillers.contains(&word.lower));
     let topic = || all.iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
-    if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message)
+    let does = || {
+        let mut words = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
+        words.next().is_some_and(|first| WITH_THINGS.has(&first.lower)) && words.next().is_some_and(|next| THINGS.has(&next.lower))
+    };
+    if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message) && !does()
         || IDLE_PARTS.iter().any(|part| message.contains(part))
         || topic()
     {

@@ -159,8 +159,9 @@ impl Speech {
         !self.script.is_empty()
     }
 
+    /// Does a verb begin with one of these? Those that end with `$` are whole words.
     fn begins(list: &[String], verb: &str) -> bool {
-        list.iter().any(|stem| verb.starts_with(stem.as_str()))
+        list.iter().any(|stem| stem.strip_suffix('$').map_or_else(|| verb.starts_with(stem.as_str()), |word| verb == word))
     }
 
     /// Does a word of the clause up to and around the verb hedge it?
@@ -188,14 +189,20 @@ impl Speech {
             // Behind the verb only what makes a condition of it.
             let behind = word.start >= said.span.end;
             let at_once = lower == "once" && text.get(..word.start).is_some_and(|before| before.ends_with("at "));
+            // `a minute ago` is since the request.
+            let just = lower == "ago" && text.get(..word.start).is_some_and(|before| JUST_BEFORE.iter().any(|time| before.ends_with(time)));
             negated
                 || known
                     && !at_once
+                    && !just
                     && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
                     && !(behind && matches!(said.form, ActForm::First | ActForm::Ordered) && SUBORDINATE.has(lower))
         })
     }
 }
+
+/// Times that lie behind the request, before `ago`.
+const JUST_BEFORE: [&str; 5] = ["minute ", "minutes ", "moment ", "moments ", "seconds "];
 
 /// True of a character that is a part of a longer Chinese word: `会议`, `申请`.
 fn is_within_word(text: &str, place: usize) -> bool {
@@ -1546,6 +1553,8 @@ fn is_finished(verb: &str) -> bool {
         "klaar",
         "gedaan",
         "geregeld",
+        "gemacht",
+        "passiert",
         "gotowe",
         "zrobione",
         "tamam",

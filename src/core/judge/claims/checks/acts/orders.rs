@@ -573,14 +573,19 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let denied = || words.iter().filter(before).any(|word| open(&word) || EARLIER.has(&word.lower));
     let at = words.iter().position(|word| word.end >= act.span.end).unwrap_or(words.len());
     let mut near = words.iter().take(at + TEXT_WORDS).skip(at.saturating_sub(TEXT_WORDS));
-    let mut texts = || near.any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
+    // `taken off the list`, where the user spoke of that list.
+    let is_list = |word: &str| word.starts_with("list") || word.starts_with("lijst");
+    let spoken = |word: &Word| is_list(&word.lower) && abilities.asked.words().iter().any(|own| own.lower.ends_with(&word.lower));
+    let mut texts = || near.any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !spoken(word));
     let draft = || speech.is_script() && speech.text_stems.iter().any(|stem| text.contains(stem.as_str()));
     // `I've held off`
     let next = words.iter().find(|word| word.start >= act.span.end).map_or("", |word| word.lower.as_str());
     let waits = act.verb == "held" && matches!(next, "off" | "back")
         || matches!(act.verb.as_str(), "refrained" | "abstained" | "ruled" | "stopped")
         || act.verb == "left" && matches!(next, "the" | "it" | "that" | "this" | "everything");
-    let own_words = || waits || act.is_harmless() || case.is_repeated(&act.verb) || leaves_alone(words, act);
+    // `Skip this week's box`: `All skipped!`
+    let ordered = || matches!(act.verb.as_str(), "skipped" | "stopped") && has_form(&act.verb, abilities.asked.name_words());
+    let own_words = || waits || act.is_harmless() && !ordered() || case.is_repeated(&act.verb) || leaves_alone(words, act);
     !hedged
         && !denied()
         && !own_words()
