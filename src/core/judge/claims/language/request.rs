@@ -99,9 +99,10 @@ impl UserRequest {
         *self.0.is_order.get_or_init(|| self.len() <= ORDER_BYTES_MAX && is_order(self, self.words()))
     }
 
-    /// Its first word is an English verb by which tools are named.
+    /// Its first word is an English verb by which tools are named, or by which things are had done.
     pub fn begins_with_act(&self) -> bool {
-        self.words().iter().find(|word| !requests().fillers.contains(&word.lower)).is_some_and(|first| names_act(&first.lower))
+        let first = self.words().iter().find(|word| !requests().fillers.contains(&word.lower));
+        first.is_some_and(|first| names_act(&first.lower) || DEEDS.has(&first.lower))
     }
 
     /// It asks for a sample of what tools return, or what the tools are.
@@ -367,6 +368,22 @@ fn is_statement(sentence: &str) -> bool {
     let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.has(&word.lower);
     !wishes && first.is_none_or(|first| SUBJECTS.has(&first.lower) || counts(first))
 }
+
+/// English verbs of orders that hardly a tool is named by; of none of them is a text the object.
+static DEEDS: WordList = WordList::new(&[
+    "shut", "dispute", "contest", "redeem", "void", "settle", "ring", "phone", "page", "warn", "bump", "push", "top", "refill", "fill",
+    "empty", "drain", "flush", "lower", "raise", "increase", "decrease", "reduce", "crank", "warm", "heat", "cool", "preheat", "kill",
+    "unplug", "plug", "power", "wipe", "clean", "vacuum", "mow", "feed", "walk", "deliver", "courier", "park", "tow", "unsubscribe",
+    "unfollow", "follow", "upvote", "star", "unstar", "join", "quit", "enroll", "enrol", "unenroll", "sell", "bid", "delist", "unlist",
+    "relist", "reprice", "discount", "bar", "ban", "unban", "kick", "evict", "fire", "promote", "demote", "reassign", "delegate", "route",
+    "redirect", "divert", "reroute", "rebook", "roll", "recall", "return", "replace", "repair", "recalibrate", "calibrate", "squash",
+    "rebase", "seed", "reindex", "spin", "tear", "deprovision", "whitelist", "blacklist", "allow", "deny", "permit", "disarm", "draw",
+    "spray", "harvest", "plant", "sow", "quarantine", "isolate", "relocate", "flick", "play", "shuffle", "queue", "stream", "cast",
+    "unmute", "snooze", "dismiss", "postpone", "delay", "accept", "decline", "authorise", "authorize", "suspend", "reinstate", "activate",
+    "deactivate", "upgrade", "downgrade", "recharge", "bill", "invoice", "donate", "tip", "lodge", "enter", "scrap", "bin", "trash",
+    "restore", "back", "hide", "unhide", "unpublish", "unpin", "pull", "take", "get", "have", "hold", "order", "skip", "stop", "let",
+    "tell", "remind", "wake", "call", "text",
+]);
 
 /// Verbs by which somebody is let know something.
 static LETS: WordList = WordList::new(&["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"]);
