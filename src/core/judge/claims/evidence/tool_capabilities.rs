@@ -397,7 +397,18 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
         "folder",
         "attachment",
     ]);
+    // `order_status`, `mail_queue`: what is a verb elsewhere is a thing here.
+    static THINGS: WordList = WordList::new(&[
+        "order", "mail", "email", "message", "file", "record", "book", "charge", "credit", "transfer", "release", "request", "label", "tag",
+        "post", "print", "water", "text", "import", "sync", "ship", "file", "log", "commit", "merge", "deposit", "refund", "pay", "lock",
+        "share", "switch", "ticket", "backup", "deploy", "push",
+    ]);
+    static THEIR_STATES: WordList =
+        WordList::new(&["status", "queue", "history", "stats", "statistics", "state", "balance", "availability", "position", "progress"]);
     let (first, second) = (name.first()?.as_str(), name.get(1)?.as_str());
+    if name.len() == 2 && THINGS.has(first) && THEIR_STATES.has(second) {
+        return Some(Effect::Reads);
+    }
     match first {
         "open" | "load" | "browse" | "visit" if name.len() == 2 && READ_THINGS.has(second) => Some(Effect::Reads),
         "run" | "execute" if RUNS.has(second) => Some(Effect::Reads),
@@ -492,5 +503,7 @@ mod tests {
         assert!(ToolCapability::new("run_sql", "").may_do("delete") && ToolCapability::new("frobnicate", "").may_do("delete"));
         assert!(!ToolCapability::new("get_weather", "Weather of a city").may_do("delete"));
         assert_eq!(["open_doc", "load_page", "open_ticket"].map(ToolCapability::effect_of), [Effect::Reads, Effect::Reads, Effect::Acts]);
+        let things = ["order_status", "mail_queue", "update_status", "order_item"].map(ToolCapability::effect_of);
+        assert_eq!(things, [Effect::Reads, Effect::Reads, Effect::Acts, Effect::Acts]);
     }
 }
