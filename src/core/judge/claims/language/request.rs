@@ -212,9 +212,17 @@ fn is_act(sentence: &str) -> bool {
     if asks && !polite && !pleases {
         return false;
     }
+    // `Check the date and let her know`
+    let lets_others = || {
+        let others = |next: &Word| !known.me.contains(&next.lower);
+        let knows = |at: usize| left.iter().skip(at).take(VERB_WORDS).any(|word| KNOWS.has(&word.lower));
+        left.windows(2).enumerate().skip(1).any(|(at, two)| {
+            matches!(two, [verb, who] if LETS.has(&verb.lower) && others(who)) && left.get(at - 1).is_some_and(|word| CONJUNCTIONS.has(&word.lower)) && knows(at)
+        })
+    };
     // `Write the notes and put them up`
     let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "then");
-    let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower)));
+    let acts_too = || left.windows(2).skip(1).any(|two| matches!(two, [join, verb] if joins(join) && names_act(&verb.lower))) || lets_others();
     // `Let Paula know that …`, `Laat de bakker weten dat …`: somebody else is to be told.
     let lets = left.first().is_some_and(|first| LETS.has(&first.lower))
         && left.get(1).is_some_and(|who| !known.me.contains(&who.lower))
@@ -384,6 +392,9 @@ static DEEDS: WordList = WordList::new(&[
     "restore", "back", "hide", "unhide", "unpublish", "unpin", "pull", "take", "get", "have", "hold", "order", "skip", "stop", "let",
     "tell", "remind", "wake", "call", "text",
 ]);
+
+/// Words that join two orders.
+static CONJUNCTIONS: WordList = WordList::new(&["and", "then", "und", "et", "y", "e", "en", "i", "ve", "och"]);
 
 /// Verbs by which somebody is let know something.
 static LETS: WordList = WordList::new(&["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"]);

@@ -588,7 +588,9 @@ fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_
         parts(asked).into_iter().enumerate().map(|(at, part)| names(part, at == 0)).filter(|names| !names.is_empty()).collect();
     let (named, unnamed): (Vec<&Vec<String>>, Vec<&Vec<String>>) = parts.iter().partition(|names| names.iter().any(|name| ran.has(name)));
     let own: Vec<String> = passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).map(fold).collect();
-    let told = |name: &&String| own.contains(&fold(name)) && is_done(passage, name, said);
+    // `All three are paused: A, B and C`.
+    let all = || passage.words.iter().any(|word| ALL.has(&word.lower)) && said.iter().any(|said| !said.is_harmless()) && has_no_denial(passage);
+    let told = |name: &&String| own.contains(&fold(name)) && (is_done(passage, name, said) || all());
     let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
     if let Some(name) = name {
         let expected = format!("no call since the request has `{name}`");
