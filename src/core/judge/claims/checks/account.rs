@@ -2066,6 +2066,31 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         ("gbps", "Gbit/s"),
         ("kw", "kW"),
         ("hz", "Hz"),
+        ("s", "s"),
+        ("h", "h"),
+        ("hour", "h"),
+        ("m", "m"),
+        ("metres", "m"),
+        ("meter", "m"),
+        ("ft", "ft"),
+        ("feet", "ft"),
+        ("mi", "mi"),
+        ("yards", "yd"),
+        ("inches", "in"),
+        ("g", "g"),
+        ("lb", "lb"),
+        ("lbs", "lb"),
+        ("oz", "oz"),
+        ("l", "l"),
+        ("litres", "l"),
+        ("cl", "cl"),
+        ("kmh", "km/h"),
+        ("kph", "km/h"),
+        ("mph", "mph"),
+        ("mw", "MW"),
+        ("mwh", "MWh"),
+        ("wh", "Wh"),
+        ("ha", "ha"),
     ];
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
@@ -2077,10 +2102,11 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let named: Vec<&unit::Unit> = equal
             .iter()
             .filter_map(|leaf| {
-                let (_, symbol) = SUFFIXES
-                    .iter()
-                    .filter(|(suffix, _)| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix) && is_word_of_name(suffix, source))
-                    .max_by_key(|(suffix, _)| suffix.len())?;
+                // A name that is no more than a unit says it whole: `km` doesn't end with `m`.
+                let whole = SUFFIXES.iter().find(|(suffix, _)| leaf.key == *suffix);
+                let ends = |suffix: &str| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix) && is_word_of_name(suffix, source);
+                let last = || SUFFIXES.iter().filter(|(suffix, _)| ends(suffix)).max_by_key(|(suffix, _)| suffix.len());
+                let (_, symbol) = whole.or_else(last)?;
                 unit::named(symbol)
             })
             .collect();
