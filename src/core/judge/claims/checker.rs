@@ -59,6 +59,8 @@ const LEARNED_OF: usize = 4;
 const LEARNED_MAX: usize = 12;
 /// Entries of numbers that aren't read yet.
 const UNTOLD_MAX: usize = 64;
+/// Words of a citation, behind which a sentence ends.
+const CITATION_WORDS: usize = 2;
 /// Words from which the part of a sentence before a citation says something itself.
 const PART_WORDS: usize = 4;
 /// Lines from which an answer shows something.
@@ -697,11 +699,11 @@ impl PassageChecker {
         for (nth, (place, at)) in scene.cites.iter().enumerate() {
             // `in both staging (id) and production (id)`: the last part says no more than a name of what the whole sentence tells.
             let own = text.get(from..*place).unwrap_or_default();
-            let (from_here, part) = if own.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count() < PART_WORDS {
-                (0, text.get(..*place).unwrap_or_default())
-            } else {
-                (from, own)
-            };
+            let words = |text: &str| text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count();
+            let last = || nth + 1 == scene.cites.len() && words(text.get(*place..).unwrap_or_default()) <= CITATION_WORDS;
+            let starts = || text.to_lowercase().contains("start") || text.to_lowercase().contains("ask");
+            let (from_here, part) =
+                if words(own) < PART_WORDS && last() && !starts() { (0, text.get(..*place).unwrap_or_default()) } else { (from, own) };
             let next = scene.cites.get(nth + 1).map_or(text.len(), |(place, _)| *place);
             let behind = text.get(*place..next).unwrap_or_default();
             if let Some(source) = scene.sources.get(*at).filter(|source| source.fails())

@@ -336,7 +336,58 @@ impl<'s> Table<'s> {
         if others.iter().any(|(_, rows, _)| !listed.iter().any(|(_, own, _)| own == rows)) {
             return None;
         }
-        // The only kind that the passage names.
+        // `Medium and above`, `open in some form`.
+        static LIMITS: WordList = WordList::new(&[
+            "above",
+            "below",
+            "least",
+            "most",
+            "or",
+            "higher",
+            "lower",
+            "up",
+            "under",
+            "over",
+            "than",
+            "mindestens",
+            "höchstens",
+            "ab",
+            "bis",
+            "oder",
+            "über",
+            "unter",
+            "au",
+            "moins",
+            "plus",
+            "ou",
+            "menos",
+            "más",
+            "o",
+            "meno",
+            "più",
+            "mais",
+            "minstens",
+            "hoogstens",
+            "vanaf",
+            "of",
+            "co",
+            "najmniej",
+            "lub",
+            "en",
+            "az",
+            "veya",
+            "guess",
+            "suggestion",
+            "suggest",
+            "effort",
+            "my",
+            "from",
+        ]);
+        let first = listed.first()?.0.start;
+        if scene.plain.words.iter().any(|word| word.end <= first && LIMITS.has(&word.lower)) {
+            return None;
+        }
+        // The only kind that the passage names, in front of the list.
         let mut kinds = texts.iter().filter(|mention| {
             mention.column != column && mention.rows.count_ones() != 1 || {
                 let repeated = |row: &&&Row| row.cells.iter().any(|cell| cell.column == mention.column);
@@ -344,7 +395,12 @@ impl<'s> Table<'s> {
             }
         });
         let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
-        if !self.is_kind(&kind.column) {
+        let inside = named.iter().any(|(span, ..)| span.start < kind.span.end && kind.span.start < span.end);
+        let wide = matches!(
+            scene.text().get(kind.span.clone()).unwrap_or_default().to_lowercase().as_str(),
+            "open" | "active" | "offen" | "aktiv"
+        );
+        if !self.is_kind(&kind.column) || inside || wide || kind.span.start > first {
             return None;
         }
         let (span, rows, _) = listed.iter().find(|(_, rows, _)| rows & kind.rows == 0 && self.has_column(*rows, &kind.column))?;
@@ -471,7 +527,14 @@ impl<'s> Table<'s> {
             let none = rows(own).any(|row| row.times.is_empty());
             let free = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes)
                 || self.sources.iter().any(|source| has(&source.rows().free));
-            if mask != 0 && mask & own == 0 && !none && !free && !log() {
+            // `08:30`, for 30 minutes: over at 9.
+            let after = |row: &Row| {
+                row.times.iter().any(|from| {
+                    let spans = row.numbers.iter().filter(|span| (1.0..=1440.0).contains(*span) && span.fract() == 0.0);
+                    spans.flat_map(|span| [*span as u32, *span as u32 * 60]).any(|span| (from + span) % 1440 == time.minutes)
+                })
+            };
+            if mask != 0 && mask & own == 0 && !none && !free && !log() && !rows(own).any(after) {
                 return Some(self.finding(scene, time.span.clone(), own, Certainty::Likely, "record_hour"));
             }
         }

@@ -72,7 +72,8 @@ struct WrittenStateWords {
     partial: Vec<String>,
     whole: Vec<String>,
     broken: Vec<String>,
-    affirms: Vec<String>,
+    ready: Vec<String>,
+    almost: Vec<String>,
 }
 
 /// The words of `lexicon/states.toml`.
@@ -92,7 +93,8 @@ pub(in crate::judge::claims) struct StateWords {
     partial: FoldedParts,
     whole: FoldedParts,
     broken: FoldedParts,
-    affirms: FoldedParts,
+    ready: FoldedParts,
+    almost: FoldedParts,
 }
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
@@ -115,7 +117,8 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
             partial: parts(&read.partial),
             whole: parts(&read.whole),
             broken: parts(&read.broken),
-            affirms: parts(&read.affirms),
+            ready: parts(&read.ready),
+            almost: parts(&read.almost),
         }
     })
 }
@@ -146,6 +149,17 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
     let words = data();
     let text = scene.plain.folded();
     let partial = words.partial.stand_in(&state);
+    // `Ready on 9 March` is told of what will be, `80 percent ready` of how far it is.
+    let plain = scene.plain;
+    let placed = !plain.dates.dates.is_empty()
+        || !plain.dates.times.is_empty()
+        || plain.numbers.iter().any(|number| number.percent || number.ordinal);
+    let is_ready = |clause: &str| !placed && words.ready.stand_in(clause) && !words.almost.stand_in(text);
+    // One of its lines may be whole.
+    let of_line = |clause: &str| {
+        let cells = source.rows().rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_text);
+        cells.take(LEAVES_MAX).flat_map(|cell| cell.folded.split(' ')).any(|word| word.chars().count() > 3 && stands_in(clause, word))
+    };
     let pending = words.pending.stand_in(&state) && !says(source, &words.done);
     // `seguro_ativo: true`: something else holds.
     const HOLDS: &[&str] = &["activ", "ativ", "attiv", "aktiv", "actief", "valid", "running", "enabled"];
@@ -154,10 +168,11 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
         source.facts().leaves.iter().take(LEAVES_MAX).any(on)
     };
     let over = words.over.stand_in(&state) && !says(source, &words.holds) && !holds();
-    let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause))
+    let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause) || is_ready(&clause))
         || partial
+            && !placed
             && !words.partial.stand_in(text)
-            && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause))
+            && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause) && !of_line(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
@@ -202,15 +217,13 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
         row.cells.iter().any(|cell| of_row(cell) && stands_in(folded, &cell.folded))
     };
     let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;
-    // `Yes, all of them were observed`, where that was asked.
-    let affirms = || words.affirms.stand_in(folded.split(' ').next().unwrap_or_default());
     // `All five`: as many as there are, and no part of them.
     let counted = || {
         let figures = scene.plain.numbers.iter().filter_map(Number::whole);
         let mut told = figures.chain(scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower)));
         told.any(|count| count == rows.rows.len() as u64)
     };
-    let tells = affirms() || counted() && clauses(scene).any(|clause| words.done.stand_in(&clause));
+    let tells = counted() && clauses(scene).any(|clause| words.done.stand_in(&clause) || words.ready.stand_in(&clause));
     let expected: Vec<&str> = row.cells.iter().take(6).map(|cell| cell.raw.as_str()).collect();
     tells.then(|| account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
 }

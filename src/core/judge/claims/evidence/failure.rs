@@ -737,18 +737,66 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
 /// `404 Not Found`, `503: …`, `550 5.1.1 …`: a status of HTTP or SMTP, with its reason (RFC 9110, section 15; RFC 5321, section 4.2). `412 messages queued` has none.
 fn begins_with_status(lower: &str) -> bool {
     static REASONS: WordList = WordList::new(&[
-        "bad", "unauthorized", "unauthorised", "payment", "forbidden", "not", "method", "proxy", "request", "conflict", "gone", "length",
-        "precondition", "content", "uri", "unsupported", "range", "expectation", "misdirected", "unprocessable", "locked", "failed",
-        "too", "upgrade", "unavailable", "internal", "service", "gateway", "http", "insufficient", "loop", "network", "error", "client",
-        "server", "timeout", "denied", "invalid", "requested", "mailbox", "user", "recipient", "relay", "relaying", "transaction", "command",
-        "syntax", "authentication", "access", "temporarily", "try", "no",
+        "bad",
+        "unauthorized",
+        "unauthorised",
+        "payment",
+        "forbidden",
+        "not",
+        "method",
+        "proxy",
+        "request",
+        "conflict",
+        "gone",
+        "length",
+        "precondition",
+        "content",
+        "uri",
+        "unsupported",
+        "range",
+        "expectation",
+        "misdirected",
+        "unprocessable",
+        "locked",
+        "failed",
+        "too",
+        "upgrade",
+        "unavailable",
+        "internal",
+        "service",
+        "gateway",
+        "http",
+        "insufficient",
+        "loop",
+        "network",
+        "error",
+        "client",
+        "server",
+        "timeout",
+        "denied",
+        "invalid",
+        "requested",
+        "mailbox",
+        "user",
+        "recipient",
+        "relay",
+        "relaying",
+        "transaction",
+        "command",
+        "syntax",
+        "authentication",
+        "access",
+        "temporarily",
+        "try",
+        "no",
     ]);
     let mut words = lower.split_whitespace();
     let Some(first) = words.next() else { return false };
     let code = first.trim_end_matches(':').parse::<u32>().is_ok_and(|code| (400..600).contains(&code));
     let reason = |word: &str| REASONS.has(word.trim_matches(|c: char| !c.is_alphanumeric()));
     let enhanced = |word: &str| word.matches('.').count() == 2 && word.starts_with(['4', '5']);
-    code && (first.ends_with(':') || words.next().is_none_or(|next| reason(next) || enhanced(next) || next.starts_with(['-', '–', '—', '{'])))
+    code && (first.ends_with(':')
+        || words.next().is_none_or(|next| reason(next) || enhanced(next) || next.starts_with(['-', '–', '—', '{'])))
 }
 
 /// Last lines of a log that tell how it ended.

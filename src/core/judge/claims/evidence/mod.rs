@@ -288,7 +288,8 @@ impl ResultReading {
             return self.rows().columns && self.rows().rows.len() > 1;
         }
         let echoed = |text: &str| text.is_empty() || self.folded_arguments().contains(&fold(text));
-        let listed = |leaf: &NamedValue| facts.leaves.iter().filter(|other| other.key == leaf.key && other.object == leaf.object).count() > 1;
+        let listed =
+            |leaf: &NamedValue| facts.leaves.iter().filter(|other| other.key == leaf.key && other.object == leaf.object).count() > 1;
         let plain = |leaf: &NamedValue| match &leaf.value {
             Scalar::Text(text) => echoed(text) || listed(leaf),
             Scalar::Flag(_) => false,

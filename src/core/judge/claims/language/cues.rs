@@ -76,6 +76,11 @@ pub fn tells_total(plain: &AnalyzedPassage) -> bool {
     plain.words.iter().any(|word| cues().totals.contains(&word.lower))
 }
 
+/// True of a word that tells of an end of a scale.
+pub fn is_extreme(word: &str) -> bool {
+    cues().extremes.contains(word)
+}
+
 /// Words of the passage that tell of an end of a scale, by their places.
 pub fn extremes(plain: &AnalyzedPassage) -> impl Iterator<Item = &super::lexicon::Word> {
     plain.words.iter().filter(|word| cues().extremes.contains(&word.lower))

@@ -589,7 +589,8 @@ fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_
     let (named, unnamed): (Vec<&Vec<String>>, Vec<&Vec<String>>) = parts.iter().partition(|names| names.iter().any(|name| ran.has(name)));
     let own: Vec<String> = passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).map(fold).collect();
     // `All three are paused: A, B and C`.
-    let all = || passage.words.iter().any(|word| ALL.has(&word.lower)) && said.iter().any(|said| !said.is_harmless()) && has_no_denial(passage);
+    let all =
+        || passage.words.iter().any(|word| ALL.has(&word.lower)) && said.iter().any(|said| !said.is_harmless()) && has_no_denial(passage);
     let told = |name: &&String| own.contains(&fold(name)) && (is_done(passage, name, said) || all());
     let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
     if let Some(name) = name {

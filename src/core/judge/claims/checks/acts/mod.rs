@@ -830,6 +830,10 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // Nothing but orders: no sentence of it asks to be told something.
     let ordered = || wanted && !abilities.asked.asks_to_know();
     let already = words.iter().any(|word| ALREADY.has(&word.lower));
+    // `La vidange est déjà réservée`, of a tool that may do more than list.
+    if already && looked && said.form != ActForm::First && abilities.may_have_acted() {
+        return None;
+    }
     // `I left a comment on #4101`
     let next = words.iter().find(|word| word.start >= said.span.end);
     let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));

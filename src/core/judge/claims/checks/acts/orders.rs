@@ -16,7 +16,7 @@ use crate::{
         context::ClaimFinding,
         evidence::tool_capabilities::{Effect, ToolCapabilities},
         language::{
-            fold::{akin, fold},
+            fold::{akin, fold, stands_in},
             lexicon::Word,
             pattern::Pattern,
             word_list::{PhraseList, WordList},
@@ -35,6 +35,8 @@ const PASSAGES_MAX: usize = 3;
 const THING_CHARS: usize = 4;
 /// Words before and behind a verb among which what it is done to is looked for.
 const TEXT_WORDS: usize = 5;
+/// Words of a sentence that is what was to be told.
+const TOLD_ON_WORDS: usize = 3;
 /// Words of a first sentence that tells the outcome of an order.
 const OUTCOME_WORDS_MAX: usize = 14;
 /// Words of a sentence that says no more than that it is done.
@@ -226,7 +228,9 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     {
         return None;
     }
-    if is_of_others(text) {
+    // `Tell Ana the shop is closed`: the sentence is what is to be told.
+    let told_on = || words.len() >= TOLD_ON_WORDS && stands_in(abilities.asked.folded(), fold(text).trim());
+    if is_of_others(text) || told_on() {
         return None;
     }
     let here = || words.iter().any(|word| HERE.has(&word.lower)) || HERE_PHRASES.stands_in(text);
@@ -447,6 +451,13 @@ const STATIVE: &[&str] = &[
     "opłacan",
     "zobowiąz",
     "confin",
+    "sold",
+    "vend",
+    "verkauft",
+    "verkocht",
+    "sprzeda",
+    "pakow",
+    "packag",
     "exclud",
     "attach",
     "reserved for",
@@ -554,7 +565,10 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let listed = !act.speech.strong.is_empty() && act.is_strong();
     let changed = || words.iter().any(|word| CHANGED.has(&word.lower));
     // The first sentence of an answer to an order, and a short one: what it tells is what became of it.
-    let first_told = case.before.passages == 0 && case.abilities.recent.is_empty() && words.len() <= OUTCOME_WORDS_MAX && !case.text.trim_end().ends_with([':', '…']);
+    let first_told = case.before.passages == 0
+        && case.abilities.recent.is_empty()
+        && words.len() <= OUTCOME_WORDS_MAX
+        && !case.text.trim_end().ends_with([':', '…']);
     !kind && (first_told || ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
 }
 

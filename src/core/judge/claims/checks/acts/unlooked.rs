@@ -168,6 +168,13 @@ static YOURS: WordList = WordList::new(&[
 ]);
 static YOURS_INSIDE: PhraseList =
     PhraseList::new(&["您的", "你的", "あなたの", "お客様の", "आपका", "आपकी", "आपके", "तुम्हार", "고객님", "당신의"]);
+/// Words of a question by which something can be reckoned from it.
+static PARTS: WordList = WordList::new(&[
+    "half", "third", "quarter", "split", "share", "two", "three", "four", "five", "six", "double", "twice", "hälfte", "drittel", "teilen",
+    "zwei", "drei", "vier", "doppelt", "moitié", "tiers", "deux", "trois", "quatre", "mitad", "dos", "tres", "cuatro", "metà", "due",
+    "tre", "quattro", "metade", "dois", "três", "quatro", "helft", "twee", "drie", "vier", "połowa", "dwa", "trzy", "yarı", "yarısı",
+    "iki", "üç",
+]);
 /// Words by which the user asks for work on what they bring, or what is usual.
 static WORKS: WordList = WordList::new(&[
     "shorten",
@@ -477,7 +484,10 @@ pub(in crate::judge::claims) fn unlooked(
     // `Your balance is 48,210`, where the user asked for it: no word of the moment is needed.
     let yours = || own.iter().any(|word| YOURS.has(&word.lower)) || YOURS_INSIDE.stands_in(text);
     let works = || question.iter().any(|word| WORKS.has(&word.lower));
-    let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works();
+    // What can be reckoned or counted from the question is told of nothing else.
+    let reckoned =
+        || digits(asked) || asked.contains(['"', '“', '„', '«', '「', '\'']) || question.iter().any(|word| PARTS.has(&word.lower));
+    let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works() && !reckoned();
     if !(now || own_things && topical() || theirs())
         || of_others()
         || tells_history(text)

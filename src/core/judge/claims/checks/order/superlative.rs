@@ -12,10 +12,14 @@ use crate::{
     judge::claims::{
         checks::account,
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::rows::{Cell, Row, Rows},
+        evidence::{
+            ToolResult,
+            facts::Scalar,
+            rows::{Cell, Row, Rows},
+        },
         language::{
             cues, date,
-            fold::{fold, stands_in},
+            fold::{akin, fold, name_words, stands_in},
             lexicon::Word,
             number::numbers,
             word_list::{PhraseList, WordList},
@@ -154,7 +158,7 @@ static OTHERS: PhraseList = PhraseList::in_any_case(&[
     "के अलावा",
 ]);
 
-/// Superlatives, in every language of the lexicons. Those of time (`latest`, `next`) and of quality (`best`) are none: they are told of
+/// Superlatives, in the languages with blanks. Those of time (`latest`, `next`) and of quality (`best`) are none: they are told of
 /// the hour, or of several things together.
 fn superlatives() -> Option<&'static Regex> {
     static ALL: OnceLock<Option<Regex>> = OnceLock::new();
@@ -169,8 +173,6 @@ fn superlatives() -> Option<&'static Regex> {
             r"(?i)\b(?:de|het)\s+(?:hoog|laag|diep|groot|klein|lang|kort|goedkoop|duur|snel|langzaam|traag|warm|koud|zwaar|licht|sterk|zwak|oud|jong|druk|vol|vroeg|laat)ste\b",
             r"(?i)\bnaj(?:wyż|niż|głęb|więk|mniej|dłuż|krót|tań|taj|droż|szyb|woln|ciepl|zimn|cięż|lżej|silni|słab|star|młod|wcześ|późn)\p{L}*",
             r"(?i)\ben\s+(?:yüksek|düşük|derin|büyük|küçük|uzun|kısa|ucuz|pahalı|hızlı|yavaş|sıcak|soğuk|ağır|hafif|güçlü|zayıf|yaşlı|genç|dolu|kalabalık|erken|geç|yağışlı)\b",
-            r"最(?:も|高|低|大|小|多|少|深|長|长|短|安|便宜|贵|貴|早|晚|快|慢|热|冷|重|轻|軽|强|弱)|一番|いちばん",
-            r"सबसे\s",
         ];
         Regex::new(&all.join("|")).ok()
     })
@@ -193,7 +195,12 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
     }
     let place = place(scene)?;
     let rows = source.rows();
-    if !rows.columns || rows.rows.len() < ROWS_MIN || OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene) {
+    if !rows.columns
+        || rows.rows.len() < ROWS_MIN
+        || OTHERS.stands_in(scene.text())
+        || account::tells_nothing(scene)
+        || narrows(scene, source, place)
+    {
         return None;
     }
     let cells = told_cells(scene, rows, place)?;
@@ -220,17 +227,177 @@ fn place(scene: &CheckContext<'_>) -> Option<usize> {
     all.next().is_none().then_some(first)
 }
 
-/// Does the user narrow what the end is looked for among: by a number that the call wasn't given?
-fn narrows(scene: &CheckContext<'_>) -> bool {
+/// Does the question or the passage narrow what the end is looked for among: by a number that the call wasn't given, a condition, a word
+/// that neither the call nor the result has (`the fastest junior`)?
+fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: usize) -> bool {
     static LIMITS: WordList = WordList::new(&[
-        "under", "below", "above", "over", "between", "without", "unter", "über", "zwischen", "ohne", "moins", "sous", "sans", "bajo",
-        "sin", "sotto", "sopra", "senza", "abaixo", "acima", "sem", "onder", "boven", "zonder", "poniżej", "powyżej", "bez",
+        "under", "below", "above", "over", "between", "without", "with", "need", "must", "that", "mit", "unter", "über", "zwischen",
+        "ohne", "moins", "sous", "avec", "sans", "bajo", "con", "sin", "sotto", "sopra", "senza", "abaixo", "acima", "com", "sem", "onder",
+        "boven", "met", "zonder", "poniżej", "powyżej", "bez", "dla",
     ]);
-    let given = scene.sources.first().map_or("", |source| source.folded_arguments());
     let asked = &scene.grounds.asked;
-    asked.words().iter().any(|word| {
+    let given = source.folded_arguments();
+    let limits = |word: &Word| {
         LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower))
-    })
+    };
+    // `The deepest one`, `the wettest day`: of what the result holds; `the fastest junior` isn't.
+    let behind = scene.plain.words.iter().filter(|word| word.start >= place).take(OWN_WORDS + NOUN_WORDS).skip(1);
+    let figures = |word: &&Word| !word.lower.bytes().any(|byte| byte.is_ascii_digit());
+    let of_kind = behind.take_while(figures).take_while(|word| !scene.lexicon.common.contains(&word.lower)).take(NOUN_WORDS);
+    asked.words().iter().any(limits)
+        || asked.words().iter().any(|word| !is_known(scene, source, word))
+        || of_kind.into_iter().any(|word| !is_known(scene, source, word))
+        || source.facts().leaves.iter().any(|leaf| leaf.record > 0 && matches!(leaf.value, Scalar::Flag(_)))
+}
+
+/// Words of a superlative: `most expensive`; and those behind it that may tell a part.
+const OWN_WORDS: usize = 2;
+const NOUN_WORDS: usize = 2;
+/// Letters from which a word can narrow anything.
+const WORD_CHARS: usize = 4;
+
+/// Is it a word of the call or the result, of grammar, of time, or one that asks?
+fn is_known(scene: &CheckContext<'_>, source: &ToolResult, word: &Word) -> bool {
+    static PLAIN: WordList = WordList::new(&[
+        "which",
+        "what",
+        "when",
+        "where",
+        "week",
+        "weeks",
+        "month",
+        "months",
+        "year",
+        "years",
+        "days",
+        "hour",
+        "hours",
+        "time",
+        "today",
+        "tonight",
+        "yesterday",
+        "last",
+        "past",
+        "this",
+        "these",
+        "those",
+        "there",
+        "have",
+        "total",
+        "best",
+        "tell",
+        "show",
+        "give",
+        "please",
+        "most",
+        "least",
+        "ones",
+        "quel",
+        "quelle",
+        "quels",
+        "quelles",
+        "été",
+        "était",
+        "jours",
+        "jour",
+        "semaine",
+        "mois",
+        "dernier",
+        "derniers",
+        "dernière",
+        "dernières",
+        "dans",
+        "cette",
+        "welcher",
+        "welche",
+        "welches",
+        "wann",
+        "woche",
+        "monat",
+        "jahr",
+        "tage",
+        "tagen",
+        "letzte",
+        "letzten",
+        "letzter",
+        "heute",
+        "gestern",
+        "diese",
+        "dieser",
+        "dieses",
+        "cuál",
+        "cual",
+        "semana",
+        "último",
+        "última",
+        "últimos",
+        "últimas",
+        "días",
+        "esta",
+        "este",
+        "quale",
+        "quali",
+        "settimana",
+        "mese",
+        "ultimo",
+        "ultimi",
+        "ultima",
+        "giorni",
+        "giorno",
+        "questa",
+        "questo",
+        "qual",
+        "quais",
+        "mês",
+        "dias",
+        "welke",
+        "maand",
+        "vorige",
+        "afgelopen",
+        "dagen",
+        "deze",
+        "który",
+        "która",
+        "które",
+        "tygodniu",
+        "miesiącu",
+        "hangi",
+        "hafta",
+        "geçen",
+        "gece",
+        "best",
+        "much",
+        "long",
+        "many",
+        "lowest",
+        "highest",
+    ]);
+    let lower = word.lower.as_str();
+    let folded = fold(lower);
+    // A name in the question, which the call may give by a code.
+    let name = || {
+        let written = scene.grounds.asked.get(word.start..word.end).filter(|written| written.to_lowercase() == lower);
+        word.start > 0 && scene.lexicon.language != "de" && written.is_some_and(|written| written.starts_with(char::is_uppercase))
+    };
+    let keys = || source.facts().keys().iter().any(|key| akin(key, &folded) || key.contains(&folded));
+    lower.chars().count() < WORD_CHARS
+        || PLAIN.has(lower)
+        || scene.lexicon.common.contains(lower)
+        || cues::is_extreme(lower)
+        || name()
+        || stands_in(source.folded_arguments(), &folded)
+        || stands_in(source.folded(), &folded)
+        || name_words(&source.tool).iter().any(|own| akin(own, &folded))
+        || keys()
+        || told_in(scene, &folded)
+}
+
+/// Has the passage this word of the question beside its superlative, as that itself: `profond` of `le plus profond`?
+fn told_in(scene: &CheckContext<'_>, folded: &str) -> bool {
+    superlatives()
+        .into_iter()
+        .flat_map(|all| all.find_iter(scene.text()))
+        .any(|found| fold(found.as_str()).split(' ').any(|own| akin(own, folded)))
 }
 
 /// The cells whose values the passage tells near its superlative, each with its row; of a value that stands in several, none. `None` if it
