@@ -326,8 +326,7 @@ impl<'s> Table<'s> {
         let column = named.iter().map(|(.., column)| *column).find(|column| named.iter().filter(|(.., own)| own == column).count() > 1)?;
         let (listed, others): (Vec<_>, Vec<_>) = named.iter().partition(|(.., own)| *own == column);
         let is_joined = |gap: &str| {
-            gap.split(|c: char| matches!(c, ',' | '、' | '，' | '&' | ' ' | '*' | '`'))
-                .all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
+            gap.split([',', '、', '，', '&', ' ', '*', '`']).all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
         };
         // `4 are free: 2, 3 and 5`: the first isn't one of the list.
         let joined = |one: &Range<usize>, next: &Range<usize>| scene.text().get(one.end..next.start).is_some_and(is_joined);

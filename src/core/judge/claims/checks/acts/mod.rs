@@ -191,12 +191,11 @@ impl Speech {
             let at_once = lower == "once" && text.get(..word.start).is_some_and(|before| before.ends_with("at "));
             // `a minute ago` is since the request.
             let just = lower == "ago" && text.get(..word.start).is_some_and(|before| JUST_BEFORE.iter().any(|time| before.ends_with(time)));
-            negated
-                || known
-                    && !at_once
-                    && !just
-                    && !(behind && matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after"))
-                    && !(behind && matches!(said.form, ActForm::First | ActForm::Ordered) && SUBORDINATE.has(lower))
+            let of_next = || {
+                matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after")
+                    || matches!(said.form, ActForm::First | ActForm::Ordered) && SUBORDINATE.has(lower)
+            };
+            negated || known && !(at_once || just || behind && of_next())
         })
     }
 }

@@ -34,6 +34,8 @@ const ROWS_MIN: usize = 3;
 /// Bytes between a superlative and a figure that it may be told of.
 const NEAR_BYTES: usize = 90;
 
+/// Bytes of a phrase with a superlative in it: `am höchsten`.
+const PHRASE_BYTES: usize = 14;
 /// Bytes from a superlative in which it is said to be one of a rate.
 const RATE_BYTES: usize = 30;
 
@@ -164,15 +166,15 @@ fn superlatives() -> Option<&'static Regex> {
     static ALL: OnceLock<Option<Regex>> = OnceLock::new();
     ALL.get_or_init(|| {
         let all = [
-            r"(?i)\b(?:the|your|his|her|their|our|its)\s+(?:most|least)\s+\p{L}{4,}",
-            r"(?i)\bam\s+(?:höch|niedrig|tief|größ|klein|läng|kürz|billig|günstig|teuer|schnell|langsam|wärm|kält|schwer|leicht|stärk|schwäch|äl|jüng|weit|voll|früh|spä)\p{L}{0,4}sten\b",
-            r"(?i)\b(?:le|la|les)\s+(?:plus|moins)\s+(?:haut|bas|basse|élev|profond|grand|petit|long|court|cher|chère|rapide|lent|chaud|froid|lourd|lég|fort|faible|vieux|vieille|âgé|jeune|proche|éloigné|loin|charg|plein|rempli|bondé|fréquent|pluvieu|sec|sèche|humide|ancien|récent|coûteu|économique|précoce|tardi)\p{L}*",
-            r"(?i)\b(?:el|la|los|las)\s+(?:más|menos)\s+\p{L}{4,}",
-            r"(?i)\b(?:il|la|i|le|gli)\s+(?:più|meno)\s+\p{L}{4,}",
-            r"(?i)\b(?:o|a|os|as)\s+(?:mais|menos)\s+\p{L}{4,}",
-            r"(?i)\b(?:de|het)\s+(?:hoog|laag|diep|groot|klein|lang|kort|goedkoop|duur|snel|langzaam|traag|warm|koud|zwaar|licht|sterk|zwak|oud|jong|druk|vol|vroeg|laat)ste\b",
-            r"(?i)\bnaj(?:wyż|niż|głęb|więk|mniej|dłuż|krót|tań|taj|droż|szyb|woln|ciepl|zimn|cięż|lżej|silni|słab|star|młod|wcześ|późn)\p{L}*",
-            r"(?i)\ben\s+(?:yüksek|düşük|derin|büyük|küçük|uzun|kısa|ucuz|pahalı|hızlı|yavaş|sıcak|soğuk|ağır|hafif|güçlü|zayıf|yaşlı|genç|dolu|kalabalık|erken|geç|yağışlı)\b",
+            r"\b(?:the|your|his|her|their|our|its)\s+(?:most|least)\s+\p{L}{4,}",
+            r"\bam\s+(?:höch|niedrig|tief|größ|klein|läng|kürz|billig|günstig|teuer|schnell|langsam|wärm|kält|schwer|leicht|stärk|schwäch|äl|jüng|weit|voll|früh|spä)\p{L}{0,4}sten\b",
+            r"\b(?:le|la|les)\s+(?:plus|moins)\s+(?:haut|bas|basse|élev|profond|grand|petit|long|court|cher|chère|rapide|lent|chaud|froid|lourd|lég|fort|faible|vieux|vieille|âgé|jeune|proche|éloigné|loin|charg|plein|rempli|bondé|fréquent|pluvieu|sec|sèche|humide|ancien|récent|coûteu|économique|précoce|tardi)\p{L}*",
+            r"\b(?:el|la|los|las)\s+(?:más|menos)\s+\p{L}{4,}",
+            r"\b(?:il|la|i|le|gli)\s+(?:più|meno)\s+\p{L}{4,}",
+            r"\b(?:o|a|os|as)\s+(?:mais|menos)\s+\p{L}{4,}",
+            r"\b(?:de|het)\s+(?:hoog|laag|diep|groot|klein|lang|kort|goedkoop|duur|snel|langzaam|traag|warm|koud|zwaar|licht|sterk|zwak|oud|jong|druk|vol|vroeg|laat)ste\b",
+            r"\bnaj(?:wyż|niż|głęb|więk|mniej|dłuż|krót|tań|taj|droż|szyb|woln|ciepl|zimn|cięż|lżej|silni|słab|star|młod|wcześ|późn)\p{L}*",
+            r"\ben\s+(?:yüksek|düşük|derin|büyük|küçük|uzun|kısa|ucuz|pahalı|hızlı|yavaş|sıcak|soğuk|ağır|hafif|güçlü|zayıf|yaşlı|genç|dolu|kalabalık|erken|geç|yağışlı)\b",
         ];
         Regex::new(&all.join("|")).ok()
     })
@@ -193,14 +195,12 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
     {
         return None;
     }
-    let place = place(scene)?;
     let rows = source.rows();
-    if !rows.columns
-        || rows.rows.len() < ROWS_MIN
-        || OTHERS.stands_in(scene.text())
-        || account::tells_nothing(scene)
-        || narrows(scene, source, place)
-    {
+    if !rows.columns || rows.rows.len() < ROWS_MIN {
+        return None;
+    }
+    let place = place(scene)?;
+    if OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene, source, place) {
         return None;
     }
     let cells = told_cells(scene, rows, place)?;
@@ -221,10 +221,10 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
 /// Where the passage's only superlative stands.
 fn place(scene: &CheckContext<'_>) -> Option<usize> {
     let words = cues::extremes(scene.plain).map(|word: &Word| word.start);
-    let phrases = superlatives()?.find_iter(scene.text()).map(|found| found.start());
-    let mut all = words.chain(phrases);
-    let first = all.next()?;
-    all.next().is_none().then_some(first)
+    let phrases = superlatives()?.find_iter(scene.plain.lower()).map(|found| found.start());
+    let all: Vec<usize> = words.chain(phrases).collect();
+    let (first, last) = (*all.iter().min()?, *all.iter().max()?);
+    (last - first <= PHRASE_BYTES).then_some(first)
 }
 
 /// Does the question or the passage narrow what the end is looked for among: by a number that the call wasn't given, a condition, a word
