@@ -34,6 +34,7 @@ use crate::{
                 failure,
             },
             language::{
+                cues,
                 fold::{fold, name_words},
                 lenient_json,
                 lexicon::{self, Lexicon, Word, says_success},
@@ -729,7 +730,7 @@ impl PassageChecker {
         }
         static EXCEPTS: WordList = WordList::new(&["but", "except", "of", "bis", "außer", "sauf", "salvo", "tranne"]);
         let says = |is: &dyn Fn(&str) -> bool| scene.plain.words.iter().any(|word| is(&word.lower));
-        if !says(&|word| halves::ALL.has(word) || word == "everything") || says(&|word| EXCEPTS.has(word)) {
+        if !says(&|word| cues::ALL.has(word) || word == "everything") || says(&|word| EXCEPTS.has(word)) {
             return None;
         }
         let span = trimmed(scene.text());
@@ -909,7 +910,7 @@ fn says_anything(text: &str) -> bool {
     digits
         || url::may_have_urls(text)
         || lexicon::may_say_absent(text)
-        || text.split(|c: char| !c.is_alphanumeric()).any(|word| halves::ALL.has(word))
+        || text.split(|c: char| !c.is_alphanumeric()).any(|word| cues::ALL.has(word))
 }
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.

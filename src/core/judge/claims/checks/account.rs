@@ -2450,6 +2450,9 @@ mod tests {
         let album = r#"{"photos":1480,"videos":36,"video_bytes":28800000000}"#;
         for (result, text, rule) in [
             (r#"{"range_km":62}"#, "The range is 62 miles.", Some("measured")),
+            (r#"{"altitude_m":100}"#, "It flew at 100 feet.", Some("measured")),
+            (r#"{"altitude_m":100}"#, "It flew at 100 metres.", None),
+            (r#"{"km":10,"ascent_m":52}"#, "It was 10 km.", None),
             (r#"{"in_stock_m":7.2}"#, "There are only 7.2 m in stock.", None),
             (r#"{"passed":22,"of":40}"#, "She has 22 of 40 points, so 65 %.", Some("share")),
             (r#"{"late":4,"of":10}"#, "4 of 10 orders are late, while the two weeks before had seen 15 % of them late.", None),

@@ -683,7 +683,7 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     for (at, c) in text.char_indices() {
         let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
         let mark = match c {
-            // `Stout (T2)`: what stands in brackets is another name.
+            // `Stout (TK2)`: what stands in brackets is another name.
             '(' | ')' => !brackets(text, at).is_some_and(|inside| texts.iter().any(|mention| mention.span == inside)),
             ';' | '\n' | '；' | '。' | '।' | '：' => true,
             '、' | '，' => cuts_here(at),
@@ -714,7 +714,7 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     found
 }
 
-/// What lies between the brackets of which one stands there.
+/// The text between the brackets of which one stands there: its place.
 fn brackets(text: &str, at: usize) -> Option<Range<usize>> {
     let (before, from) = text.split_at_checked(at)?;
     let start = if from.starts_with('(') { at } else { before.rfind('(')? };
@@ -925,6 +925,10 @@ mod tests {
         let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"m-brandt"}]"#;
         let visits = r#"[{"at":"13:30","patient":"Pickles","vet":"Amara Nwosu"},{"at":"13:50","patient":"Socks","vet":"Helen Farrow"}]"#;
         let seats = r#"[{"zone":"zaal","prijs":34.5},{"zone":"balkon","prijs":27.0},{"zone":"loge","prijs":49.0}]"#;
+        let berths = r#"[{"berth":"A01","status":"free"},{"berth":"A02","status":"taken"},{"berth":"A03","status":"taken"},{"berth":"A04","status":"free"}]"#;
+        let tanks = r#"[{"tank":"TK1","beer":"Pilsner","plato":12.5},{"tank":"TK2","beer":"Stout","plato":18.2},{"tank":"TK3","beer":"Cider","plato":9.1}]"#;
+        let hearings = r#"[{"date":"2026-10-06","time":"09:30","minutes":90},{"date":"2026-12-15","time":"11:00","minutes":45}]"#;
+        let brews = r#"[{"batch":"26-01","name":"純米","pressed":"2026-02-11"},{"batch":"26-03","name":"本醸造","pressed":"2026-01-29"}]"#;
         let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
         let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
         for (result, kind, text, wrong) in [
@@ -937,6 +941,16 @@ mod tests {
             (seats, Kind::Sentence, "Een plaats in de zaal kost € 27,00.", Some("record_number")),
             (seats, Kind::Sentence, "Een plaats in de zaal kost € 34,50 en op het balkon € 27,00.", None),
             (hives, Kind::Sentence, "OL1 gained 4.3 kg.", None),
+            (berths, Kind::Sentence, "Free: A01, A03 and A04.", Some("record_kind")),
+            (berths, Kind::Sentence, "Free: A01 and A04.", None),
+            (berths, Kind::Sentence, "Of A01, A03 and A04 two are free.", None),
+            (berths, Kind::Sentence, "A01 and A04 are free, A03 is taken.", None),
+            (tanks, Kind::Line, "- Stout (TK2): 12.5", Some("record_number")),
+            (tanks, Kind::Line, "- Stout (TK2): 18.2", None),
+            (hearings, Kind::Sentence, "The hearing is on 15 December at 9:30.", Some("record_hour")),
+            (hearings, Kind::Sentence, "The hearing is on 15 December at 11:00.", None),
+            (hearings, Kind::Sentence, "The hearing of 6 October is over at 11:00.", None),
+            (brews, Kind::Sentence, "最も早いのは26-01の純米で、2026年1月29日でした", Some("record_day")),
             (boxes, Kind::Line, "- 2 delivered", Some("tallies")),
             (boxes, Kind::Line, "- 3 delivered", None),
         ] {

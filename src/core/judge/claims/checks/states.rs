@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account, acts::halves, values},
+        checks::{account, values},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult,
@@ -18,6 +18,7 @@ use crate::{
             rows::{Cell, Row},
         },
         language::{
+            cues,
             fold::{fold, stands_in},
             lexicon::{Word, WordSet},
             number::Number,
@@ -189,7 +190,7 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
     let two =
         |word: &str| matches!(word, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba" | "obie");
     let all =
-        |word: &Word| halves::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
+        |word: &Word| cues::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
     let tells_all = scene.plain.words.iter().any(all) || ALL_INSIDE.stands_in(scene.text());
     let (words, folded) = (data(), scene.plain.folded());
     let rows = source.rows();
@@ -417,6 +418,24 @@ mod tests {
     }
 
     #[test]
+    fn all_are_done_only_if_each_is() {
+        let targets = "target   done  state\nNGC 891  12    complete\nM 76     20    complete\nC/2026   0     not started";
+        for (text, wrong) in [
+            ("All three targets are complete.", true),
+            ("All three targets are in the list.", false),
+            ("All three are complete but C/2026, which hasn't begun.", false),
+            ("Both M targets are complete.", false),
+            ("All two that were begun are complete.", false),
+        ] {
+            let grounds = EvidenceIndex::new(vec![ToolResult::new("get_targets", "{}", targets)], Vec::new(), "".into());
+            let plain = AnalyzedPassage::of(text);
+            let (lexicon, sources) = (language(&words(text), None), grounds.results.iter().collect());
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(all_done(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
     fn acts_that_wait_for_somebody_are_told_so() {
         for (tool, result, state) in [
             ("send_transfer", r#"{"statut":"EN_ATTENTE_VALIDATION","montant":"600.00"}"#, Some("en attente validation")),
@@ -458,6 +477,8 @@ mod tests {
     fn what_is_pending_is_not_done() {
         let pending = r#"{"id":"R-7","state":"pending","sent":"2025-11-18"}"#;
         let review = r#"{"id":"R-7","status":"in_review","documents":2}"#;
+        let repair = r#"{"bike":"B-2","status":"in repair"}"#;
+        let partly = r#"{"order":"A1","status":"partially_delivered","lines":[{"item":"kettle","sent":1},{"item":"mugs","sent":4}]}"#;
         let expired = r#"{"permit":"P-9","status":"expired"}"#;
         for (result, text, wrong) in [
             (pending, "R-7 has been approved.", true),
@@ -465,6 +486,13 @@ mod tests {
             (pending, "आवेदन स्वीकृत हो चुका है।", true),
             (review, "Your claim has been paid.", true),
             (expired, "Your permit is active.", true),
+            (repair, "Yes, your bike is ready.", true),
+            (repair, "Ihr Rad ist fertig.", true),
+            (repair, "Your bike is ready on 9 March.", false),
+            (repair, "Your bike is almost ready.", false),
+            (partly, "A1 was delivered in full.", true),
+            (partly, "The kettle was delivered in full.", false),
+            (partly, "A1 was delivered in part.", false),
             (pending, "R-7 hasn't been approved yet.", false),
             (pending, "R-7 is still waiting to be approved.", false),
             (pending, "Once it is approved you get a letter.", false),

@@ -1012,6 +1012,13 @@ mod tests {
             ("To git@host\n  1..2 a -> a", false),
             ("3 errors were found in the log", false),
             ("upgraded: 14\nerror: none", false),
+            ("job 9 started\nchecking target ... ok\ncopying\nchecksum mismatch, aborted\nexit code 3", true),
+            ("building ... ok\ntests: failed once\nretried ... ok\nexit code 0", false),
+            ("take exit 12 for the valve", false),
+            ("412 messages queued\n14 others", false),
+            ("404 Not Found", true),
+            ("550 5.1.1 user unknown", true),
+            (r#"{"accepte":false,"raison":"complet"}"#, true),
             ("upgraded: 0\nerror: none of the mirrors answers", true),
         ] {
             assert_eq!(tells_failure(text, &ResultFacts::read(text), Some(&CallAim::new("set_valve", "{}"))), fails, "{text}");

@@ -278,7 +278,7 @@ impl ResultReading {
     }
 
     /// It lists records and says no more than that, as what was looked up does, where its tool's name doesn't tell what the tool does.
-    /// What an act did is told beside a list: by a flag, a state, a text of its own.
+    /// Beside a list an act tells its outcome: by a flag, a state, a text of its own.
     pub fn lists_records(&self) -> bool {
         if self.effect() != Effect::Unknown {
             return false;

@@ -4,7 +4,11 @@ use std::sync::OnceLock;
 
 use serde::Deserialize;
 
-use super::{lexicon::WordSet, number::Number, word_list::data_file};
+use super::{
+    lexicon::WordSet,
+    number::Number,
+    word_list::{WordList, data_file},
+};
 use crate::judge::claims::plain::AnalyzedPassage;
 
 /// Role of a number by the words around it.
@@ -19,6 +23,29 @@ pub enum Role {
     /// Not said, or something else.
     Any,
 }
+
+/// Words by which all of several things are spoken of, in any language.
+pub static ALL: WordList = WordList::new(&[
+    "both",
+    "all",
+    "beide",
+    "alle",
+    "beiden",
+    "allebei",
+    "tous",
+    "toutes",
+    "ambos",
+    "ambas",
+    "todos",
+    "todas",
+    "entrambi",
+    "entrambe",
+    "tutti",
+    "tutte",
+    "oba",
+    "obie",
+    "wszystkie",
+]);
 
 /// The words of `lexicon/reckon.toml`.
 #[derive(Debug, Default, Deserialize)]

@@ -10,6 +10,7 @@ use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::facts::ResultFacts;
 use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
 use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
+use crate::judge::claims::language::cues::ALL;
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
 use crate::judge::claims::language::word_list::WordList;
@@ -107,28 +108,6 @@ static JOINS: WordList = WordList::new(&["and", "und", "et", "y", "ve", "plus", 
 static SMALL: WordList = WordList::new(&[
     "the", "it", "you", "your", "que", "una", "los", "las", "para", "por", "die", "der", "das", "les", "des", "een", "het", "van", "now",
     "not", "are", "was", "has", "have",
-]);
-/// Words by which more than one thing is said to be done.
-pub(in crate::judge::claims) static ALL: WordList = WordList::new(&[
-    "both",
-    "all",
-    "beide",
-    "alle",
-    "beiden",
-    "allebei",
-    "tous",
-    "toutes",
-    "ambos",
-    "ambas",
-    "todos",
-    "todas",
-    "entrambi",
-    "entrambe",
-    "tutti",
-    "tutte",
-    "oba",
-    "obie",
-    "wszystkie",
 ]);
 /// Words with a capital that name nobody.
 static TITLES: WordList = WordList::new(&[

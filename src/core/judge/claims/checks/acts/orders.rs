@@ -599,7 +599,12 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
         || act.verb == "left" && matches!(next, "the" | "it" | "that" | "this" | "everything");
     // `Skip this week's box`: `All skipped!`
     let ordered = || matches!(act.verb.as_str(), "skipped" | "stopped") && has_form(&act.verb, abilities.asked.name_words());
-    let own_words = || waits || act.is_harmless() && !ordered() || case.is_repeated(&act.verb) || leaves_alone(words, act);
+    // `Abonnement pauzeren`: what would be done. `Raised to six: 600 g flour, 12 eggs`: done by writing it.
+    let infinitive = speech.code == "nl" && act.verb.ends_with("eren") && !act.verb.starts_with("ge");
+    let behind = text.get(act.span.end..).and_then(|rest| rest.split_once(": ")).map_or("", |(_, shown)| shown);
+    let shown = !first && behind.contains(',') && behind.bytes().any(|byte| byte.is_ascii_digit());
+    let own_words =
+        || waits || infinitive || shown || act.is_harmless() && !ordered() || case.is_repeated(&act.verb) || leaves_alone(words, act);
     !hedged
         && !denied()
         && !own_words()

@@ -485,8 +485,12 @@ pub(in crate::judge::claims) fn unlooked(
     let yours = || own.iter().any(|word| YOURS.has(&word.lower)) || YOURS_INSIDE.stands_in(text);
     let works = || question.iter().any(|word| WORKS.has(&word.lower));
     // What can be reckoned or counted from the question is told of nothing else.
-    let reckoned =
-        || digits(asked) || asked.contains(['"', '“', '„', '«', '「', '\'']) || question.iter().any(|word| PARTS.has(&word.lower));
+    let reckoned = || {
+        digits(asked)
+            || asked.contains(['"', '“', '„', '«', '「'])
+            || asked.contains(" '")
+            || question.iter().any(|word| PARTS.has(&word.lower))
+    };
     let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works() && !reckoned();
     if !(now || own_things && topical() || theirs())
         || of_others()
@@ -590,6 +594,10 @@ mod tests {
             ("do we still have any of the 2016 Syrah magnums", "", "Yes, there are 48 magnums of the 2016 Syrah left.", true),
             ("which version of the search service is running in prod?", "", "It is on version 2.14.3, deployed yesterday at 16:20.", true),
             ("我的包裹在哪里？", "", "您的包裹今天14:30到达。", true),
+            ("What's my balance?", "", "Your account stands at 48,210.", true),
+            ("How many magnums are in stock?", "", "There are 48 magnums in stock.", true),
+            ("What's my share of 90 by three?", "", "Your share is 30.", false),
+            ("Is it normal that my puppy sleeps so much?", "", "Your puppy sleeps 18 hours as all do.", false),
             // General knowledge, hedged, reckoned, asked for as an example, said by somebody, or nothing that a tool is about.
             ("How long does a library keep a hold?", "", "Most libraries keep it for 7 days.", false),
             ("What should I do with the house for three weeks?", "", "Turn the heating down to 12 °C.", false),

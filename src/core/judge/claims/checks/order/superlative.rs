@@ -1,10 +1,10 @@
-//! What a sentence says to have the most or the least of something, where its own figures say that another has: `The deepest was the
+//! Superlatives that a sentence tells with the figures of what lies at no end: `The deepest was the
 //! one at Lourdes, at 11.7 km`, of four of which one lay at 14.9. Pure.
 //!
 //! No word is compared with the name of a column: the figures that the sentence tells are those of one record, and in none of their
 //! columns does that record lie at an end.
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use regex::Regex;
 
@@ -35,7 +35,7 @@ const ROWS_MIN: usize = 3;
 const NEAR_BYTES: usize = 90;
 
 /// Bytes of a phrase with a superlative in it: `am höchsten`.
-const PHRASE_BYTES: usize = 14;
+const PHRASE_BYTES: usize = 24;
 /// Bytes from a superlative in which it is said to be one of a rate.
 const RATE_BYTES: usize = 30;
 
@@ -200,10 +200,10 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
         return None;
     }
     let place = place(scene)?;
-    if OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene, source, place) {
+    if OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene, source, &place) {
         return None;
     }
-    let cells = told_cells(scene, rows, place)?;
+    let cells = told_cells(scene, rows, place.start)?;
     let row = cells.first()?.0;
     if cells.iter().any(|(own, _)| *own != row) {
         return None;
@@ -212,24 +212,28 @@ pub(in crate::judge::claims) fn superlative(scene: &CheckContext<'_>) -> Option<
     let ends = |column: &str| is_end(rows.rows.iter(), own, column) || ends_among_its_like(rows, own, column);
     // `the cheapest per night`: of what is reckoned from several columns.
     static RATES: WordList = WordList::new(&["per", "pro", "par", "por", "je", "each", "ratio", "average", "value", "przez", "başına"]);
-    let beside = || plain.words.iter().filter(|word| word.start.abs_diff(place) <= RATE_BYTES);
+    let beside = || plain.words.iter().filter(|word| word.start.abs_diff(place.start) <= RATE_BYTES);
     let reckoned = || scene.grounds.asked.words().iter().chain(beside()).any(|word| RATES.has(&word.lower));
     let wrong = !cells.iter().any(|(_, column)| ends(column)) && !reckoned();
     wrong.then(|| account::whole(scene, "superlative", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
 }
 
-/// Where the passage's only superlative stands.
-fn place(scene: &CheckContext<'_>) -> Option<usize> {
-    let words = cues::extremes(scene.plain).map(|word: &Word| word.start);
-    let phrases = superlatives()?.find_iter(scene.plain.lower()).map(|found| found.start());
-    let all: Vec<usize> = words.chain(phrases).collect();
-    let (first, last) = (*all.iter().min()?, *all.iter().max()?);
-    (last - first <= PHRASE_BYTES).then_some(first)
+/// The place of the passage's only superlative.
+fn place(scene: &CheckContext<'_>) -> Option<Range<usize>> {
+    let words = cues::extremes(scene.plain).map(|word: &Word| word.start..word.end);
+    let phrases = superlatives()?.find_iter(scene.plain.lower()).map(|found| found.range());
+    let mut all = words.chain(phrases);
+    let first = all.next()?;
+    let place = all.try_fold(first, |place, next| {
+        let both = place.start.min(next.start)..place.end.max(next.end);
+        (both.len() <= PHRASE_BYTES).then_some(both)
+    })?;
+    Some(place)
 }
 
 /// Does the question or the passage narrow what the end is looked for among: by a number that the call wasn't given, a condition, a word
 /// that neither the call nor the result has (`the fastest junior`)?
-fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: usize) -> bool {
+fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: &Range<usize>) -> bool {
     static LIMITS: WordList = WordList::new(&[
         "under", "below", "above", "over", "between", "without", "with", "need", "must", "that", "mit", "unter", "über", "zwischen",
         "ohne", "moins", "sous", "avec", "sans", "bajo", "con", "sin", "sotto", "sopra", "senza", "abaixo", "acima", "com", "sem", "onder",
@@ -240,19 +244,15 @@ fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: usize) -> bool 
     let limits = |word: &Word| {
         LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower))
     };
-    // `The deepest one`, `the wettest day`: of what the result holds; `the fastest junior` isn't.
-    let behind = scene.plain.words.iter().filter(|word| word.start >= place).take(OWN_WORDS + NOUN_WORDS).skip(1);
-    let figures = |word: &&Word| !word.lower.bytes().any(|byte| byte.is_ascii_digit());
-    let of_kind = behind.take_while(figures).take_while(|word| !scene.lexicon.common.contains(&word.lower)).take(NOUN_WORDS);
+    // `The wettest day`: of what the result holds; `the fastest junior` isn't.
+    let behind = scene.plain.words.iter().find(|word| word.start >= place.end);
+    let of_part = behind.is_some_and(|word| !word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !is_known(scene, source, word));
     asked.words().iter().any(limits)
         || asked.words().iter().any(|word| !is_known(scene, source, word))
-        || of_kind.into_iter().any(|word| !is_known(scene, source, word))
+        || of_part
         || source.facts().leaves.iter().any(|leaf| leaf.record > 0 && matches!(leaf.value, Scalar::Flag(_)))
 }
 
-/// Words of a superlative: `most expensive`; and those behind it that may tell a part.
-const OWN_WORDS: usize = 2;
-const NOUN_WORDS: usize = 2;
 /// Letters from which a word can narrow anything.
 const WORD_CHARS: usize = 4;
 
@@ -396,8 +396,8 @@ fn is_known(scene: &CheckContext<'_>, source: &ToolResult, word: &Word) -> bool 
 fn told_in(scene: &CheckContext<'_>, folded: &str) -> bool {
     superlatives()
         .into_iter()
-        .flat_map(|all| all.find_iter(scene.text()))
-        .any(|found| fold(found.as_str()).split(' ').any(|own| akin(own, folded)))
+        .flat_map(|all| all.find_iter(scene.plain.lower()))
+        .any(|found| fold(found.as_str()).split(' ').any(|own| own == folded || akin(own, folded)))
 }
 
 /// The cells whose values the passage tells near its superlative, each with its row; of a value that stands in several, none. `None` if it
@@ -465,4 +465,47 @@ fn ends_among_its_like(rows: &Rows, own: &Row, column: &str) -> bool {
             _ => group < rows.rows.len() && is_end(rows.rows.iter().filter(of).collect::<Vec<_>>().into_iter(), own, column),
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        plain::AnalyzedPassage,
+    };
+
+    #[test]
+    fn an_end_is_told_with_the_figures_of_what_lies_there() {
+        let quakes = "date;place;magnitude;depth_km\n2026-10-28;Arette;2.9;8.1\n2026-11-02;Lourdes;3.4;11.7\n2026-11-09;Bigorre;2.2;14.9\n2026-11-17;Laruns;3.1;6.0";
+        let flats = r#"[{"flat":"F1","rent":610,"heating":"gas"},{"flat":"F2","rent":420,"heating":"oil"},{"flat":"F3","rent":890,"heating":"gas"},{"flat":"F4","rent":760,"heating":"oil"}]"#;
+        let houses = r#"[{"flat":"F1","rent":610,"sqm":54},{"flat":"F2","rent":420,"sqm":31},{"flat":"F3","rent":890,"sqm":78}]"#;
+        let balconies =
+            r#"[{"flat":"F1","rent":610,"balcony":true},{"flat":"F2","rent":420,"balcony":false},{"flat":"F3","rent":890,"balcony":true}]"#;
+        for (result, asked, text, wrong) in [
+            (quakes, "Which quake was the deepest?", "The deepest quake lay at 11.7 km.", true),
+            (quakes, "Où était le plus profond ?", "Le plus profond est celui de Lourdes, le 2 novembre, à 11,7 km.", true),
+            (quakes, "Wo war es am tiefsten?", "Am tiefsten lag es mit 11,7 km.", true),
+            (quakes, "Which quake was the deepest?", "The deepest quake lay at 14.9 km.", false),
+            // Another end, another figure, a part, a rank, a rate.
+            (quakes, "Which quake was the strongest?", "The strongest quake had 3.4, at 11.7 km.", false),
+            (quakes, "Which quake was the deepest?", "The deepest quake lay 23 km from town, at 11.7 km.", false),
+            (quakes, "Which quake was the second deepest?", "The second deepest lay at 11.7 km.", false),
+            (quakes, "The deepest per magnitude?", "The deepest lay at 11.7 km.", false),
+            (houses, "Which flat is the cheapest?", "The cheapest flat costs 610.", true),
+            (flats, "Which flat is the cheapest?", "The cheapest flat costs 610.", false),
+            (flats, "Which flat with gas is the cheapest?", "The cheapest flat costs 610.", false),
+            (flats, "I have a dog, so which flat is the cheapest?", "The cheapest flat costs 610.", false),
+            (flats, "Which flat is the cheapest below 700?", "The cheapest flat costs 610.", false),
+            (flats, "Which flat is the cheapest?", "The cheapest family home costs 760.", false),
+            (balconies, "Need a balcony. Cheapest?", "The cheapest flat costs 610.", false),
+        ] {
+            let grounds = EvidenceIndex::new(vec![ToolResult::new("list_quakes", "{}", result)], vec![asked.into()], asked.into());
+            let plain = AnalyzedPassage::of(text);
+            let (lexicon, sources) = (language(&words(text), None), grounds.results.iter().collect());
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(superlative(&scene).is_some(), wrong, "{asked} / {text}");
+        }
+    }
 }
