@@ -702,9 +702,10 @@ impl PassageChecker {
             let own = text.get(from..*place).unwrap_or_default();
             let words = |text: &str| text.split_whitespace().filter(|word| word.contains(char::is_alphabetic)).count();
             let last = || nth + 1 == scene.cites.len() && words(text.get(*place..).unwrap_or_default()) <= CITATION_WORDS;
-            let starts = || text.to_lowercase().contains("start") || text.to_lowercase().contains("ask");
-            let (from_here, part) =
-                if words(own) < PART_WORDS && last() && !starts() { (0, text.get(..*place).unwrap_or_default()) } else { (from, own) };
+            // Who started or asked for both tells of no success. `task` is none of it.
+            let starts = || scene.plain.words.iter().any(|word| word.lower.contains("start") || word.lower.starts_with("ask"));
+            let of_whole = words(own) < PART_WORDS && last() && !starts();
+            let (from_here, part) = if of_whole { (0, text.get(..*place).unwrap_or_default()) } else { (from, own) };
             let next = scene.cites.get(nth + 1).map_or(text.len(), |(place, _)| *place);
             let behind = text.get(*place..next).unwrap_or_default();
             if let Some(source) = scene.sources.get(*at).filter(|source| source.fails())

@@ -318,7 +318,7 @@ fn runs_of(results: &[ToolResult]) -> HashMap<&str, ToolRuns> {
             if result.recent {
                 let recent = own.recent.get_or_insert(ToolRunState { lists: true, ..ToolRunState::default() });
                 (recent.succeeded, recent.failed) = (recent.succeeded || !failed, recent.failed || failed);
-                recent.lists &= failed || result.lists_records();
+                recent.lists = recent.lists && (failed || result.lists_records());
             }
         }
     }

@@ -309,11 +309,7 @@ impl<'s> Table<'s> {
 
     /// Records that are listed as being all of one kind, one of which is of another: `Free: A1, A2 and A3` where A2 is taken.
     fn listed_apart(&self, scene: &CheckContext<'_>, texts: &[Mention]) -> Option<ClaimFinding> {
-        if !self.columns
-            || texts.len() > MENTIONS_MAX
-            || account::denies(scene.text())
-            || states::is_unsure(scene.plain.folded(), &scene.plain.words)
-        {
+        if !self.columns || texts.len() > MENTIONS_MAX {
             return None;
         }
         let mut named: Vec<(Range<usize>, u64, &str)> = texts
@@ -332,7 +328,8 @@ impl<'s> Table<'s> {
         let joined = |one: &Range<usize>, next: &Range<usize>| scene.text().get(one.end..next.start).is_some_and(is_joined);
         let mut runs = listed.chunk_by(|one, next| joined(&one.0, &next.0)).filter(|run| run.len() > 1);
         let (Some(listed), None) = (runs.next(), runs.next()) else { return None };
-        if others.iter().any(|(_, rows, _)| !listed.iter().any(|(_, own, _)| own == rows)) {
+        let of_others = others.iter().any(|(_, rows, _)| !listed.iter().any(|(_, own, _)| own == rows));
+        if of_others || account::denies(scene.text()) || states::is_unsure(scene.plain.folded(), &scene.plain.words) {
             return None;
         }
         // `Medium and above`, `open in some form`.
@@ -387,12 +384,10 @@ impl<'s> Table<'s> {
             return None;
         }
         // The only kind that the passage names, in front of the list.
-        let mut kinds = texts.iter().filter(|mention| {
-            mention.column != column && mention.rows.count_ones() != 1 || {
-                let repeated = |row: &&&Row| row.cells.iter().any(|cell| cell.column == mention.column);
-                mention.column != column && self.is_kind(&mention.column) && self.rows.iter().filter(repeated).count() > 2
-            }
-        });
+        let is_one = |mention: &&Mention| {
+            mention.rows.count_ones() != 1 || self.is_kind(&mention.column) && self.having(&mention.column).count_ones() > 2
+        };
+        let mut kinds = texts.iter().filter(|mention| mention.column != column).filter(is_one);
         let (Some(kind), None) = (kinds.next(), kinds.next()) else { return None };
         let inside = named.iter().any(|(span, ..)| span.start < kind.span.end && kind.span.start < span.end);
         let wide = matches!(
@@ -402,7 +397,7 @@ impl<'s> Table<'s> {
         if !self.is_kind(&kind.column) || inside || wide || kind.span.start > first {
             return None;
         }
-        let (span, rows, _) = listed.iter().find(|(_, rows, _)| rows & kind.rows == 0 && self.has_column(*rows, &kind.column))?;
+        let (span, rows, _) = listed.iter().find(|(_, rows, _)| rows & kind.rows == 0 && rows & self.having(&kind.column) != 0)?;
         Some(self.finding(scene, span.clone(), *rows, Certainty::Likely, "record_kind"))
     }
 
@@ -419,8 +414,9 @@ impl<'s> Table<'s> {
         distinct.len() > 1 && distinct.len() < values.len()
     }
 
-    fn has_column(&self, rows: u64, column: &str) -> bool {
-        self.rows.iter().enumerate().any(|(at, row)| rows & (1 << at) != 0 && row.cells.iter().any(|cell| cell.column == column))
+    /// The rows that have a value in a column.
+    fn having(&self, column: &str) -> u64 {
+        self.with(|row| row.cells.iter().any(|cell| cell.column == column))
     }
 
     /// Numbers of the passage that number records: those of a column of ids.

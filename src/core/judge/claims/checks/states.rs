@@ -203,6 +203,15 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
     {
         return None;
     }
+    // `All five`: as many as there are, and no part of them.
+    let counted = || {
+        let figures = scene.plain.numbers.iter().filter_map(Number::whole);
+        let mut told = figures.chain(scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower)));
+        told.any(|count| count == rows.rows.len() as u64)
+    };
+    if !counted() || !clauses(scene).any(|clause| words.done.stand_in(&clause) || words.ready.stand_in(&clause)) {
+        return None;
+    }
     let opens = |row: &&Row| {
         row.cells.iter().any(|cell| {
             let state = is_state(&cell.column) || failure::STATES.contains(&cell.folded.replace(' ', "").as_str());
@@ -215,18 +224,11 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
         let of_row = |cell: &Cell| {
             cell.is_text && rows.rows.iter().filter(|other| other.cells.iter().any(|own| own.folded == cell.folded)).count() == 1
         };
-        row.cells.iter().any(|cell| of_row(cell) && stands_in(folded, &cell.folded))
+        row.cells.iter().any(|cell| stands_in(folded, &cell.folded) && of_row(cell))
     };
     let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;
-    // `All five`: as many as there are, and no part of them.
-    let counted = || {
-        let figures = scene.plain.numbers.iter().filter_map(Number::whole);
-        let mut told = figures.chain(scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower)));
-        told.any(|count| count == rows.rows.len() as u64)
-    };
-    let tells = counted() && clauses(scene).any(|clause| words.done.stand_in(&clause) || words.ready.stand_in(&clause));
     let expected: Vec<&str> = row.cells.iter().take(6).map(|cell| cell.raw.as_str()).collect();
-    tells.then(|| account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
+    Some(account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
 }
 
 /// Does a state have a word of failure?

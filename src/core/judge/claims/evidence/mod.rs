@@ -288,19 +288,19 @@ impl ResultReading {
             return self.rows().columns && self.rows().rows.len() > 1;
         }
         let echoed = |text: &str| text.is_empty() || self.folded_arguments().contains(&fold(text));
-        let listed =
-            |leaf: &NamedValue| facts.leaves.iter().filter(|other| other.key == leaf.key && other.object == leaf.object).count() > 1;
-        let plain = |leaf: &NamedValue| match &leaf.value {
-            Scalar::Text(text) => echoed(text) || listed(leaf),
-            Scalar::Flag(_) => false,
-            Scalar::Number(_) | Scalar::Null => true,
+        // The elements of a list follow one another, under its name.
+        let top: Vec<&NamedValue> = facts.leaves.iter().filter(|leaf| leaf.object <= 1 && leaf.record == 0).collect();
+        let mut members = top.chunk_by(|one, next| one.key == next.key && one.object == next.object);
+        let plain = |member: &[&NamedValue]| {
+            member.iter().all(|leaf| match &leaf.value {
+                Scalar::Text(text) => member.len() > 1 || echoed(text),
+                Scalar::Flag(_) => false,
+                Scalar::Number(_) | Scalar::Null => true,
+            })
         };
         // `{"added":[…],"failed":[…]}` tells what became of each.
         let outcomes = facts.lists.iter().flat_map(|list| &list.words).any(|word| failure::names_failure(word));
-        !outcomes
-            && facts.lists.iter().any(|list| list.length > 1)
-            && facts.leaves.iter().filter(|leaf| leaf.object <= 1 && leaf.record == 0).all(plain)
-            && !failure::tells_success(facts)
+        !outcomes && facts.lists.iter().any(|list| list.length > 1) && members.all(plain) && !failure::tells_success(facts)
     }
 
     /// Its tool only reads, as far as its name says.
@@ -749,6 +749,28 @@ mod tests {
 
     fn grounds(text: &str, said: &str) -> EvidenceIndex {
         EvidenceIndex::new(vec![ToolResult::new("t", "{}", text)], vec![said.into()], said.into())
+    }
+
+    #[test]
+    fn what_only_lists_records() {
+        for (tool, arguments, result, lists) in [
+            ("yayin_akisi", r#"{"gun":"27"}"#, r#"[{"saat":"19:00"},{"saat":"20:00"}]"#, true),
+            ("horarios", r#"{"sala":"B2"}"#, r#"{"sala":"B2","dias":["12-01","12-08"],"limite":3}"#, true),
+            ("horarios", "{}", "dia;hora\n1;9:00\n2;10:00", true),
+            // An outcome beside the list: a text, a flag, a state, what failed.
+            ("horarios", "{}", r#"{"mensagem":"guardado","dias":["12-01","12-08"]}"#, false),
+            ("horarios", "{}", r#"{"guardado":true,"dias":["12-01","12-08"]}"#, false),
+            ("horarios", "{}", r#"[{"dia":1,"status":"created"},{"dia":2,"status":"created"}]"#, false),
+            ("horarios", "{}", r#"{"feitos":["a","b"],"errors":["c","d"]}"#, false),
+            ("horarios", "{}", r#"{"dia":"12-01"}"#, false),
+            // Its name tells what it does.
+            ("add_shift", "{}", r#"[{"day":1},{"day":2}]"#, false),
+        ] {
+            assert_eq!(ToolResult::new(tool, arguments, result).lists_records(), lists, "{tool} {result}");
+        }
+        // As many lists as a hostile result has: each is looked at once.
+        let many: Vec<String> = (0..9000).map(|at| format!(r#""a{at}":["x","y"]"#)).collect();
+        assert!(ToolResult::new("horarios", "{}", &format!("{{{}}}", many.join(","))).lists_records());
     }
 
     #[test]

@@ -400,8 +400,8 @@ fn by_first_words(name: &[String]) -> Option<Effect> {
     // `order_status`, `mail_queue`: what is a verb elsewhere is a thing here.
     static THINGS: WordList = WordList::new(&[
         "order", "mail", "email", "message", "file", "record", "book", "charge", "credit", "transfer", "release", "request", "label",
-        "tag", "post", "print", "water", "text", "import", "sync", "ship", "file", "log", "commit", "merge", "deposit", "refund", "pay",
-        "lock", "share", "switch", "ticket", "backup", "deploy", "push",
+        "tag", "post", "print", "water", "text", "import", "sync", "ship", "log", "commit", "merge", "deposit", "refund", "pay", "lock",
+        "share", "switch", "ticket", "backup", "deploy", "push",
     ]);
     static THEIR_STATES: WordList =
         WordList::new(&["status", "queue", "history", "stats", "statistics", "state", "balance", "availability", "position", "progress"]);

@@ -338,12 +338,10 @@ fn is_order(message: &str, all: &[Word]) -> bool {
         "today’s",
     ]);
     const IDLE_PARTS: &[&str] = &["算了", "先别", "不用", "やめて", "待って"];
-    let first = all.iter().find(|word| !requests().fillers.contains(&word.lower));
+    let mut words = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
+    let (first, next) = (words.next(), words.next());
     let topic = || all.iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
-    let does = || {
-        let mut words = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
-        words.next().is_some_and(|first| WITH_THINGS.has(&first.lower)) && words.next().is_some_and(|next| THINGS.has(&next.lower))
-    };
+    let does = || first.is_some_and(|first| WITH_THINGS.has(&first.lower)) && next.is_some_and(|next| THINGS.has(&next.lower));
     if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message) && !does()
         || IDLE_PARTS.iter().any(|part| message.contains(part))
         || topic()

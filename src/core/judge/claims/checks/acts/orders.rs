@@ -460,7 +460,6 @@ const STATIVE: &[&str] = &[
     "packag",
     "exclud",
     "attach",
-    "reserved for",
     "ligad",
     "związan",
     "przypisan",

@@ -163,8 +163,8 @@ const HOLDINGS: &[&str] = &[
 static YOURS: WordList = WordList::new(&[
     "your", "you're", "you’re", "you've", "you’ve", "dein", "deine", "deinen", "deinem", "deiner", "ihr", "ihre", "ihren", "ihrem", "euer",
     "eure", "votre", "vos", "ton", "ta", "tes", "tus", "su", "sus", "vuestro", "tuo", "tua", "tuoi", "tue", "suo", "sua", "suoi", "vostro",
-    "seu", "sua", "seus", "suas", "teu", "tua", "teus", "je", "jouw", "uw", "jullie", "twój", "twoja", "twoje", "pana", "pani", "pański",
-    "senin", "sizin", "din", "ditt", "dina", "ert", "era",
+    "seu", "seus", "suas", "teu", "teus", "je", "jouw", "uw", "jullie", "twój", "twoja", "twoje", "pana", "pani", "pański", "senin",
+    "sizin", "din", "ditt", "dina", "ert", "era",
 ]);
 static YOURS_INSIDE: PhraseList =
     PhraseList::new(&["您的", "你的", "あなたの", "お客様の", "आपका", "आपकी", "आपके", "तुम्हार", "고객님", "당신의"]);
@@ -172,8 +172,7 @@ static YOURS_INSIDE: PhraseList =
 static PARTS: WordList = WordList::new(&[
     "half", "third", "quarter", "split", "share", "two", "three", "four", "five", "six", "double", "twice", "hälfte", "drittel", "teilen",
     "zwei", "drei", "vier", "doppelt", "moitié", "tiers", "deux", "trois", "quatre", "mitad", "dos", "tres", "cuatro", "metà", "due",
-    "tre", "quattro", "metade", "dois", "três", "quatro", "helft", "twee", "drie", "vier", "połowa", "dwa", "trzy", "yarı", "yarısı",
-    "iki", "üç",
+    "tre", "quattro", "metade", "dois", "três", "quatro", "helft", "twee", "drie", "połowa", "dwa", "trzy", "yarı", "yarısı", "iki", "üç",
 ]);
 /// Words by which the user asks for work on what they bring, or what is usual.
 static WORKS: WordList = WordList::new(&[
@@ -203,24 +202,19 @@ static WORKS: WordList = WordList::new(&[
     "berechne",
     "korrigiere",
     "darf",
-    "normal",
     "fehler",
     "vérifie",
     "calcule",
     "calculez",
     "corrige",
     "erreur",
-    "normal",
     "revisa",
     "calcula",
-    "corrige",
-    "error",
     "controlla",
     "calcola",
     "correggi",
     "errore",
     "verifica",
-    "calcule",
     "corrija",
     "erro",
     "controleer",

@@ -19,7 +19,7 @@ use crate::{
         },
         language::{
             cues, date,
-            fold::{akin, fold, name_words, stands_in},
+            fold::{akin, fold, stands_in},
             lexicon::Word,
             number::numbers,
             word_list::{PhraseList, WordList},
@@ -247,12 +247,14 @@ fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: &Range<usize>) 
     // `The wettest day`: of what the result holds; `the fastest junior` isn't.
     let behind = scene.plain.words.iter().find(|word| word.start >= place.end);
     let of_part = behind.is_some_and(|word| !word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !is_known(scene, source, word));
-    asked.words().iter().any(limits)
-        || asked.words().iter().any(|word| !is_known(scene, source, word))
-        || of_part
+    asked.words().len() > ASKED_WORDS_MAX
         || source.facts().leaves.iter().any(|leaf| leaf.record > 0 && matches!(leaf.value, Scalar::Flag(_)))
+        || of_part
+        || asked.words().iter().any(|word| limits(word) || !is_known(scene, source, word))
 }
 
+/// Words of a question that are looked at: a longer one narrows what is looked among.
+const ASKED_WORDS_MAX: usize = 100;
 /// Letters from which a word can narrow anything.
 const WORD_CHARS: usize = 4;
 
@@ -365,7 +367,6 @@ fn is_known(scene: &CheckContext<'_>, source: &ToolResult, word: &Word) -> bool 
         "hafta",
         "geçen",
         "gece",
-        "best",
         "much",
         "long",
         "many",
@@ -387,7 +388,7 @@ fn is_known(scene: &CheckContext<'_>, source: &ToolResult, word: &Word) -> bool 
         || name()
         || stands_in(source.folded_arguments(), &folded)
         || stands_in(source.folded(), &folded)
-        || name_words(&source.tool).iter().any(|own| akin(own, &folded))
+        || source.tool_words().split(' ').any(|own| akin(own, &folded))
         || keys()
         || told_in(scene, &folded)
 }
