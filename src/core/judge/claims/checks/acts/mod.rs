@@ -1673,6 +1673,8 @@ mod tests {
             ("Lock the back door", "The back door is locked."),
             ("Freeze my gym membership until March", "I've frozen your membership through February, so there will be no charge."),
             ("Schalt den Newsletter ab", "Der Newsletter ist abbestellt."),
+            ("Sell ten shares", "Ten shares were sold before the market closed."),
+            ("Attach the file to ticket 4", "The file has been attached to ticket 4."),
             ("Hold the print at the gallery for me", "The print is put aside until Friday."),
             ("Dispute the charge of the hotel", "The second charge has been formally disputed."),
             ("Revoke Tom's badge", "Tom's badge was revoked a minute ago."),

@@ -450,6 +450,10 @@ const STATIVE: &[&str] = &[
     "ogranicz",
     "opłacan",
     "zobowiąz",
+];
+
+/// Participles that may tell so too, where nothing but its place says that a sentence tells what became of an order: `sold by the dozen`.
+const STATIVE_AT_FIRST: &[&str] = &[
     "confin",
     "sold",
     "vend",
@@ -567,6 +571,7 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let first_told = case.before.passages == 0
         && case.abilities.recent.is_empty()
         && words.len() <= OUTCOME_WORDS_MAX
+        && !STATIVE_AT_FIRST.iter().any(|stem| act.verb.starts_with(stem))
         && !case.text.trim_end().ends_with([':', '…']);
     !kind && (first_told || ordered || listed || act.speech.is_script() || act.speech.code == "tr" || changed())
 }
