@@ -14,6 +14,7 @@ use crate::{
             rows::{Cell, ROWS_MAX, Row},
         },
         language::{
+            cues,
             fold::{fold, folded, name_words, stands_in, words_of},
             lexicon::{self, Word},
             number::{Number, Precision},
@@ -153,6 +154,9 @@ static COMPARES: WordList = WordList::new(&[
 static BESIDE: WordList = WordList::new(&[
     "than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen",
 ]);
+/// Words behind a number that may name a column, and letters of its name.
+const COLUMN_WORDS_MAX: usize = 3;
+const COLUMN_CHARS_MIN: usize = 4;
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
 /// Values of a clause that are compared with one another.
@@ -483,7 +487,18 @@ impl<'s> Table<'s> {
         let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
-            if plain.is_taken(&span) || !is_telling(scene, number) {
+            if plain.is_taken(&span) {
+                continue;
+            }
+            if let Some(value) = self.named_value(scene, clause, number, own) {
+                let said = || number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+                let rescaled = || reckon::is_rescaled(scene, number, value);
+                if !evidence::fits(number, Precision::Approximate, &[value.abs()]) && !said() && !rescaled() {
+                    return Some(self.finding(scene, span, own, Certainty::Likely, "record_field"));
+                }
+                continue;
+            }
+            if !is_telling(scene, number) {
                 continue;
             }
             let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
@@ -536,6 +551,24 @@ impl<'s> Table<'s> {
         None
     }
 
+    /// The value that the only record has in the column which the words behind a number name: `5 refills left` of `refills_left`.
+    fn named_value(&self, scene: &CheckContext<'_>, clause: &Range<usize>, number: &Number, own: u64) -> Option<f64> {
+        let row = self.rows.get(own.trailing_zeros() as usize).filter(|_| self.columns && own.count_ones() == 1)?;
+        // `15 guests in all: Ann (6)`: the name stands in a list of what was added up.
+        if cues::tells_total(scene.plain) || scene.text().get(number.end..clause.end).is_some_and(|behind| behind.contains(':')) {
+            return None;
+        }
+        let behind = scene.words_after(number.end).iter().take_while(|word| word.end <= clause.end).take(COLUMN_WORDS_MAX);
+        let mut named = String::new();
+        behind.into_iter().find_map(|word| {
+            named.push_str(&folded(&word.lower));
+            let is = |cell: &&Cell| {
+                cell.column == named || cell.column.strip_suffix('s') == Some(&named) || named.strip_suffix('s') == Some(&cell.column)
+            };
+            row.cells.iter().find(is).filter(|cell| cell.column.len() >= COLUMN_CHARS_MIN)?.number
+        })
+    }
+
     /// Has a value a percent sign, or a column a name of percents?
     fn has_percents(&self) -> bool {
         const PERCENTS: &[&str] = &["percent", "pct", "rate", "share", "ratio", "prozent", "anteil", "taux", "porcentaje", "percentuale"];
@@ -544,12 +577,18 @@ impl<'s> Table<'s> {
         self.rows.iter().flat_map(|row| &row.cells).any(of)
     }
 
-    /// Does a number stand on something else than one record: what was said, what belongs to none, a sum or a count?
+    /// Does a number stand on something else than one record: what was said, what belongs to none, a count? A sum or an average that
+    /// isn't told as one is another record's value.
     fn is_free(&self, scene: &CheckContext<'_>, number: &Number) -> bool {
+        let reckoned = || {
+            number.whole().is_some_and(|whole| whole <= ROWS_MAX as u64)
+                || number.unit.is_some_and(|unit| unit.dimension == "time")
+                || cues::role(scene.plain, number) != cues::Role::Any
+        };
         number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value))
             || self.sources.iter().any(|source| {
                 evidence::fits(number, Precision::Exact, &source.rows().free.numbers)
-                    || evidence::equals(number, Precision::Exact, &source.facts().derived().plain)
+                    || evidence::equals(number, Precision::Exact, &source.facts().derived().plain) && reckoned()
             })
     }
 
@@ -921,6 +960,7 @@ mod tests {
         let pulls = r#"[{"number":412,"title":"Drop 3.8","author":"oksana-k"},{"number":415,"title":"Retry","author":"m-brandt"}]"#;
         let visits = r#"[{"at":"13:30","patient":"Pickles","vet":"Amara Nwosu"},{"at":"13:50","patient":"Socks","vet":"Helen Farrow"}]"#;
         let seats = r#"[{"zone":"zaal","prijs":34.5},{"zone":"balkon","prijs":27.0},{"zone":"loge","prijs":49.0}]"#;
+        let refills = r#"[{"drug":"Ramipril","mg":5,"refills_left":0},{"drug":"Atorvastatin","mg":20,"refills_left":5},{"drug":"Salbutamol","mg":1,"refills_left":2}]"#;
         let berths = r#"[{"berth":"A01","status":"free"},{"berth":"A02","status":"taken"},{"berth":"A03","status":"taken"},{"berth":"A04","status":"free"}]"#;
         let tanks = r#"[{"tank":"TK1","beer":"Pilsner","plato":12.5},{"tank":"TK2","beer":"Stout","plato":18.2},{"tank":"TK3","beer":"Cider","plato":9.1}]"#;
         let hearings = r#"[{"date":"2026-10-06","time":"09:30","minutes":90},{"date":"2026-12-15","time":"11:00","minutes":45}]"#;
@@ -936,6 +976,9 @@ mod tests {
             (visits, Kind::Sentence, "Pickles comes before Socks.", None),
             (seats, Kind::Sentence, "Een plaats in de zaal kost € 27,00.", Some("record_number")),
             (seats, Kind::Sentence, "Een plaats in de zaal kost € 34,50 en op het balkon € 27,00.", None),
+            (refills, Kind::Sentence, "You have 5 refills left on Ramipril.", Some("record_field")),
+            (refills, Kind::Sentence, "You have 5 refills left on Atorvastatin.", None),
+            (refills, Kind::Sentence, "There are 7 refills left in all: Ramipril (0), Atorvastatin (5), Salbutamol (2).", None),
             (hives, Kind::Sentence, "OL1 gained 4.3 kg.", None),
             (berths, Kind::Sentence, "Free: A01, A03 and A04.", Some("record_kind")),
             (berths, Kind::Sentence, "Free: A01 and A04.", None),

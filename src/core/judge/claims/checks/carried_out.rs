@@ -80,7 +80,8 @@ fn differences(source: &ToolResult) -> Vec<ArgumentDifference> {
         }
         // Once under the same name, and nowhere but where the request is repeated.
         let mut same = own().filter(|leaf| leaf.key == asked.key && is_same_kind(&leaf.value, &asked.value));
-        let stands = own().any(|leaf| is_equal(&leaf.value, &asked.value) && !names(&leaf.key, ASKED) && !names(&leaf.key, BEFORE));
+        let repeats = |key: &str| names(key, ASKED) || names(key, BEFORE) || names(key, NOTES);
+        let stands = own().any(|leaf| is_equal(&leaf.value, &asked.value) && !repeats(&leaf.key));
         if stands {
             return None;
         }
@@ -97,6 +98,10 @@ fn differences(source: &ToolResult) -> Vec<ArgumentDifference> {
     });
     found.collect()
 }
+
+/// Members of a result in words, in which what was asked for may stand, too: `2026-03-30 is full, moved to the next day`.
+const NOTES: &[&str] =
+    &["note", "notes", "message", "reason", "hint", "info", "detail", "comment", "hinweis", "grund", "motivo", "motif", "nota"];
 
 /// The value that stands beside a repeated request: `daily_kg` beside `requested_kg`.
 fn instead_of<'r>(leaves: impl Iterator<Item = &'r NamedValue> + Clone, asked: &NamedValue) -> Option<&'r NamedValue> {
@@ -313,6 +318,7 @@ mod tests {
         let feed = (r#"{"barn":"3","kg":240}"#, r#"{"barn":"3","daily_kg":220,"requested_kg":240,"clamped":true}"#);
         let room = (r#"{"room":"A","start":"10:00","end":"12:00"}"#, r#"{"room":"A","start":"10:00","end":"11:00","shortened":true}"#);
         let driver = (r#"{"trip":"T-6","driver":"moss"}"#, r#"{"trip":"T-6","driver":"okoro"}"#);
+        let moved = (r#"{"date":"2026-03-30"}"#, r#"{"booked":true,"date":"2026-04-01","note":"2026-03-30 full, moved"}"#);
         for ((arguments, result), text, expected) in [
             (feed, "Barn 3 gets 240 kg a day now.", true),
             (feed, "Barn 3 gets 220 kg a day now.", false),
@@ -321,6 +327,8 @@ mod tests {
             (room, "Room A is yours from 10:00 to 11:00.", false),
             (driver, "Moss drives T-6.", true),
             (driver, "Okoro drives T-6.", false),
+            (moved, "It's booked for 30 March.", true),
+            (moved, "It's booked for 1 April.", false),
             ((r#"{"id":"7","qty":2}"#, r#"{"id":"7","qty":2,"total":40}"#), "Two of 7 are ordered, 40 in all.", false),
             ((r#"{"amount":12.5}"#, r#"{"amount":1250,"currency":"usd"}"#), "The refund of $12.50 went through.", false),
             ((r#"{"to":"Uppsala"}"#, r#"{"to":"UPS","due":"2027-05-31"}"#), "The loan to Uppsala is due on 31 May 2027.", false),

@@ -75,6 +75,8 @@ struct WrittenStateWords {
     broken: Vec<String>,
     ready: Vec<String>,
     almost: Vec<String>,
+    not_done: Vec<String>,
+    finishes: Vec<String>,
 }
 
 /// The words of `lexicon/states.toml`.
@@ -96,6 +98,8 @@ pub(in crate::judge::claims) struct StateWords {
     broken: FoldedParts,
     ready: FoldedParts,
     almost: FoldedParts,
+    not_done: FoldedParts,
+    finishes: FoldedParts,
 }
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
@@ -120,6 +124,8 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
             broken: parts(&read.broken),
             ready: parts(&read.ready),
             almost: parts(&read.almost),
+            not_done: parts(&read.not_done),
+            finishes: parts(&read.finishes),
         }
     })
 }
@@ -310,19 +316,60 @@ fn outcome_of(facts: &ResultFacts) -> Option<String> {
 const POLITE: &[&str] =
     &["please", "bitte", "veuillez", "s il vous plait", "por favor", "per favore", "prosze", "lutfen", "ください", "请", "कृपया", "주세요"];
 
-/// Does an answer say that something is still to come: that it waits, is undecided, was refused? Offers aside.
+/// Does an answer say that something is still to come, wasn't done or isn't real: that it waits, was refused, was only tried? What an
+/// offer says tells nothing, nor what ended (`the old plan is no longer active`).
 fn tells_of_waiting(answer: &str) -> bool {
     let words = data();
-    let sentences = answer.split_inclusive(['.', '!', '?', '\n', '。', '！', '？', '।']);
-    sentences.into_iter().any(|sentence| {
+    sentences(answer).any(|sentence| {
         let folded = fold(sentence);
         // Who is asked to do something has something left to do.
         let asks = POLITE.iter().any(|word| if word.is_ascii() { stands_in(&folded, word) } else { sentence.contains(word) });
         let offers = (words.offers.stand_in(&folded) || sentence.contains(['?', '？'])) && !asks;
         words.pending.stand_in(&folded)
             || words.undecided.stand_in(&folded)
-            || !offers && (account::text_tells_failure(sentence) || words.unsure.stand_in(&folded))
+            || asks && words.finishes.stand_in(&folded)
+            || !offers && (words.not_done.stand_in(&folded) || tells_failure(sentence, &folded))
     })
+}
+
+/// The sentences of an answer. A point inside a figure ends none.
+fn sentences(answer: &str) -> impl Iterator<Item = &str> {
+    let mut rest = answer;
+    std::iter::from_fn(move || {
+        let ends = |(at, c): (usize, char)| {
+            let inside = c == '.' && rest.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit);
+            (matches!(c, '.' | '!' | '?' | '\n' | '。' | '！' | '？' | '।') && !inside).then_some(at + c.len_utf8())
+        };
+        let end = rest.char_indices().find_map(ends).unwrap_or(rest.len());
+        let (sentence, behind) = rest.split_at_checked(end)?;
+        rest = behind;
+        (!sentence.is_empty()).then_some(sentence)
+    })
+}
+
+/// Does a sentence tell that something wasn't done? A zero tells of a number, `no longer` of what was before.
+fn tells_failure(sentence: &str, folded: &str) -> bool {
+    static ENDED: PhraseList = PhraseList::new(&[
+        "no longer",
+        "any more",
+        "anymore",
+        "nicht mehr",
+        "kein mehr",
+        "ne plus",
+        "n est plus",
+        "ya no",
+        "non e piu",
+        "non piu",
+        "ja nao",
+        "niet meer",
+        "juz nie",
+        "artik",
+    ]);
+    if !account::text_tells_failure(sentence) {
+        return false;
+    }
+    let zeros = || sentence.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’'))).filter(|word| *word != "0");
+    !ENDED.stands_in(folded) && (!sentence.contains('0') || account::text_tells_failure(&zeros().collect::<Vec<&str>>().join(" ")))
 }
 
 /// Is the passage about this result: does it cite it, or say a word of it or of its call?
@@ -388,6 +435,10 @@ fn state_of(source: &ToolResult) -> Option<String> {
         _ => false,
     };
     let all: Vec<&NamedValue> = facts.leaves.iter().take(LEAVES_MAX).filter(of).collect();
+    if all.is_empty() {
+        let mut states = failure::states_of_markup(&source.text).filter(|state| state.chars().count() <= STATE_CHARS_MAX);
+        return states.next().filter(|_| states.next().is_none()).map(fold);
+    }
     let outer: Vec<&&NamedValue> = all.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1).collect();
     let only = match (outer.as_slice(), all.as_slice()) {
         ([one], _) => one,
@@ -445,6 +496,9 @@ mod tests {
             ("create_order", r#"{"status":"pending","total":40}"#, None),
             ("get_order", r#"{"status":"awaiting approval"}"#, None),
             ("create_order", r#"{"status":"awaiting_approval","approved":true}"#, None),
+            ("send_transfer", "<response><state>AWAITING_SIGNATURE</state><id>4</id></response>", Some("awaiting signature")),
+            ("send_transfer", r#"<order status="on hold"/>"#, Some("on hold")),
+            ("send_transfer", "<orders><state>AWAITING_SIGNATURE</state><state>SENT</state></orders>", None),
         ] {
             let state = state.map(|state| OpenAct::State(state.to_owned()));
             assert_eq!(open_act(&ToolResult::new(tool, "{}", result)), state, "{tool} {result}");
@@ -461,6 +515,11 @@ mod tests {
             (OpenAct::Failed, "The fax didn't go out.", true),
             (OpenAct::Trial, "Twelve files are gone.", false),
             (OpenAct::Trial, "That would delete twelve files.", true),
+            (OpenAct::Trial, "The mark went in without any warnings.", false),
+            (OpenAct::State("in coda".to_owned()), "Fatto: il vecchio programma non è più attivo.", false),
+            (OpenAct::State("queued".to_owned()), "Notifier 0.9.4 is live. You can start your test.", false),
+            (OpenAct::State("queued".to_owned()), "Notifier 0.9.4 hasn't gone out.", true),
+            (OpenAct::State("waitlisted".to_owned()), "Try to be on time, so that you will get in.", false),
         ] {
             assert_eq!(act.is_told(answer), told, "{answer}");
         }

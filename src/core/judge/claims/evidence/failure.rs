@@ -626,7 +626,7 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         return true;
     }
     if text.len() > TEXT_BYTES_MAX {
-        return false;
+        return aim.is_some() && ends_with_failures(text);
     }
     let lower = text.to_lowercase();
     let wanted = |word: &str| aim.is_some_and(|aim| aim.wants(word));
@@ -747,6 +747,22 @@ fn begins_with_status(lower: &str) -> bool {
     code && (first.ends_with(':') || !words.next().is_some_and(counted))
 }
 
+/// `2 failed, 17 passed in 0.9s`, `test result: FAILED. 22 passed; 2 failed`: the last lines of a long output tell that checks failed.
+fn ends_with_failures(text: &str) -> bool {
+    let tail = text.get(text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX))..).unwrap_or_default().to_lowercase();
+    let last = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(SUMMARY_LINES);
+    let counts = |line: &str| {
+        let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
+        words.windows(2).any(|two| {
+            matches!(two, [count, "failed" | "failures" | "failing"] if count.parse::<u32>().is_ok_and(|count| count > 0))
+                || matches!(two, ["failed" | "failures", count] if line.contains("tests") && count.parse::<u32>().is_ok_and(|count| count > 0))
+        }) && words.iter().any(|word| matches!(*word, "passed" | "passing" | "tests" | "total"))
+    };
+    last.into_iter().any(|line| counts(line) || line.trim_start().starts_with("test result: failed"))
+}
+
+/// Last lines of an output that may sum it up.
+const SUMMARY_LINES: usize = 4;
 /// Last lines of a log that tell how it ended.
 const LAST_LINES: usize = 2;
 
@@ -775,21 +791,30 @@ const MARKUP_BYTES_MAX: usize = 2000;
 
 /// `<status>REJECTED</status>`, `<order state="refused">`.
 fn tells_in_markup(text: &str, aim: &CallAim<'_>) -> bool {
-    let lower = text.to_ascii_lowercase();
-    let state = |word: &str| {
-        let word = word.replace(['_', '-', ' '], "");
+    let fails = |word: &str| {
+        let word = word.to_ascii_lowercase().replace(['_', '-', ' '], "");
         (STATES.contains(&word.as_str()) || FOREIGN_STATES.has(&fold(&word))) && !aim.wants(&word)
     };
-    let element = lower.split("</").any(|before| {
-        before.rsplit(['<', '>']).next().is_some_and(|value| state(value.trim())) && {
-            let name = before.rsplit('<').next().unwrap_or_default();
-            ["status", "state", "result", "outcome"].iter().any(|known| name.starts_with(known))
-        }
+    states_of_markup(text).any(fails)
+}
+
+/// The states that a result in markup names, as elements and as attributes.
+pub fn states_of_markup(text: &str) -> impl Iterator<Item = &str> {
+    let text = text.get(..text.floor_char_boundary(MARKUP_BYTES_MAX)).unwrap_or_default();
+    let text = if text.trim_start().starts_with('<') { text } else { "" };
+    let is_state = |name: &str| {
+        let begins = |known: &&str| name.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known));
+        ["status", "state", "result", "outcome"].iter().any(|known| begins(&known))
+    };
+    let elements = text.split("</").filter_map(move |before| {
+        let (name, value) = before.rsplit('<').next()?.split_once('>')?;
+        is_state(name).then_some(value.trim()).filter(|value| !value.is_empty())
     });
-    element
-        || ["status=\"", "state=\"", "result=\""]
-            .iter()
-            .any(|name| lower.split(name).skip(1).any(|rest| rest.split('"').next().is_some_and(state)))
+    let attributes = text.split_inclusive("=\"").zip(text.split("=\"").skip(1)).filter_map(move |(before, behind)| {
+        let name = before.strip_suffix("=\"")?.rsplit([' ', '<', '\n', '\t']).next()?;
+        is_state(name).then_some(behind.split('"').next()?.trim())
+    });
+    elements.chain(attributes)
 }
 
 /// Lists of what was done and of what was refused, by their names.
@@ -935,6 +960,22 @@ mod tests {
         assert!(is_log("[10:00:01] start\n[10:00:15] error"));
         for text in ["2026-03-01: denied", "error: denied\n2026-03-01 try again", "", "ok\nok"] {
             assert!(!is_log(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn long_outputs_tell_at_their_end() {
+        let long = "test core::rounds ... ok\n".repeat(60);
+        for (end, fails) in [
+            ("FAILED tests/test_due.py::test_format\n2 failed, 17 passed in 0.91s\n", true),
+            ("test result: FAILED. 22 passed; 2 failed; 0 ignored\n", true),
+            ("Tests:       3 failed, 88 passed, 91 total\nTime: 4.1 s\n", true),
+            ("test result: ok. 24 passed; 0 failed; 0 ignored\n", false),
+            ("19 passed in 0.80s\n", false),
+            ("3 failed logins since Monday\n", false),
+        ] {
+            let run = crate::judge::claims::evidence::ToolResult::new("run_command", "{}", &format!("{long}{end}"));
+            assert_eq!(run.fails(), fails, "{end}");
         }
     }
 

@@ -142,6 +142,9 @@ struct Requests {
     before_infos: WordSet,
     script_questions: Vec<String>,
     script_infos: Vec<String>,
+    script_polite: Vec<String>,
+    polite_last: WordSet,
+    infos_last: Vec<String>,
 }
 
 fn requests() -> &'static Requests {
@@ -192,7 +195,9 @@ fn is_act(sentence: &str) -> bool {
         .any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{0900}'..='\u{097f}' | '\u{ac00}'..='\u{d7af}'))
     {
         let has = |parts: &[String]| parts.iter().any(|part| sentence.contains(part.as_str()));
-        return !has(&known.script_questions) && !has(&known.script_infos) && !sentence.trim_end().ends_with(['?', '？', 'か']);
+        // `変えてもらえますか`: a question by form only.
+        let asks = || has(&known.script_questions) || sentence.trim_end().ends_with(['?', '？', 'か']);
+        return !has(&known.script_infos) && (has(&known.script_polite) || !asks());
     }
     let all: Vec<Word> = words(sentence);
     let pleases = all.iter().any(|word| known.please.contains(&word.lower));
@@ -209,7 +214,14 @@ fn is_act(sentence: &str) -> bool {
     let next = left.get(1).map_or("", |word| word.lower.as_str());
     let causes = first.lower == "have" && !["you", "we", "they", "i", "there", "any", "all", "my", "our"].contains(&next);
     let asks = sentence.trim_end().ends_with(['?', '؟']) || known.questions.contains(&first.lower) && !causes;
-    if asks && !polite && !pleases {
+    // `alarmını onaylar mısın?`: the verb stands in front of the particle.
+    let polite_last = || {
+        // `kontrol eder misin`: of two words before it one asks to be told something.
+        let told = |before: &[Word]| before.iter().any(|word| known.infos_last.iter().any(|stem| word.lower.starts_with(stem.as_str())));
+        let at = all.iter().position(|word| known.polite_last.contains(&word.lower));
+        at.and_then(|at| all.get(at.saturating_sub(2)..at)).is_some_and(|before| before.len() == 2 && !told(before))
+    };
+    if asks && !polite && !pleases && !polite_last() {
         return false;
     }
     // `Check the date and let her know`
@@ -400,7 +412,9 @@ fn is_statement(sentence: &str) -> bool {
     let wishes = all.iter().any(|word| known.please.contains(&word.lower)) || (0..all.len()).any(|at| is_polite(bare, &all[at..]));
     let first = all.iter().find(|word| !known.fillers.contains(&word.lower));
     let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.has(&word.lower);
-    !wishes && first.is_none_or(|first| SUBJECTS.has(&first.lower) || counts(first))
+    // Turkish has its verbs last: `5120 numaralı bulmacanın ipucunu değiştir`.
+    let verb_last = || bare.contains(['ı', 'ğ', 'ş', 'İ']) && all.len() > 3;
+    !wishes && first.is_none_or(|first| SUBJECTS.has(&first.lower) || counts(first) && !verb_last())
 }
 
 /// English verbs of orders that hardly a tool is named by; of none of them is a text the object.
@@ -643,6 +657,14 @@ mod tests {
             ("cache-03 hängt, bitte einmal durchstarten.", true),
             ("Könntest du den Termin verschieben?", true),
             ("Prenotami L'amica geniale alla sede Centro.", true),
+            ("A-811 alarmını onaylar mısın?", true),
+            ("A-811 alarmını kontrol eder misin?", false),
+            ("Rezervasyonu iptal eder misin?", true),
+            ("Bugün açık mısın?", false),
+            ("荷物の配達を土曜に変えてもらえますか。", true),
+            ("残高を教えてもらえますか。", false),
+            ("土曜は開いていますか。", false),
+            ("क्या आप टेबल बुक कर सकते हैं?", true),
             ("安排周五中午和Kai吃饭", true),
             ("カメラをオフにして", true),
             ("Tell Paula I am late", true),

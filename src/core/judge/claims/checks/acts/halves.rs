@@ -165,7 +165,7 @@ pub(in crate::judge::claims) fn beyond(
     told_nobody(passage, said, &ran)
         .or_else(|| sent_nothing(passage, &ran, abilities))
         .or_else(|| both_of_one(passage, &ran))
-        .or_else(|| (deed.is_some() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
+        .or_else(|| (!said.is_empty() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
         .or_else(|| (told && (deed.is_some() || marked || all)).then(|| unnamed(passage, said, &ran, abilities)).flatten())
         .or_else(|| (deed.is_some() || is_told_as_so(passage)).then(|| idle_tool(passage, &ran, abilities)).flatten())
         .or_else(|| deed.and_then(|deed| idle_verb(passage, deed, &ran, abilities)))
@@ -727,6 +727,7 @@ mod tests {
             ),
             ("Book Sable in and text Mr. Duarte.", visit, "Sable is booked, and I've texted Mr. Duarte the date.", Some("half_told")),
             ("Renew B4417", loan, "B4417 has been renewed.", Some("another_id")),
+            ("Check B4417 off", loan, "B4417 is checked now.", Some("another_id")),
             // What ran, told in other words; what didn't, told as such.
             (move_it, slot, "S-0931 has been moved to Monday at 08:00, dock 4.", None),
             (move_it, slot, "The carrier has not been informed yet.", None),

@@ -1397,7 +1397,7 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
     let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
     // `I went through it line by line`, of sums that the user gave.
-    let about = || is_about_any_tool(case) || !is_english(&abilities.asked);
+    let about = || is_about_any_tool(case) || !is_english(&abilities.asked) || looks_by_tool(case, said);
     let certainty = if (first || store()) && about() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
@@ -1408,6 +1408,21 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         expected,
         certainty,
     })
+}
+
+/// `I had a look at L-4402`, of an id that the user named; `I looked through several sites`, where a tool reads the web: only a tool shows
+/// what is there.
+fn looks_by_tool(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
+    static PLACES: WordList = WordList::new(&["site", "sites", "website", "websites", "page", "pages", "web", "online", "internet"]);
+    static WEB_TOOLS: WordList = WordList::new(&["web", "page", "url", "browse", "internet", "site"]);
+    let is_id = |word: &str| {
+        word.len() >= 4 && word.bytes().any(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+    };
+    let asked = |word: &str| case.abilities.asked.words().iter().any(|asked| asked.lower == word);
+    let online = || case.abilities.tools.iter().flat_map(|tool| &tool.words).any(|word| WEB_TOOLS.has(word));
+    let clause = clause(case.text, said.span.clone());
+    let mut near = case.words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
+    near.any(|word| is_id(&word.lower) && asked(&word.lower) || PLACES.has(&word.lower) && online())
 }
 
 /// `I ran the interaction check` where another tool ran, and `check_interactions` didn't: it alone is about that.
@@ -1800,6 +1815,21 @@ mod tests {
         ] {
             assert_objects(text, &idle, objected);
         }
+    }
+
+    #[test]
+    fn looks_at_what_only_a_tool_shows() {
+        let tools = |names: &[&str], asked: &str| ToolCapabilities {
+            tools: names.iter().map(|name| ToolCapability::new(name, "")).collect(),
+            asked: asked.into(),
+            idle: true,
+            ..ToolCapabilities::default()
+        };
+        let certain = Some((Code::UnsupportedAction, Certainty::Certain));
+        let listing = tools(&["get_listing"], "Before I drive out there: is L-4402 still available?");
+        assert_eq!(found("I had a look at L-4402 just now and it's still available.", &listing), certain);
+        let web = tools(&["web_search"], "How are the reviews of the guesthouse?");
+        assert_eq!(found("I looked through several sites, and they praise the breakfast.", &web), certain);
     }
 
     #[test]

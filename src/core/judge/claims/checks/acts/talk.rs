@@ -274,9 +274,13 @@ const INLINE_WORDS_MIN: usize = 2;
 
 /// True if the user brings a text, a list or the like behind a colon, on which the answer works.
 pub(super) fn brings_inline(asked: &UserRequest) -> bool {
-    asked
-        .split_once([':', '：'])
-        .is_some_and(|(_, text)| text.split([' ', ',']).filter(|word| !word.is_empty()).count() >= INLINE_WORDS_MIN)
+    let text: &str = asked;
+    // The colon of `7:30` introduces nothing.
+    let of_time =
+        |at: usize| text.as_bytes().get(at + 1).is_some_and(u8::is_ascii_digit) && at > 0 && text.as_bytes()[at - 1].is_ascii_digit();
+    let colon = text.char_indices().find(|(at, c)| matches!(c, ':' | '：') && !of_time(*at));
+    let behind = colon.and_then(|(at, c)| text.get(at + c.len_utf8()..));
+    behind.is_some_and(|text| text.split([' ', ',']).filter(|word| !word.is_empty()).count() >= INLINE_WORDS_MIN)
 }
 
 /// Items of a list that is compared with what the user wrote.
@@ -402,6 +406,17 @@ mod tests {
         ] {
             let asked = UserRequest::from(asked);
             assert_eq!((closes(&asked), brings_inline(&asked), asks_for_text(&asked)), (closed, inline, text), "{}", &*asked);
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_brings_no_text() {
+        for (asked, brings) in [
+            ("Book a table for four on Friday around 7:30, the name is Okafor", false),
+            ("Set this as the subject: the minutes of our meeting on Friday", true),
+            ("At 7:30 send this: we will be late by some ten minutes", true),
+        ] {
+            assert_eq!(brings_inline(&asked.into()), brings, "{asked}");
         }
     }
 
