@@ -804,7 +804,7 @@ pub fn states_of_markup(text: &str) -> impl Iterator<Item = &str> {
     let text = if text.trim_start().starts_with('<') { text } else { "" };
     let is_state = |name: &str| {
         let begins = |known: &&str| name.get(..known.len()).is_some_and(|start| start.eq_ignore_ascii_case(known));
-        ["status", "state", "result", "outcome"].iter().any(|known| begins(&known))
+        ["status", "state", "result", "outcome"].iter().any(begins)
     };
     let elements = text.split("</").filter_map(move |before| {
         let (name, value) = before.rsplit('<').next()?.split_once('>')?;
