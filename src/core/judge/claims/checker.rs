@@ -23,6 +23,7 @@ use crate::{
                 counts::{counts, something_of_nothing},
                 fields,
                 order::{self, OrderedList},
+                reasons,
                 states::{self, OpenAct},
                 unaccounted, values,
                 written_output::WrittenOutput,
@@ -450,8 +451,11 @@ impl PassageChecker {
         // A report of looking needs a look, whatever the user spoke of.
         let finding =
             finding.filter(|finding| !matches!(finding.rule, "acts" | "ordered" | "actions") || !acts::is_of_talk(abilities, grounds));
-        let beyond =
-            || grounds.filter(|_| abilities.may_have_acted()).and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds));
+        let beyond = || {
+            grounds
+                .filter(|_| abilities.may_have_acted())
+                .and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds, before))
+        };
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
         let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
         let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
@@ -552,11 +556,30 @@ impl PassageChecker {
                 false => self.compare(&whole, &near, CitationScope::Near, passage.start, grounds, rules, found),
                 true => self.implied(&whole, grounds, rules, found),
             }
+        } else if let Some(grounds) = evidence.grounds().filter(|_| !near.is_empty()) {
+            self.cause(&whole, &near, grounds, rules, found);
         }
         if self.block.len() >= BLOCK_MAX {
             self.block.pop_front();
         }
         self.block.push_back(whole);
+    }
+
+    /// Looks for a cause told behind a citation, in a sentence that has no value.
+    fn cause(
+        &mut self,
+        whole: &LazyPassage,
+        ids: &[String],
+        grounds: &EvidenceIndex,
+        rules: &TextRules,
+        found: &mut Vec<LocatedViolation>,
+    ) {
+        let sources: Vec<&ToolResult> = ids.iter().filter_map(|id| grounds.result(id)).collect();
+        let (Some(source), lexicon, passage) = (sources.first().copied(), self.language_of(whole), &whole.passage) else { return };
+        let scene = CheckContext::new(whole.plain(), passage.kind, lexicon, sources, CitationScope::Near, grounds);
+        if let Some(finding) = reasons::reasons(&scene) {
+            self.found(&finding, passage, passage.start, Some(source), rules, found);
+        }
     }
 
     /// Compares with the one result that the answer follows.
@@ -785,17 +808,23 @@ impl PassageChecker {
                 asked.contains(&own) || scene.sources.iter().any(source)
             };
             let values = scene.plain.words.iter().any(|word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands(word));
-            let long = scene.plain.words.len() >= 4 && !scene.says(&scene.lexicon.hedges);
+            let spaceless = || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > SPACELESS_CHARS;
+            let long = (scene.plain.words.len() >= 4 || spaceless()) && !scene.says(&scene.lexicon.hedges);
             // `nas.local answered in 1.2 ms, without loss`: a hedge that isn't about what could be done.
             static HEDGES: WordList = WordList::new(&["without", "will"]);
             let told_of = || {
                 let mut hedges = scene.plain.words.iter().filter(|word| scene.lexicon.hedges.contains(&word.lower));
                 scene.plain.words.len() >= 4 && values && hedges.all(|word| HEDGES.has(&word.lower)) && scene.bond == CitationScope::Cited
             };
+            // `- Basic: 1,204` below a line that cites.
+            let item = || {
+                let introduced = scene.kind == Kind::Line && scene.bond == CitationScope::Introduced;
+                introduced && values && scene.plain.words.len() >= 2 && !scene.says(&scene.lexicon.hedges)
+            };
             let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
             !trial
                 && scene.bond >= CitationScope::Introduced
-                && (told_of() || long && (values || verbs() || account::foreign_names(scene).next().is_some()))
+                && (told_of() || item() || long && (values || verbs() || account::foreign_names(scene).next().is_some()))
         };
         if !success && !statement() && !is_bare_statement(scene) {
             return;
@@ -833,6 +862,7 @@ impl PassageChecker {
         if all.is_empty() {
             all.extend(something_of_nothing(scene));
             all.extend(absence::absence(scene));
+            all.extend(absence::told_of_null(scene));
         }
         all.extend(values::addresses(scene));
         all.extend(self.line(scene));
@@ -852,6 +882,7 @@ impl PassageChecker {
         }
         all.extend(states::states(scene).or_else(|| states::all_done(scene)));
         all.extend(carried_out::carried_out(scene));
+        all.extend(reasons::reasons(scene));
         all.extend(order::order(scene));
         all.extend(order::superlative::superlative(scene));
         all.extend(self.list.take(scene));
@@ -918,6 +949,9 @@ fn says_anything(text: &str) -> bool {
         || lexicon::may_say_absent(text)
         || text.split(|c: char| !c.is_alphanumeric()).any(|word| cues::ALL.has(word))
 }
+
+/// Letters of a sentence in a script without blanks that says something.
+const SPACELESS_CHARS: usize = 8;
 
 /// Words of a sentence that tells of what was tried, could be or should be, in any language: it tells no success.
 static ATTEMPTS: WordList = WordList::new(&[
@@ -1215,7 +1249,9 @@ static REGRETS: PhraseList = PhraseList::new(&[
 fn tells_part(scene: &CheckContext<'_>) -> bool {
     let number = |word: &Word| word.lower.parse::<u64>().ok().or_else(|| scene.lexicon.count(&word.lower));
     scene.plain.words.windows(3).any(|three| match three {
-        [one, of, all] if scene.lexicon.parts.contains(&of.lower) => number(one).zip(number(all)).is_some_and(|(one, all)| one < all),
+        [one, of, all] if scene.lexicon.parts.contains(&of.lower) && of.lower != "to" => {
+            number(one).zip(number(all)).is_some_and(|(one, all)| one < all)
+        }
         _ => false,
     })
 }

@@ -126,7 +126,10 @@ impl<'s> CheckContext<'s> {
                 .filter(|known| known.starts_with(['\'', '’']) || *known == "n't" || *known == "n’t")
                 .any(|known| word.ends_with(known.as_str()))
         };
-        self.plain.words.iter().any(|word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower)))
+        // `since May 2016` hedges nothing.
+        let month = |word: &Word| word.lower == "may" && word.start > 0 && self.text().get(word.start..word.end) == Some("May");
+        let says = |word: &Word| set.contains(&word.lower) || (word.lower.contains(['\'', '’']) && ending(&word.lower));
+        self.plain.words.iter().any(|word| says(word) && !month(word))
     }
 
     /// Does it tell of a failure?

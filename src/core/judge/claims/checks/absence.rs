@@ -14,6 +14,7 @@ use crate::{
         language::{
             fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
+            number::{Number, Precision},
             pattern::PatternMatch,
             word_list::WordList,
         },
@@ -34,6 +35,57 @@ pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.find(scene.text())?, AbsenceClaim::Kind));
     absent.or_else(|| lexicon.not_found().iter().find_map(|pattern| judge(scene, &pattern.find(scene.text())?, AbsenceClaim::Item)))
 }
+
+/// The finding of a number that a passage tells of a member which the result has without a value: `31 mg/l of nitrates` of `"nitrates": null`.
+pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if scene.bond != CitationScope::Cited
+        || scene.endless
+        || source.fails()
+        || source.is_partial()
+        || facts.leaves.len() > LEAVES_MAX
+        || account::tells_nothing(scene)
+    {
+        return None;
+    }
+    let names = |leaf: &&NamedValue| {
+        let told = |word: &Word| {
+            let own = fold(&word.lower);
+            own.chars().count() >= NAME_CHARS && (own == leaf.key || akin(&own, &leaf.key))
+        };
+        scene.plain.words.iter().any(told)
+    };
+    let blank = |leaf: &&NamedValue| matches!(leaf.value, Scalar::Null);
+    let leaf = facts.leaves.iter().filter(blank).find(names)?;
+    // Another member of that name has one.
+    if facts.leaves.iter().any(|other| other.key == leaf.key && !blank(&other)) {
+        return None;
+    }
+    let known = |number: &&Number| {
+        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+        let small = number.whole().is_some_and(|whole| whole <= SMALL);
+        number.ordinal
+            || small
+            || said
+            || scene.plain.is_taken(&(number.span.start..number.end))
+            || scene.grounds.has_plain_number(number, Precision::Exact, source)
+    };
+    let number = scene.plain.numbers.iter().find(|number| !known(number))?;
+    Some(ClaimFinding {
+        rule: "told_of_null",
+        code: Code::ClaimMismatch,
+        span: number.span.start..number.end,
+        found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
+        expected: format!("`{}` has no value in the result", leaf.key),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Letters of a member's name that a passage may name, members of a result that are looked at, and numbers that are used for anything.
+const NAME_CHARS: usize = 4;
+const LEAVES_MAX: usize = 200;
+const SMALL: u64 = 3;
 
 /// Object of a claim of absence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -284,6 +336,25 @@ mod tests {
             let sources = grounds.results.iter().collect();
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
             assert_eq!(absence(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_member_without_a_value_has_none() {
+        let result = r#"{"sample":"55","ph":7.4,"nitrates":null,"status":"running"}"#;
+        let asked = "What are the nitrates of sample 55?";
+        let grounds =
+            EvidenceIndex::new(vec![ToolResult::new("lab_result", r#"{"sample":"55"}"#, result)], vec![asked.into()], asked.into());
+        for (text, wrong) in [
+            ("Sample 55 has a pH of 7.4 and 31 mg/l of nitrates.", true),
+            ("Sample 55 has a pH of 7.4.", false),
+            ("Sample 55 has a pH of 7.4; nitrates aren't there yet.", false),
+        ] {
+            let plain = AnalyzedPassage::of(text);
+            let lexicon = language(&words(text), None);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(told_of_null(&scene).is_some(), wrong, "{text}");
         }
     }
 }

@@ -10,6 +10,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use crate::{
     judge::claims::{
         checks::{
+            acts,
             counts::{counts_part, is_amount, is_of_two_numbers},
             exclusive::exclusive,
             states,
@@ -19,6 +20,7 @@ use crate::{
             self, ToolResult, derive,
             facts::{NamedValue, ResultFacts, Scalar},
             failure, reckon,
+            tool_capabilities::{Effect, ToolCapability},
         },
         language::{
             cues, date,
@@ -168,7 +170,15 @@ const FAILED: &[&str] = &[
     "erreur",
     "malheureusement",
     "rechaz",
-    "fall",
+    "falló",
+    "fallo",
+    "fallid",
+    "fallad",
+    "fallar",
+    "fallan",
+    "falla ",
+    "fallit",
+    "fallim",
     "lamentabl",
     "rifiut",
     "falh",
@@ -383,6 +393,87 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
     facts.json && lists && values() && !describes_something(source)
 }
 
+/// Bytes of a result that says no more than that nothing was found.
+const NOTHING_BYTES_MAX: usize = 200;
+/// Values of such a result.
+const NOTHING_LEAVES_MAX: usize = 2;
+
+/// Does this result say, in words, that nothing was found?
+fn finds_nothing(source: &ToolResult) -> bool {
+    static SAYS: PhraseList = PhraseList::new(&[
+        "no match",
+        "not found",
+        "no result",
+        "no rows",
+        "no records",
+        "no record ",
+        "no entries",
+        "no entry",
+        "no hits",
+        "nothing found",
+        "none found",
+        "no such ",
+        "no items",
+        "no data",
+        " 0 results",
+        " 0 rows",
+        " 0 matches",
+        " 0 hits",
+        "does not exist",
+        "keine treffer",
+        "nicht gefunden",
+        "kein eintrag",
+        "keine eintrage",
+        "keine daten",
+        "kein treffer",
+        " 0 treffer",
+        "aucun resultat",
+        "aucune fiche",
+        "aucune entree",
+        "aucune donnee",
+        "introuvable",
+        "aucun enregistrement",
+        " 0 resultat",
+        "sin resultados",
+        "no encontrad",
+        "ningun resultado",
+        "sin datos",
+        " 0 resultados",
+        "nessun risultato",
+        "non trovat",
+        "nessuna voce",
+        "nessun dato",
+        " 0 risultati",
+        "nenhum resultado",
+        "nao encontrad",
+        "sem resultados",
+        "nenhum registro",
+        "nenhum registo",
+        "geen resultaten",
+        "niet gevonden",
+        "geen gegevens",
+        "brak wynikow",
+        "nie znaleziono",
+        "brak danych",
+        "bulunamadi",
+        "kayit yok",
+        "sonuc yok",
+        "見つかりません",
+        "該当なし",
+        "該当する",
+        "未找到",
+        "无结果",
+        "没有找到",
+        "查无",
+        "नहीं मिला",
+        "नहीं मिली",
+        "찾을 수 없",
+    ]);
+    let facts = source.facts();
+    let plain = facts.lists.is_empty() && facts.leaves.len() <= NOTHING_LEAVES_MAX;
+    plain && source.text.len() <= NOTHING_BYTES_MAX && SAYS.stands_in(&format!(" {} ", source.folded()))
+}
+
 /// Members of a result that say how it was come by, not what a thing is like.
 static ABOUT_RESULT: WordList = WordList::new(&[
     "status",
@@ -447,14 +538,20 @@ fn describes_something(source: &ToolResult) -> bool {
 pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
     let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
-    let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| is_empty(source) && !source.failed);
+    let nothing =
+        |source: &ToolResult| is_empty(source) || ToolCapability::effect_of(&source.tool) != Effect::Acts && finds_nothing(source);
+    let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| nothing(source) && !source.failed);
     // `Fully booked`: nothing is free.
     static FULL: PhraseList = PhraseList::new(&[
         "fully booked",
         "booked out",
         "sold out",
         "all taken",
-        "full",
+        "is full",
+        "are full",
+        "was full",
+        "were full",
+        "s full",
         "ausgebucht",
         "ausverkauft",
         "belegt",
@@ -493,7 +590,11 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     if !foreign && !names && states::is_offer(scene.plain.folded()) {
         return None;
     }
-    let certainty = if foreign || names { Certainty::Certain } else { Certainty::Likely };
+    let listed = scene.sources.iter().all(|source| is_empty(source));
+    if !listed && !foreign && !names {
+        return None;
+    }
+    let certainty = if listed && (foreign || names) { Certainty::Certain } else { Certainty::Likely };
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
 }
 
@@ -1480,6 +1581,13 @@ fn weekday_of_call(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let days: BTreeSet<i64> = date::dates(&source.arguments).dates.iter().flat_map(date::Date::days).collect();
     let called = days.first().filter(|_| days.len() == 1)?;
+    // `Sunday roast` as a title, a day that the result has, `Thursday's call was moved to the 9th`: of another day than the call's.
+    let names_it = |text: &str| lexicon::words(text).iter().any(|word| weekday_of(word) == Some(day));
+    let has_it = || source.facts().dates.dates.iter().flat_map(date::Date::days).any(|other| (other + 3).rem_euclid(7) == day);
+    let other_day = || scene.plain.numbers.iter().any(|number| number.ordinal);
+    if names_it(&source.arguments) || names_it(&source.text) || has_it() || other_day() {
+        return None;
+    }
     // The first of January 1970 was a Thursday.
     let own = (called + 3).rem_euclid(7);
     (own != day).then(|| ClaimFinding {
@@ -2365,7 +2473,7 @@ fn extreme(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
 }
 
 /// Has anybody said this word, folded, or one that begins like it?
-fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
+pub(super) fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
     let stem: String = folded.chars().take(folded.chars().count().saturating_sub(2).max(4)).collect();
     let begins = |text: &str| {
         text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded))
@@ -2379,9 +2487,111 @@ fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
 /// Names that are known to everybody: places in time, units, currencies, formats, languages.
 const KNOWN_NAMES: &str = " new year years eve valentine halloween thanksgiving ramadan diwali eid utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
 
+/// Words before a name that say who somebody is: whoever stands behind one is a person, in German too.
+static ROLES: WordList = WordList::new(&[
+    "mr",
+    "mrs",
+    "ms",
+    "dr",
+    "prof",
+    "professor",
+    "teacher",
+    "coach",
+    "trainer",
+    "nurse",
+    "inspector",
+    "mechanic",
+    "engineer",
+    "driver",
+    "doctor",
+    "colleague",
+    "herr",
+    "herrn",
+    "frau",
+    "familie",
+    "kollege",
+    "kollegin",
+    "lehrer",
+    "lehrerin",
+    "trainerin",
+    "monteur",
+    "techniker",
+    "arzt",
+    "ärztin",
+    "señor",
+    "señora",
+    "sr",
+    "sra",
+    "profesor",
+    "profesora",
+    "doctora",
+    "inspectora",
+    "compañero",
+    "compañera",
+    "familia",
+    "técnico",
+    "técnica",
+    "monsieur",
+    "madame",
+    "mme",
+    "docteur",
+    "famille",
+    "collègue",
+    "technicien",
+    "signor",
+    "signora",
+    "dott",
+    "dottor",
+    "dottoressa",
+    "ispettore",
+    "collega",
+    "famiglia",
+    "tecnico",
+    "doutor",
+    "doutora",
+    "professora",
+    "senhor",
+    "senhora",
+    "família",
+    "mevrouw",
+    "meneer",
+    "dhr",
+    "mevr",
+    "dokter",
+    "meester",
+    "juf",
+    "pan",
+    "pani",
+    "pana",
+    "panią",
+    "panem",
+    "inspektor",
+    "trener",
+    "trenerka",
+    "lekarz",
+    "lekarka",
+    "rodzina",
+    "technik",
+    "bay",
+    "bayan",
+    "doktor",
+    "uzman",
+]);
+/// Such words behind a name, in Turkish.
+static ROLES_BEHIND: WordList = WordList::new(&["usta", "bey", "hanım", "hoca", "öğretmen"]);
+/// Words by which somebody did something.
+static DOERS: WordList =
+    WordList::new(&["by", "named", "called", "por", "par", "da", "with", "avec", "con", "pelo", "pela", "com", "przez", "door"]);
+/// Words behind which a name is a place.
+static PLACES: WordList = WordList::new(&["in", "en", "à", "a", "em", "no", "na", "te", "w", "z", "we"]);
+/// Words that join names.
+static NAME_JOINS: WordList = WordList::new(&["and", "y", "et", "e", "i", "en", "ve", "und"]);
+
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let spoken = matches!(scene.lexicon.language.as_str(), "en" | "es" | "fr" | "it");
+    let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
+    let german = language == "de";
+    let spoken = german || matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr");
     if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial())
     {
         return None;
@@ -2397,7 +2607,9 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let before = scene.text().get(..word.start).unwrap_or_default();
         let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
-        let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_']);
+        let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_'])
+            // `Dr. Mehra`
+            || last == Some('.') && scene.words_before(word.start).last().is_some_and(|role| ROLES.has(&role.lower));
         if !inside {
             return false;
         }
@@ -2407,7 +2619,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
             || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
         let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
-        let placed = matches!(previous, Some("in" | "en" | "à" | "a")) && !before.ends_with("room ");
+        let placed = previous.is_some_and(|word| PLACES.has(word)) && !before.ends_with("room ");
         let excused = || {
             scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
                 || quoted.iter().any(|span| span.contains(&word.start))
@@ -2432,7 +2644,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // One more of those that the result has: `Nadia, Jo and Bastian`.
         let siblings = || {
             let earlier = scene.words_before(word.start);
-            let joined = matches!(previous, Some("and" | "y" | "et" | "e"));
+            let joined = previous.is_some_and(|word| NAME_JOINS.has(word));
             earlier.iter().rev().nth(usize::from(joined)).is_some_and(|sibling| {
                 let text = scene.text().get(sibling.start..sibling.end).unwrap_or_default();
                 joined
@@ -2442,12 +2654,10 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                     })
             })
         };
-        let by = siblings()
-            || matches!(
-                previous,
-                Some("by" | "named" | "called" | "mr" | "mrs" | "ms" | "dr" | "por" | "par" | "da" | "with" | "avec" | "con")
-            );
-        (two || by) && !written_out() && !is_known_word(scene, &fold(&bare))
+        let role =
+            previous.is_some_and(|word| ROLES.has(word)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
+        let by = || role || siblings() || previous.is_some_and(|word| DOERS.has(word));
+        (if german { role } else { two || by() }) && !written_out() && !is_known_word(scene, &fold(&bare))
     })?;
     Some(ClaimFinding {
         rule: "named_by_nobody",
@@ -2516,6 +2726,37 @@ mod tests {
             let lexicon = language(&words(text), None);
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
             assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_says_that_nothing_was_found_is_empty() {
+        for (tool, result, text, wrong) in [
+            ("find_member", "no match for 'Gareth Poole'", "Gareth Poole has been a member since May 2016.", true),
+            ("find_member", "no match for 'Gareth Poole'", "Nobody of that name is a member.", false),
+            ("cerca_fattura", "0 risultati", "La 318/B è stata saldata il 7 aprile.", true),
+            ("find_member", "Members: 12. No such category as 'senior'.\n1 Ann\n2 Bob\n3 Cid", "There are 12 members, as of 3 May.", false),
+        ] {
+            let grounds =
+                EvidenceIndex::new(vec![ToolResult::new(tool, r#"{"number":"318/B"}"#, result)], Vec::new(), "Gareth Poole? 318/B?".into());
+            let plain = AnalyzedPassage::of(text);
+            let lexicon = language(&words(text), None);
+            let scene =
+                CheckContext::new(&plain, Kind::Sentence, lexicon, grounds.results.iter().collect(), CitationScope::Cited, &grounds);
+            assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn who_stands_behind_a_role_is_a_person() {
+        let lift = r#"{"lift":"L-402","date":"2026-05-18","inspector":null,"result":"pass"}"#;
+        for (text, wrong) in [
+            ("Ostatnią kontrolę dźwigu L-402 przeprowadził 18 maja 2026 inspektor Wójcik.", true),
+            ("Der Lift L-402 wurde am 18. Mai 2026 von Herrn Brandt geprüft.", true),
+            ("The lift was passed on 18 May 2026 by Dr. Mehra.", true),
+            ("Der Lift L-402 hat die Prüfung am 18. Mai 2026 bestanden.", false),
+        ] {
+            assert_eq!(rules(lift, text).contains(&"named_by_nobody"), wrong, "{text}");
         }
     }
 

@@ -141,7 +141,14 @@ fn begins_a_range(scene: &CheckContext<'_>, number: &Number, precision: Precisio
 fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     let numbers = &scene.plain.numbers;
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
-    let seconds = |at: usize| numbers.get(at).and_then(|number| of_time(scene, number));
+    // `1 h 35`: minutes without their unit.
+    let bare = |at: usize| {
+        let (before, own) = (numbers.get(at.checked_sub(1)?)?, numbers.get(at)?);
+        let hours = before.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor == MINUTE * MINUTE);
+        let gap = scene.text().get(before.end..own.span.start)?.trim_matches([' ', '\u{a0}', '\u{202f}']);
+        (hours && gap.is_empty() && own.whole().is_some_and(|whole| whole < 60)).then_some(MINUTE)
+    };
+    let seconds = |at: usize| numbers.get(at).and_then(|number| of_time(scene, number)).or_else(|| bare(at));
     let joined = |one: usize| {
         let (Some(first), Some(second)) = (numbers.get(one), numbers.get(one + 1)) else { return false };
         let gap = scene.text().get(first.end..second.span.start).unwrap_or_default().trim_matches([' ', ',', '.', '\u{a0}', '\u{202f}']);

@@ -13,6 +13,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{self, ToolResult, derive, reckon, rows::Row},
         language::{
+            cues,
             fold::{akin, fold, name_words, stands_in, words_of},
             lexicon::{Word, WordSet},
             number::{Interpretation, Number, Precision},
@@ -54,6 +55,10 @@ struct Superlatives {
     averages_inside: Vec<String>,
     /// Words between two figures of which one is the other.
     equates: Vec<String>,
+    /// Words by which something became more or less.
+    changes: WordSet,
+    /// Words by which a change is told as rounded.
+    hedges: WordSet,
 }
 
 fn data() -> &'static Superlatives {
@@ -70,6 +75,7 @@ pub fn consistency(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     }
     found.extend(extreme(scene));
     found.extend(aggregate(scene));
+    found.extend(changed(scene));
     found.extend(denied_value(scene));
     found
 }
@@ -175,13 +181,11 @@ fn names(row: &Row, rows: &[Row], folded: &str, text: &str) -> bool {
 
 /// Role of a number by the words around it: in scripts without blanks, by what stands right before it.
 fn is_total(scene: &CheckContext<'_>, number: &Number) -> bool {
-    crate::judge::claims::language::cues::role(scene.plain, number) == crate::judge::claims::language::cues::Role::Total
-        || stands_before(scene, number, &data().totals_inside)
+    cues::role(scene.plain, number) == cues::Role::Total || stands_before(scene, number, &data().totals_inside)
 }
 
 fn is_average(scene: &CheckContext<'_>, number: &Number) -> bool {
-    crate::judge::claims::language::cues::role(scene.plain, number) == crate::judge::claims::language::cues::Role::Average
-        || stands_before(scene, number, &data().averages_inside)
+    cues::is_average(scene.plain, number) || stands_before(scene, number, &data().averages_inside)
 }
 
 fn stands_before(scene: &CheckContext<'_>, number: &Number, parts: &[String]) -> bool {
@@ -197,19 +201,19 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let rows: Vec<&Row> = scene.sources.iter().flat_map(|source| &source.rows().rows).collect();
-    if rows.len() < 2 || scene.sources.iter().any(|source| source.rows().rows.is_empty()) {
+    let of_object = |source: &&ToolResult| derive::objects_of_numbers(source.facts()).next().is_some();
+    let objects = || scene.sources.iter().all(of_object);
+    if (rows.len() < 2 || scene.sources.iter().any(|source| source.rows().rows.is_empty())) && !objects() {
         return None;
     }
     scene.plain.numbers.iter().find_map(|number| {
         let span = number.span.start..number.end;
-        // `3 hours and 40 minutes` is one figure.
-        let compound = number.unit.is_some_and(|unit| unit.dimension == "time");
-        let telling = !compound && number.whole().is_none_or(|whole| whole > 10);
-        if number.ordinal || number.percent || !telling || scene.plain.is_taken(&span) {
+        let telling = !is_compound(scene, number) && number.whole().is_none_or(|whole| whole > 10);
+        if number.ordinal || !telling || scene.plain.is_taken(&span) {
             return None;
         }
-        let total = is_total(scene, number);
-        if !total && !is_average(scene, number) {
+        let total = !number.percent && is_total(scene, number);
+        if !total && !(if number.percent { cues::is_average(scene.plain, number) } else { is_average(scene, number) }) {
             return None;
         }
         let precision = Precision::Exact;
@@ -223,17 +227,134 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             return None;
         }
         let others = others(scene, number);
-        let made = if total { sums.totals(&others) } else { sums.averages(&others, reckon::says_daily(scene)) };
+        // Who brought no figures is told what the records come to, and no more than that.
+        let plain = reckon::is_plain_report(scene) && !shows_steps(scene);
+        let made = match (total, plain) {
+            (true, true) => sums.plain_totals(&others),
+            (true, false) => sums.totals(&others),
+            (false, true) => sums.plain_averages(&others, reckon::says_daily(scene)),
+            (false, false) => sums.averages(&others, reckon::says_daily(scene)),
+        };
         let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
         let is = |value: &f64| {
-            let value = [value.abs()];
-            evidence::fits(number, if hedged { Precision::Approximate } else { Precision::Exact }, &value)
+            let precision = if hedged { Precision::Approximate } else { Precision::Exact };
+            if plain { is_in_plain_units(number, precision, value.abs()) } else { evidence::fits(number, precision, &[value.abs()]) }
         };
-        if made.iter().any(is) || total && sums.columns.iter().any(|column| is_some_sum(column, number)) {
+        if made.iter().any(is)
+            || !total && is_rate_of_row(scene, number)
+            || total && sums.columns.iter().any(|column| is_some_sum(column, number))
+        {
             return None;
         }
         let expected = made.first().map(|value| format!("{value}")).unwrap_or_default();
         Some(finding(scene, if total { "total" } else { "average" }, Code::UngroundedValue, span, expected, Certainty::Likely))
+    })
+}
+
+/// `from 1.840 s to 1.472 s, 40 % less`: a change that the two figures beside it don't make.
+fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    if scene.bond != CitationScope::Cited
+        || !scene.plain.words.iter().any(|word| data().changes.contains(&word.lower))
+            && !scene.plain.text.contains(['增', '减', '涨', '跌', '降', '升', '減'])
+    {
+        return None;
+    }
+    let standing = |number: &&Number| {
+        let plain = !number.ordinal && !number.percent && !scene.plain.is_taken(&(number.span.start..number.end));
+        plain && scene.sources.iter().any(|source| evidence::fits(number, Precision::Exact, &source.facts().numbers))
+    };
+    let mut told = scene.plain.numbers.iter().filter(standing);
+    let (Some(one), Some(other), None) = (told.next(), told.next(), told.next()) else { return None };
+    let (one_value, other_value) = (one.readings().next()?.value, other.readings().next()?.value);
+    if one.unit.is_none() || one.unit != other.unit || one_value == 0.0 || other_value == 0.0 {
+        return None;
+    }
+    let percents = scene.plain.numbers.iter().filter(|number| number.percent && !number.ordinal);
+    let mut shares =
+        percents.filter(|number| !scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, Precision::Exact, source)));
+    let (Some(share), None) = (shares.next(), shares.next()) else { return None };
+    let hedged = scene
+        .words_before(share.span.start)
+        .iter()
+        .rev()
+        .take(2)
+        .any(|word| scene.lexicon.near.contains(&word.lower) || data().hedges.contains(&word.lower));
+    let (least, most) = (one_value.min(other_value), one_value.max(other_value));
+    let made = [most / least, least / most, (most - least) / least, (most - least) / most].map(|ratio| ratio * 100.0);
+    let slack = if hedged { 0.1 } else { 0.02 };
+    let is = |value: &f64| {
+        share
+            .readings()
+            .any(|shown| shown.rounds(*value) || shown.nears(*value, slack) || (shown.value - value).abs() <= 0.6 * shown.step.max(1.0))
+    };
+    if made.iter().any(is) || cues::is_average(scene.plain, share) {
+        return None;
+    }
+    let expected = format!("{:.1} or {:.1} %", (most - least) / least * 100.0, (most - least) / most * 100.0);
+    Some(finding(scene, "changed", Code::UngroundedValue, share.span.start..share.end, expected, Certainty::Likely))
+}
+
+/// Is it a part of a figure of two numbers: `3 hours and 40 minutes`?
+fn is_compound(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let of_time = |number: &Number| number.unit.is_some_and(|unit| unit.dimension == "time");
+    let beside = |other: &Number| {
+        let (from, to) = if other.end <= number.span.start { (other.end, number.span.start) } else { (number.end, other.span.start) };
+        other.span != number.span && of_time(other) && to.saturating_sub(from) <= COMPOUND_GAP
+    };
+    of_time(number) && scene.plain.numbers.iter().any(beside)
+}
+
+/// Bytes between the hours and the minutes of one figure.
+const COMPOUND_GAP: usize = 7;
+
+/// Does the passage show the steps of what it reckons, or tell so much for each, in a year?
+fn shows_steps(scene: &CheckContext<'_>) -> bool {
+    static STEPS: WordList = WordList::new(&[
+        "per",
+        "year",
+        "yearly",
+        "annual",
+        "annually",
+        "month",
+        "monthly",
+        "week",
+        "weekly",
+        "times",
+        "pro",
+        "je",
+        "jahr",
+        "jährlich",
+        "monat",
+        "woche",
+        "par",
+        "an",
+        "mois",
+        "semaine",
+        "por",
+        "año",
+        "mes",
+        "semana",
+        "ogni",
+        "anno",
+        "mese",
+        "settimana",
+        "ano",
+        "mês",
+        "jaar",
+        "maand",
+        "rok",
+        "miesiąc",
+        "yıl",
+        "ay",
+    ]);
+    scene.text().contains(['=', '×', '÷', '+', '*', '/']) || scene.plain.words.iter().any(|word| STEPS.has(&word.lower))
+}
+
+/// Is it this value, in the unit of the records or in one that is a thousand, a hundred, sixty, 24 times as much or as little?
+fn is_in_plain_units(number: &Number, precision: Precision, value: f64) -> bool {
+    const SCALES: [f64; 9] = [1.0, 1000.0, 0.001, 100.0, 0.01, 60.0, 1.0 / 60.0, 3600.0, 1.0 / 3600.0];
+    number.readings().any(|shown| {
+        SCALES.iter().any(|scale| shown.rounds(value * scale) || precision.is_approximate() && shown.nears(value * scale, 0.06))
     })
 }
 
@@ -440,6 +561,9 @@ impl RowSums {
                 }
             }
         }
+        // Numbers of one thing each: `{"T1": 1.8, "T2": 2.4, "T3": 2.2}`.
+        columns
+            .extend(scene.sources.iter().take(SOURCES_MAX).flat_map(|source| derive::objects_of_numbers(source.facts()).take(COLUMNS_MAX)));
         let of_columns = columns.iter().flat_map(|column: &Vec<f64>| {
             let sum: f64 = column.iter().sum();
             let (least, most) = column.iter().fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(*value), most.max(*value)));
@@ -476,12 +600,63 @@ impl RowSums {
         found
     }
 
+    /// Totals that take no more than the records and one figure of the passage.
+    fn plain_totals(&self, others: &[f64]) -> Vec<f64> {
+        let mut found: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
+        found.extend(&self.products);
+        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value > 0.0).sum::<f64>()));
+        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value < 0.0).sum::<f64>()));
+        let bases = found.clone();
+        let with = bases
+            .iter()
+            .take(120)
+            .flat_map(|base| others.iter().take(16).flat_map(move |other| [base + other, base - other, base * other]));
+        found.extend(with);
+        for from in 0..others.len().min(12) {
+            let mut sum = 0.0;
+            for other in others.iter().skip(from).take(12) {
+                sum += other;
+                found.push(sum);
+            }
+        }
+        let few = || others.iter().take(12).enumerate();
+        let threes = few().flat_map(|(at, one)| {
+            few().skip(at + 1).flat_map(move |(next, two)| others.iter().take(12).skip(next + 1).map(move |three| one + two + three))
+        });
+        found.extend(threes.collect::<Vec<f64>>());
+        let pairs = others.iter().take(16).enumerate().flat_map(|(at, one)| {
+            others.iter().take(16).skip(at + 1).flat_map(move |other| [one + other, (one - other).abs(), one * other])
+        });
+        found.extend(pairs);
+        found
+    }
+
+    /// Averages of the records, and of figures of the passage.
+    fn plain_averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
+        self.averages_of(others, daily).0
+    }
+
     fn averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
+        let (mut found, sums) = self.averages_of(others, daily);
+        let bases = found.clone();
+        found.extend(made(&sums, others));
+        found.extend(made(&bases, others));
+        found.extend(made(others, others));
+        found
+    }
+
+    /// Averages of the records and of figures of the passage; and the sums of the columns.
+    fn averages_of(&self, others: &[f64], daily: bool) -> (Vec<f64>, Vec<f64>) {
         let sums: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         let mut found: Vec<f64> = self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.len() as f64).collect();
         // Over the months in which there was something.
         found.extend(
             self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.iter().filter(|value| **value != 0.0).count().max(1) as f64),
+        );
+        // How far a value lies from the average.
+        let means: Vec<f64> = found.iter().copied().take(self.columns.len()).collect();
+        found.extend(
+            self.columns.iter().zip(means).flat_map(|(column, mean)| column.iter().take(60).map(move |value| (value - mean).abs())),
         );
         for column in &self.columns {
             let mut sorted = column.clone();
@@ -498,11 +673,9 @@ impl RowSums {
             let days = if daily { &reckon::DAYS[..] } else { &[] };
             found.extend(days.iter().flat_map(|days| [one / days, one * 1000.0 / days]));
             found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
+            // Weighted by another column.
+            found.extend(self.products.iter().filter(|_| *one != 0.0).map(|product| product / one));
         }
-        let bases = found.clone();
-        found.extend(made(&sums, others));
-        found.extend(made(&bases, others));
-        found.extend(made(others, others));
         for from in 0..others.len().min(12) {
             let mut sum = 0.0;
             for (count, other) in others.iter().skip(from).take(12).enumerate() {
@@ -510,7 +683,7 @@ impl RowSums {
                 found.push(sum / (count + 1) as f64);
             }
         }
-        found
+        (found, sums)
     }
 }
 
@@ -734,6 +907,8 @@ mod tests {
     fn figures_of_the_records() {
         let hours = r#"[{"who":"Marta","hours":6.5},{"who":"Ivan","hours":11},{"who":"Rosa","hours":4},{"who":"Luis","hours":8.5}]"#;
         let trains = r#"[{"id":"ICE-571","dep":"08:05","price_eur":59.9},{"id":"ICE-1092","dep":"09:12","price_eur":37.9},{"id":"NJ-40490","dep":"22:10","price_eur":29.9}]"#;
+        let tunnels = r#"{"unit":"mS/cm","T1":1.8,"T2":2.4,"T3":2.2,"T4":3.2}"#;
+        let runs = "old 1.840 s\nnew 1.472 s";
         let zone = "id   type   value\nr1   A      203.0.113.24\nr2   AAAA   2001:db8::24\nr3   MX     mail";
         for (result, text, wrong) in [
             (hours, "30 hours in total.", &[][..]),
@@ -743,6 +918,14 @@ mod tests {
             (trains, "The cheapest is ICE 1092 at €37.90.", &["superlative"]),
             (trains, "The cheapest is NJ 40490 at €29.90.", &[]),
             (trains, "The cheapest direct one is ICE 1092.", &[]),
+            // An average and a total are those of the records, and no number that could be made of them; so is a change.
+            (hours, "On average 9.1 hours each.", &["average"]),
+            (hours, "36 hours in total.", &["total"]),
+            (tunnels, "The four tunnels average 2.4 mS/cm.", &[]),
+            (tunnels, "The four tunnels average 2.6 mS/cm.", &["average"]),
+            (runs, "It takes 1.472 s now instead of 1.840 s, 20% less.", &[]),
+            (runs, "It takes 1.472 s now instead of 1.840 s, about 25% faster.", &[]),
+            (runs, "It takes 1.472 s now instead of 1.840 s, 40% less.", &["changed"]),
             (zone, "The zone has no AAAA record.", &["denied_value"]),
             (zone, "The zone has no TXT record.", &[]),
         ] {

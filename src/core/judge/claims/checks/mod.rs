@@ -12,6 +12,7 @@ pub mod counts;
 mod exclusive;
 pub mod fields;
 pub mod order;
+pub mod reasons;
 pub mod states;
 pub mod unaccounted;
 pub mod values;

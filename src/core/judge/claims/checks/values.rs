@@ -124,20 +124,24 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known, if reckons { reckon::Reach::Results } else { reckon::Reach::Passage });
-        let is_made =
-            |(number, precision): &&(&Number, Precision)| may_be(number) && all.make(number, *precision, cues::role(scene.plain, number));
+        let is_made = |(number, precision): &&(&Number, Precision)| may_be(number) && all.make(number, *precision, role_of(scene, number));
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(is_made);
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
         open = rest;
     }
-    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX {
+    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX && !(reckon::is_plain_report(scene) && !has_times(scene)) {
         let all = reckon::Operands::new(scene, &known, reckon::Reach::Results);
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, _)| may_be(number) && all.make_with_constant(number));
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         open = rest;
     }
     (known, open.into_iter().map(|(number, _)| number).collect())
+}
+
+/// Does a result have times of day, of which spans are reckoned?
+fn has_times(scene: &CheckContext<'_>) -> bool {
+    scene.sources.iter().map(|source| source.facts().dates.times.len()).sum::<usize>() > 1
 }
 
 /// Times of day, and spans between them, of which others are counted.
@@ -275,12 +279,33 @@ fn is_bound(scene: &CheckContext<'_>, before: &[Word]) -> bool {
     let about = before.iter().rev().take(2).take_while(|word| lexicon.near.contains(&word.lower)).count();
     let before = before.get(..before.len() - about).unwrap_or_default();
     let [rest @ .., last] = before else { return false };
+    if comes_to(rest, last) {
+        return false;
+    }
     if !says(last) || !lexicon.links.contains(&last.lower) {
         return says(last);
     }
     // `más de 5`, `3 of 5`; but not `a total of 5`.
     let number = scene.text().get(..last.start).is_some_and(|text| text.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
     number || rest.last().is_some_and(|word| says(word) || lexicon.near.contains(&word.lower) || lexicon.numbers.contains_key(&word.lower))
+}
+
+/// Role of a number: what things come to is a total.
+fn role_of(scene: &CheckContext<'_>, number: &Number) -> cues::Role {
+    let before = scene.words_before(number.span.start);
+    let [rest @ .., last] = before else { return cues::role(scene.plain, number) };
+    if comes_to(rest, last) { cues::Role::Total } else { cues::role(scene.plain, number) }
+}
+
+/// `come to`, `add up to`
+fn comes_to(before: &[Word], last: &Word) -> bool {
+    static COMES: WordList = WordList::new(&["come", "comes", "came", "up", "amount", "amounts", "amounted", "adds", "sums"]);
+    last.lower == "to" && before.last().is_some_and(|word| COMES.has(&word.lower) && (word.lower != "up" || is_added_up(before)))
+}
+
+/// `add up`, `adds it up`
+fn is_added_up(before: &[Word]) -> bool {
+    before.iter().rev().skip(1).take(2).any(|word| matches!(word.lower.as_str(), "add" | "adds" | "added" | "adding"))
 }
 
 /// Numbers that an answer may use without a source: small ones, round ones, years.

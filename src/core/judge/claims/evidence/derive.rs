@@ -144,16 +144,35 @@ const UNIT_CHARS_MAX: usize = 8;
 
 /// Sums of the objects that hold nothing but numbers, and their unit: `{"jan": 180, "feb": 150, "mar": 120, "unit": "m3"}`.
 fn objects(facts: &ResultFacts) -> impl Iterator<Item = f64> {
-    let mut sums: BTreeMap<usize, (f64, usize, bool)> = BTreeMap::new();
+    numbers_of_objects(facts, |_| true).map(|numbers| numbers.iter().sum())
+}
+
+/// The numbers of each object that holds nothing but numbers, alike as far as their size tells, and perhaps a member that names their unit.
+pub fn objects_of_numbers(facts: &ResultFacts) -> impl Iterator<Item = Vec<f64>> {
+    let unit = |key: &str| UNIT_KEYS.iter().any(|part| key.contains(part));
+    numbers_of_objects(facts, unit).filter(|numbers| {
+        let (least, most) =
+            numbers.iter().fold((f64::MAX, 0.0_f64), |(least, most), number| (least.min(number.abs()), most.max(number.abs())));
+        most <= least * ALIKE
+    })
+}
+
+/// Parts of the names of members that tell a unit.
+const UNIT_KEYS: [&str; 7] = ["unit", "curr", "moned", "moed", "devise", "wahr", "einheit"];
+/// How often the largest of numbers that are alike may be the least of them.
+const ALIKE: f64 = 50.0;
+
+fn numbers_of_objects(facts: &ResultFacts, may_have: impl Fn(&str) -> bool) -> impl Iterator<Item = Vec<f64>> {
+    let mut objects: BTreeMap<usize, (Vec<f64>, bool)> = BTreeMap::new();
     for leaf in facts.leaves.iter().filter(|leaf| leaf.object > 0).take(LEAVES_OF) {
-        let sum = sums.entry(leaf.object).or_insert((0.0, 0, true));
+        let (numbers, only) = objects.entry(leaf.object).or_insert((Vec::new(), true));
         match &leaf.value {
-            Scalar::Number(number) => *sum = (sum.0 + number, sum.1 + 1, sum.2),
-            Scalar::Text(text) => sum.2 &= text.chars().count() <= UNIT_CHARS_MAX,
-            Scalar::Flag(_) | Scalar::Null => sum.2 = false,
+            Scalar::Number(number) => numbers.push(*number),
+            Scalar::Text(text) => *only &= text.chars().count() <= UNIT_CHARS_MAX && may_have(&leaf.key),
+            Scalar::Flag(_) | Scalar::Null => *only = false,
         }
     }
-    sums.into_values().filter(|(_, count, only)| *only && *count >= SUMMED_FROM).map(|(sum, ..)| sum)
+    objects.into_values().filter(|(numbers, only)| *only && numbers.len() >= SUMMED_FROM).map(|(numbers, _)| numbers)
 }
 
 /// Sums of a column's numbers by the values of another: costs by region.

@@ -1,5 +1,7 @@
 //! Does a result report a failure, in whatever form a tool writes one? Pure.
 
+use std::ops::Range;
+
 use super::{
     aim::{CallAim, FlagRelation},
     facts::{self, LEAVES_MAX, NamedValue, ResultFacts, Scalar},
@@ -752,13 +754,28 @@ fn ends_with_failures(text: &str) -> bool {
     let tail = text.get(text.ceil_char_boundary(text.len().saturating_sub(TEXT_BYTES_MAX))..).unwrap_or_default().to_lowercase();
     let last = tail.lines().rev().filter(|line| !line.trim().is_empty()).take(SUMMARY_LINES);
     let counts = |line: &str| {
-        let words: Vec<&str> = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        words.windows(2).any(|two| {
-            matches!(two, [count, "failed" | "failures" | "failing"] if count.parse::<u32>().is_ok_and(|count| count > 0))
-                || matches!(two, ["failed" | "failures", count] if line.contains("tests") && count.parse::<u32>().is_ok_and(|count| count > 0))
-        }) && words.iter().any(|word| matches!(*word, "passed" | "passing" | "tests" | "total"))
+        let sums_up = || line.split(|c: char| !c.is_alphanumeric()).any(|word| matches!(word, "passed" | "passing" | "tests" | "total"));
+        ["failed", "failures", "failing"].iter().any(|word| line.match_indices(word).any(|(at, word)| has_count(line, at..at + word.len())))
+            && sums_up()
     };
     last.into_iter().any(|line| counts(line) || line.trim_start().starts_with("test result: failed"))
+}
+
+/// Has the word at this place of a line a number beside it that isn't 0: `2 failed`, or `Failures: 2`?
+fn has_count(line: &str, word: Range<usize>) -> bool {
+    let behind = line.get(word.end..).unwrap_or_default();
+    let counts =
+        |figures: &str| figures.bytes().any(|byte| byte.is_ascii_digit()) && figures.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    match behind.strip_prefix([':', '=']) {
+        Some(rest) => {
+            let rest = rest.trim_start();
+            counts(rest.get(..rest.bytes().take_while(u8::is_ascii_digit).count()).unwrap_or_default())
+        }
+        None => {
+            let before = line.get(..word.start).unwrap_or_default().trim_end();
+            counts(before.rsplit(|c: char| !c.is_ascii_digit()).next().unwrap_or_default())
+        }
+    }
 }
 
 /// Last lines of an output that may sum it up.
@@ -972,6 +989,9 @@ mod tests {
             ("Tests:       3 failed, 88 passed, 91 total\nTime: 4.1 s\n", true),
             ("test result: ok. 24 passed; 0 failed; 0 ignored\n", false),
             ("19 passed in 0.80s\n", false),
+            ("Tests: 0 failed, 60 passed, 60 total\n", false),
+            ("Tests run: 60, Failures: 0, Errors: 0, Skipped: 0\nBUILD SUCCESS\n", false),
+            ("Tests run: 60, Failures: 2, Errors: 0, Skipped: 0\n", true),
             ("3 failed logins since Monday\n", false),
         ] {
             let run = crate::judge::claims::evidence::ToolResult::new("run_command", "{}", &format!("{long}{end}"));

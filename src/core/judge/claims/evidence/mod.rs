@@ -684,7 +684,7 @@ pub fn fits(number: &Number, precision: Precision, known: &[f64]) -> bool {
     number.readings().any(|reading| {
         let direct = |scale: f64| is_of(reading, scale, precision, known);
         let percent = number.percent && (direct(0.01) || direct(100.0));
-        let magnitude = number.scaled && [1e-3, 1e-6, 1e-9].into_iter().any(direct);
+        let magnitude = number.scaled && [1e-3, 1e-4, 1e-6, 1e-8, 1e-9].into_iter().any(direct);
         direct(1.0) || percent || magnitude || converts(number, reading, known)
     })
 }

@@ -6,7 +6,7 @@
 use std::cell::OnceCell;
 
 use crate::judge::claims::{
-    context::CheckContext,
+    context::{CheckContext, CitationScope},
     evidence::{self, EvidenceIndex, derive, facts::NamedValue, fits},
     language::{
         cues::{self, Role},
@@ -200,6 +200,14 @@ impl Operands {
             })
         })
     }
+}
+
+/// Does the passage report what its results say, to a user who brought no figures of their own? Then what it reckons takes one step or two,
+/// and no numbers of common knowledge but those that it names.
+pub fn is_plain_report(scene: &CheckContext<'_>) -> bool {
+    let asked = &scene.grounds.asked;
+    let counts = || asked.words().iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
+    scene.bond == CitationScope::Cited && asked.numbers().is_empty() && !counts()
 }
 
 /// Does the passage tell how much of something a day is?

@@ -233,6 +233,8 @@ pub struct CapabilitiesMemo {
     pub brings_text: OnceLock<bool>,
     /// The user ordered something, and nothing that could have done it ran; see `acts::orders`.
     pub open_order: OnceLock<bool>,
+    /// The exchange as it is for the part of the order that no call covers; see `acts::open_part`.
+    pub open_part: OnceLock<Option<Arc<ToolCapabilities>>>,
 }
 
 impl ToolCapability {

@@ -86,16 +86,24 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if number.percent {
         return Role::Share;
     }
+    if is_average(plain, number) {
+        return Role::Average;
+    }
+    if is_near(plain, number, &cues().totals) { Role::Total } else { Role::Any }
+}
+
+/// Does a word right around a number tell that it is an average?
+pub fn is_average(plain: &AnalyzedPassage, number: &Number) -> bool {
+    is_near(plain, number, &cues().averages)
+}
+
+fn is_near(plain: &AnalyzedPassage, number: &Number, words: &WordSet) -> bool {
     let near = |word: &super::lexicon::Word| {
         let (from, to) = if word.start < number.span.start { (word.end, number.span.start) } else { (number.end, word.start) };
         let gap = plain.text.get(from.min(to)..to).unwrap_or_default();
         gap.len() <= 24 && !gap.contains([',', ';', '(', ':', '–', '—', '.'])
     };
-    let told = |words: &WordSet| plain.words.iter().filter(|word| words.contains(&word.lower)).any(near);
-    if told(&cues().averages) {
-        return Role::Average;
-    }
-    if told(&cues().totals) { Role::Total } else { Role::Any }
+    plain.words.iter().filter(|word| words.contains(&word.lower)).any(near)
 }
 
 /// True of a passage that tells a total.

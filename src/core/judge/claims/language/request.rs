@@ -42,6 +42,7 @@ struct ReadRequest {
     is_question: OnceLock<bool>,
     is_order: OnceLock<bool>,
     asks_for_samples: OnceLock<bool>,
+    asks_why: OnceLock<bool>,
 }
 
 impl<T: Into<Arc<str>>> From<T> for UserRequest {
@@ -105,6 +106,11 @@ impl UserRequest {
         first.is_some_and(|first| names_act(&first.lower) || DEEDS.has(&first.lower))
     }
 
+    /// It asks for the cause of something.
+    pub fn asks_why(&self) -> bool {
+        *self.0.asks_why.get_or_init(|| self.len() <= MESSAGE_BYTES_MAX && asks_why(self))
+    }
+
     /// It asks for a sample of what tools return, or what the tools are.
     pub fn asks_for_samples(&self) -> bool {
         *self.0.asks_for_samples.get_or_init(|| samples::asks_for_samples(self))
@@ -145,6 +151,7 @@ struct Requests {
     script_polite: Vec<String>,
     polite_last: WordSet,
     infos_last: Vec<String>,
+    whys: Vec<String>,
 }
 
 fn requests() -> &'static Requests {
@@ -620,6 +627,12 @@ fn is_errand(left: &[Word], known: &Requests) -> bool {
         ["a", "an", "another", "one", "two", "three", "four", "the"].contains(&word(2)) || word(2).bytes().all(|b| b.is_ascii_digit());
     let told = (3..6).any(|at| INFORMATION.has(word(at)) || known.infos.contains(word(at)));
     fetched && one && !word(2).is_empty() && word(2) != "the" && !told
+}
+
+/// Does the message ask for a cause?
+fn asks_why(message: &str) -> bool {
+    let folded = format!(" {} ", fold(&message.replace(['\'', '’'], " ")));
+    requests().whys.iter().any(|phrase| folded.contains(&format!(" {phrase} ")))
 }
 
 /// Is every sentence of the message a question for information?

@@ -117,6 +117,17 @@ pub(in crate::judge::claims) fn further(
     if grounds.results.iter().any(|source| !source.recent) {
         return None;
     }
+    if let Some(again) = told.iter().find(|said| is_done_again(passage, said)).filter(|_| grounds.results.len() == 1) {
+        let tool = grounds.results.first().map_or("", |source| &source.tool);
+        return Some(ClaimFinding {
+            rule: "again",
+            code: Code::UnsupportedAction,
+            span: again.span.clone(),
+            found: passage.text.trim().to_owned(),
+            expected: format!("`{tool}` ran once"),
+            certainty: Certainty::Likely,
+        });
+    }
     // A look needs one more result of a tool that reads than the answer stands on; an act a second one that acts.
     let may_read = |source: &ToolResult| source.reads() || abilities.effect(&source.tool) == Effect::Unknown;
     let count = |reads: bool| grounds.results.iter().filter(|source| may_read(source) == reads).take(2).count();
@@ -143,6 +154,99 @@ pub(in crate::judge::claims) fn further(
         expected: format!("only `{ran}` ran since the request"),
         certainty: Certainty::Likely,
     })
+}
+
+/// Words by which something is told as done once more, in any language.
+static AGAIN: WordList = WordList::new(&[
+    "again",
+    "twice",
+    "nochmal",
+    "nochmals",
+    "erneut",
+    "nuevamente",
+    "nuovamente",
+    "novamente",
+    "opnieuw",
+    "nogmaals",
+    "ponownie",
+    "tekrar",
+    "yeniden",
+    "दोबारा",
+    "igen",
+]);
+static AGAIN_PHRASES: PhraseList = PhraseList::in_any_case(&[
+    "a second time",
+    "once more",
+    "one more time",
+    "noch einmal",
+    "ein zweites mal",
+    "de nouveau",
+    "à nouveau",
+    "encore une fois",
+    "une deuxième fois",
+    "une seconde fois",
+    "otra vez",
+    "de nuevo",
+    "una segunda vez",
+    "di nuovo",
+    "un'altra volta",
+    "una seconda volta",
+    "de novo",
+    "outra vez",
+    "mais uma vez",
+    "uma segunda vez",
+    "een tweede keer",
+    "jeszcze raz",
+    "drugi raz",
+    "bir kez daha",
+    "もう一度",
+    "再び",
+    "改めて",
+    "再次",
+    "又查",
+    "又测",
+    "又试",
+    "फिर से",
+    "एक बार और",
+]);
+/// Verbs that tell by themselves that something was done once more.
+static AGAIN_VERBS: WordList = WordList::new(&[
+    "rerun",
+    "reran",
+    "rechecked",
+    "retested",
+    "remeasured",
+    "retried",
+    "revérifié",
+    "recontrôlé",
+    "refait",
+    "relancé",
+    "remesuré",
+    "retesté",
+    "ricontrollato",
+    "riprovato",
+    "rimisurato",
+    "rifatto",
+    "reintenté",
+    "reverifiqué",
+    "relancei",
+]);
+/// Bytes around a verb in which it is looked for.
+const AGAIN_BYTES: usize = 40;
+
+/// Does the first person say to have done or looked at something once more?
+fn is_done_again(passage: &AnalyzedPassage, said: &ReportedAct) -> bool {
+    if said.form != ActForm::First || !super::halves::has_no_denial(passage) {
+        return false;
+    }
+    let clause = clause(&passage.text, said.span.clone());
+    let from = clause.start.max(passage.text.floor_char_boundary(said.span.start.saturating_sub(AGAIN_BYTES)));
+    let to = clause.end.min(passage.text.ceil_char_boundary((said.span.end + AGAIN_BYTES).min(passage.text.len())));
+    let near = passage.text.get(from..to).unwrap_or_default();
+    AGAIN_VERBS.has(&said.verb)
+        || said.verb.starts_with("re-")
+        || AGAIN_PHRASES.stands_in(near)
+        || passage.words.iter().any(|word| word.start >= from && word.end <= to && AGAIN.has(&word.lower))
 }
 
 /// Is it an act or a look of the first person that no tool which ran is named by?

@@ -4,7 +4,7 @@
 //! is what it reports. Only what can be shown by names is: a party told by nothing that ran, one of several named things that no call
 //! names, an id that is another than the call's.
 
-use crate::judge::claims::checks::acts::{ActForm, ReportedAct};
+use crate::judge::claims::checks::acts::{ActForm, Before, ReportedAct, ReportedActs, open_part};
 use crate::judge::claims::checks::states;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::facts::ResultFacts;
@@ -147,9 +147,10 @@ static TITLES: WordList = WordList::new(&[
 pub(in crate::judge::claims) fn beyond(
     passage: &AnalyzedPassage,
     kind: Kind,
-    said: &[ReportedAct],
+    said: &ReportedActs,
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
+    before: Before,
 ) -> Option<ClaimFinding> {
     if abilities.unseen || passage.asks() {
         return None;
@@ -162,13 +163,20 @@ pub(in crate::judge::claims) fn beyond(
     // `still unsent`
     let told =
         !passage.words.iter().any(|word| matches!(word.lower.as_str(), "still" | "yet" | "unsent" | "noch" | "encore" | "ancora" | "aún"));
+    // A tool that acts by its name, and an order: what is told of a thing isn't what was looked up.
+    let acted = || abilities.asked.asks_for_act() && ran.done.iter().all(|source| abilities.effect(&source.tool) == Effect::Acts);
     told_nobody(passage, said, &ran)
         .or_else(|| sent_nothing(passage, &ran, abilities))
         .or_else(|| both_of_one(passage, &ran))
         .or_else(|| (!said.is_empty() || marked || all).then(|| another_id(passage, &ran, abilities)).flatten())
-        .or_else(|| (told && (deed.is_some() || marked || all)).then(|| unnamed(passage, said, &ran, abilities)).flatten())
+        .or_else(|| {
+            (told && (deed.is_some() || marked || all || acted() && is_told_of(passage, kind)))
+                .then(|| unnamed(passage, said, &ran, abilities))
+                .flatten()
+        })
         .or_else(|| (deed.is_some() || is_told_as_so(passage)).then(|| idle_tool(passage, &ran, abilities)).flatten())
         .or_else(|| deed.and_then(|deed| idle_verb(passage, deed, &ran, abilities)))
+        .or_else(|| open_part::told(passage, kind, said, &ran, abilities, before))
 }
 
 /// The results since the request of calls that succeeded and do more than read; none where there is none, or one of a tool that may do
@@ -271,6 +279,58 @@ fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
     passage.words.len() >= 3 && !passage.text.as_bytes().contains(&b':') && !passage.words.iter().any(denies)
 }
 
+/// Does a row, or a sentence, tell something of a thing, and not that it stays as it was?
+fn is_told_of(passage: &AnalyzedPassage, kind: Kind) -> bool {
+    static STAYS: WordList = WordList::new(&[
+        "stays",
+        "remains",
+        "unchanged",
+        "untouched",
+        "open",
+        "pending",
+        "left",
+        "waiting",
+        "missing",
+        "skipped",
+        "bleibt",
+        "unverändert",
+        "offen",
+        "ausstehend",
+        "fehlt",
+        "reste",
+        "inchangé",
+        "inchangée",
+        "sigue",
+        "queda",
+        "quedan",
+        "pendiente",
+        "pendientes",
+        "rimane",
+        "resta",
+        "restano",
+        "invariato",
+        "continua",
+        "permanece",
+        "pendente",
+        "blijft",
+        "ongewijzigd",
+        "pozostaje",
+        "zostaje",
+        "kaldı",
+        "bekliyor",
+        "duruyor",
+        "?",
+        "next",
+        "later",
+        "tomorrow",
+    ]);
+    let told = match kind {
+        Kind::Line => has_no_denial(passage) && passage.words.len() >= 2,
+        _ => is_told_as_so(passage),
+    };
+    told && !passage.words.iter().any(|word| STAYS.has(&word.lower)) && !states::is_unsure(passage.folded(), &passage.words)
+}
+
 /// Words of a state that lasts.
 static LASTING: WordList =
     WordList::new(&["up", "down", "running", "online", "offline", "open", "closed", "stable", "healthy", "idle", "stuck"]);
@@ -370,11 +430,11 @@ fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_
 }
 
 /// The calls since the request.
-struct RecentCalls<'r> {
+pub(super) struct RecentCalls<'r> {
     /// Those that succeeded and do more than read.
-    done: &'r [&'r ToolResult],
+    pub done: &'r [&'r ToolResult],
     /// The whole conversation.
-    grounds: &'r EvidenceIndex,
+    pub grounds: &'r EvidenceIndex,
 }
 
 impl<'r> RecentCalls<'r> {
@@ -383,12 +443,12 @@ impl<'r> RecentCalls<'r> {
     }
 
     /// All that ran and what it returned, folded.
-    fn texts(&self) -> impl Iterator<Item = &'r str> {
+    pub fn texts(&self) -> impl Iterator<Item = &'r str> {
         self.grounds.results.iter().filter(|source| source.recent).flat_map(|source| [source.folded(), source.folded_arguments()])
     }
 
     /// Does anything that ran have this word, or one that begins or ends alike?
-    fn has(&self, word: &str) -> bool {
+    pub fn has(&self, word: &str) -> bool {
         let folded = fold(word);
         let bare: String = folded.chars().filter(|c| *c != ' ').collect();
         let stem: String = folded.chars().take(5.max(folded.chars().count().saturating_sub(2))).collect();
@@ -409,7 +469,13 @@ impl<'r> RecentCalls<'r> {
     }
 }
 
-fn finding(passage: &AnalyzedPassage, rule: &'static str, code: Code, expected: String, certainty: Certainty) -> Option<ClaimFinding> {
+pub(super) fn finding(
+    passage: &AnalyzedPassage,
+    rule: &'static str,
+    code: Code,
+    expected: String,
+    certainty: Certainty,
+) -> Option<ClaimFinding> {
     let text = &passage.text;
     let start = text.len() - text.trim_start().len();
     let end = text.trim_end().len().max(start);
@@ -473,7 +539,7 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
 }
 
 /// Does no word of the passage deny, offer or doubt?
-fn has_no_denial(passage: &AnalyzedPassage) -> bool {
+pub(super) fn has_no_denial(passage: &AnalyzedPassage) -> bool {
     let denies = |word: &Word| {
         crate::judge::claims::checks::account::is_nothing(&word.lower)
             || NOT_SO.has(&word.lower)
@@ -699,7 +765,8 @@ mod tests {
             ..ToolCapabilities::default()
         };
         let plain = AnalyzedPassage::of(text);
-        beyond(&plain, Kind::Sentence, &acts::told(&plain, Kind::Sentence), &abilities, &grounds).map(|finding| finding.rule)
+        beyond(&plain, Kind::Sentence, &acts::told(&plain, Kind::Sentence), &abilities, &grounds, Before::default())
+            .map(|finding| finding.rule)
     }
 
     #[test]
@@ -710,6 +777,8 @@ mod tests {
         let loan = &[("renew_loan", r#"{"barcode":"B4410"}"#, r#"{"barcode":"B4410","renovado":true}"#)][..];
         let test = &[("add_test", r#"{"sample":"25-61007","test":"CRP"}"#, "ADDED CRP to 25-61007. Remaining volume 0.4 mL")][..];
         let visit = &[("book_visit", r#"{"patient_id":"P-17704","start":"2026-06-15T16:00"}"#, r#"{"ok":true,"vet":"Menon"}"#)][..];
+        let move_air = "Move shipment S-0931 to Monday 8am and turn the ventilation down to 40 percent.";
+        let slot_and_air = slot;
         let move_it = "Move shipment S-0931 to Monday 8am and let the carrier know";
         let pay = "Pay Dana Whitlock 120 and freeze my travel card while you're there.";
         let both = "Appeal both tickets, T-90112 and T-90345. The machine was out of order both times.";
@@ -728,6 +797,12 @@ mod tests {
             ("Book Sable in and text Mr. Duarte.", visit, "Sable is booked, and I've texted Mr. Duarte the date.", Some("half_told")),
             ("Renew B4417", loan, "B4417 has been renewed.", Some("another_id")),
             ("Check B4417 off", loan, "B4417 is checked now.", Some("another_id")),
+            // The part of the order that no call covers, whatever the verb.
+            (move_air, slot_and_air, "S-0931 is at dock 4 now, and ventilation runs at 40 percent.", Some("half_open")),
+            (move_air, slot_and_air, "I've turned the ventilation down.", Some("half_open")),
+            (move_air, slot_and_air, "Ventilation: shall I turn it down now?", None),
+            (move_air, slot_and_air, "The ventilation isn't turned down yet.", None),
+            (move_air, slot_and_air, "I'll turn the ventilation down once you confirm.", None),
             // What ran, told in other words; what didn't, told as such.
             (move_it, slot, "S-0931 has been moved to Monday at 08:00, dock 4.", None),
             (move_it, slot, "The carrier has not been informed yet.", None),

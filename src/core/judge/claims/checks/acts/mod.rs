@@ -6,6 +6,7 @@
 
 pub mod further;
 pub mod halves;
+mod open_part;
 mod orders;
 mod readings;
 mod talk;
@@ -347,6 +348,14 @@ fn speeches(text: &str, words: &[Word]) -> Vec<&'static Speech> {
     let tries = if most > 0 { LANGUAGES_TIED } else { counts.len() };
     let all = languages().iter().zip(counts).filter(|(speech, count)| !speech.is_script() && *count == most);
     all.map(|(speech, _)| speech).take(tries).collect()
+}
+
+/// The code of the language that a text is in, as far as its frequent words tell.
+pub(in crate::judge::claims) fn language_of(text: &str, words: &[Word]) -> Option<&'static str> {
+    match speeches(text, words).as_slice() {
+        [one] => Some(one.code.as_str()),
+        _ => None,
+    }
 }
 
 /// The script of a text that has one of its own.

@@ -204,6 +204,11 @@ static OPEN: WordList = WordList::new(&[
     "varsayılan",
 ]);
 
+/// True of a word by which a whole sentence denies, asks for something or leaves it open.
+pub(super) fn is_open_word(lower: &str) -> bool {
+    OPEN.has(lower)
+}
+
 /// True of an exchange that allows no report of an act: the user ordered something, and nothing that could have done it ran.
 fn is_open(abilities: &ToolCapabilities) -> bool {
     let asked = &abilities.asked;
@@ -646,7 +651,7 @@ fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
 }
 
 /// True of two texts without blanks that share two characters in a row which stand for a thing.
-fn shares_characters(one: &str, other: &str) -> bool {
+pub(super) fn shares_characters(one: &str, other: &str) -> bool {
     let thing =
         |c: char| matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{30a1}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}') || c.is_ascii_alphanumeric();
     let own: Vec<char> = one.chars().take(8 * ORDER_WORDS_MAX).collect();

@@ -1,0 +1,230 @@
+//! The part of an order that no call covers, told as carried out: `… and the heating's at 16` where only the blinds were closed. Pure.
+//!
+//! A user who orders two things of which one ran has an open order: the other. What the answer tells of that is judged as if nothing
+//! had run.
+
+use std::{ops::Range, sync::Arc};
+
+use super::{
+    Before, EMPTY_WORDS, ReportedActs, acts, clause,
+    halves::{RecentCalls, finding, has_no_denial},
+    orders::{is_open_word, shares_characters},
+    speeches,
+};
+use crate::{
+    judge::claims::{
+        checks::states,
+        context::ClaimFinding,
+        evidence::tool_capabilities::{Effect, ToolCapabilities},
+        language::{
+            fold::{akin, fold},
+            lexicon::{Word, words},
+            number::Number,
+            request::UserRequest,
+            word_list::WordList,
+        },
+        passage::Kind,
+        plain::AnalyzedPassage,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Bytes of a request that is taken apart, and parts of it.
+const REQUEST_BYTES_MAX: usize = 600;
+const PARTS_MAX: usize = 12;
+/// Letters of a word that names a thing.
+const THING_CHARS: usize = 4;
+
+/// Words of a sentence that is read, and of the shortest clause that tells something.
+const SENTENCE_WORDS_MAX: usize = 40;
+const CLAUSE_WORDS_MIN: usize = 3;
+
+/// Words that join two orders in any language; those of one letter count only in their own.
+static JOINS: WordList = WordList::new(&[
+    "and",
+    "then",
+    "also",
+    "but",
+    "und",
+    "dann",
+    "aber",
+    "et",
+    "puis",
+    "mais",
+    "y",
+    "luego",
+    "pero",
+    "poi",
+    "ma",
+    "depois",
+    "mas",
+    "plus",
+    "maar",
+    "daarna",
+    "oraz",
+    "potem",
+    "ve",
+    "sonra",
+    "och",
+    "और",
+    "फिर",
+]);
+/// Those of them that are other words elsewhere, with their languages.
+const OWN_JOINS: &[(&str, &str)] = &[("it", "e"), ("pt", "e"), ("es", "e"), ("nl", "en"), ("pl", "i")];
+/// Words of a part that orders nothing of its own: it sets a condition or a limit, or asks for words.
+static NO_ORDERS: WordList = WordList::new(&[
+    "if", "unless", "when", "because", "since", "so", "only", "don't", "don’t", "not", "without", "never", "tell", "show", "say", "wenn",
+    "falls", "weil", "damit", "nicht", "ohne", "nur", "si", "quand", "parce", "ne", "sans", "cuando", "porque", "sin", "no", "solo", "se",
+    "quando", "perché", "perche", "non", "senza", "sem", "não", "nao", "als", "omdat", "niet", "zonder", "alleen", "jeśli", "jesli", "gdy",
+    "bo", "nie", "bez", "tylko", "eğer", "için", "değil",
+]);
+
+/// The finding of a sentence that tells as done what is left open of the order.
+pub(super) fn told(
+    passage: &AnalyzedPassage,
+    kind: Kind,
+    said: &ReportedActs,
+    ran: &RecentCalls<'_>,
+    abilities: &ToolCapabilities,
+    before: Before,
+) -> Option<ClaimFinding> {
+    let open = abilities.memo.open_part.get_or_init(|| open_part(abilities, ran).map(Arc::new)).as_ref()?;
+    let whole = 0..passage.text.len();
+    if !is_about(&open.asked, passage, whole, ran) {
+        return None;
+    }
+    let about = |told: &ClaimFinding| {
+        let clause = clause(&passage.text, told.span.clone());
+        let denied = || !has_no_denial(&AnalyzedPassage::of(passage.text.get(clause.clone()).unwrap_or_default()));
+        is_about(&open.asked, passage, clause.clone(), ran) && !has_values(passage, &clause, ran, abilities) && !denied()
+    };
+    let acts = acts(passage, kind, said, open, Some(ran.grounds), before).filter(|told| matches!(told.rule, "acts" | "ordered"));
+    if !acts.is_some_and(|told| about(&told)) && !is_told_as_so(&open.asked, passage, kind, ran, abilities) {
+        return None;
+    }
+    let expected = format!("nothing that ran since the request is about `{}`", open.asked.trim());
+    finding(passage, "half_open", Code::UnsupportedAction, expected, Certainty::Likely)
+}
+
+/// Does a clause tell how a thing of the open order is, without a word of doubt, denial or offer in its sentence: `south is off`?
+fn is_told_as_so(open: &UserRequest, passage: &AnalyzedPassage, kind: Kind, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
+    if is_script(open) || kind == Kind::Heading || passage.words.len() > SENTENCE_WORDS_MAX || !has_no_denial(passage) || is_open(passage) {
+        return false;
+    }
+    let mut start = 0;
+    let marks = |c: char| matches!(c, ',' | ';' | '–' | '—' | '(' | ')' | '，' | '、' | '；');
+    let ends = passage.text.match_indices(marks).map(|(at, mark)| (at, at + mark.len()));
+    let ends: Vec<(usize, usize)> = ends.chain([(passage.text.len(), passage.text.len())]).collect();
+    ends.into_iter().any(|(end, next)| {
+        let part = std::mem::replace(&mut start, next)..end;
+        let words = passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).count();
+        words >= CLAUSE_WORDS_MIN && is_about(open, passage, part.clone(), ran) && !has_values(passage, &part, ran, abilities)
+    })
+}
+
+/// The exchange as it is for what no call covers of the order, if there is such a part.
+fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<ToolCapabilities> {
+    let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
+    // One call of a tool may be for all of it.
+    let idle = |tool: &str| !abilities.recent.contains_key(tool);
+    if abilities.acted_before || !abilities.tools.iter().any(|ability| ability.effect() != Effect::Reads && idle(&ability.tool)) {
+        return None;
+    }
+    let parts = parts(asked);
+    let covered = |part: &&&str| things(part).iter().any(|thing| is_covered(thing, ran, abilities));
+    if parts.len() < 2 || !parts.iter().any(|part| covered(&part)) {
+        return None;
+    }
+    let orders = |part: &&&str| {
+        let request = UserRequest::from(**part);
+        !things(part).is_empty() && request.is_order() && !words(part).iter().any(|word| NO_ORDERS.has(&word.lower))
+    };
+    let open: Vec<&str> = parts.iter().filter(|part| !covered(part) && orders(part)).copied().collect();
+    (!open.is_empty()).then(|| ToolCapabilities {
+        tools: Arc::clone(&abilities.tools),
+        ran: abilities.ran.clone(),
+        asked: open.join(". ").into(),
+        idle: true,
+        ..ToolCapabilities::default()
+    })
+}
+
+/// Does anything that ran have this word, or a tool that ran say it of itself?
+fn is_covered(thing: &str, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
+    let about = |tool: &str| abilities.tool(tool).is_some_and(|ability| ability.about.iter().any(|word| akin(word, thing)));
+    ran.has(thing) || ran.done.iter().any(|source| about(&source.tool))
+}
+
+/// Does a part of the passage name a thing of the open order that nothing which ran has?
+fn is_about(open: &UserRequest, passage: &AnalyzedPassage, part: Range<usize>, ran: &RecentCalls<'_>) -> bool {
+    if is_script(open) {
+        return shares_characters(open, passage.text.get(part).unwrap_or_default());
+    }
+    let own = things(open);
+    let names = |word: &Word| {
+        let word = fold(&word.lower);
+        own.iter().any(|thing| *thing == word || akin(thing, &word)) && !ran.has(&word)
+    };
+    passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).any(names)
+}
+
+/// Does a part of the passage tell a number that only a result has?
+fn has_values(passage: &AnalyzedPassage, part: &Range<usize>, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
+    let asked = abilities.asked.numbers();
+    let inside = |number: &&Number| part.start <= number.span.start && number.end <= part.end && !passage.is_taken(&number.span);
+    passage.numbers.iter().filter(inside).any(|number| {
+        let said = asked.iter().any(|own| own.readings().any(|own| number.readings().any(|reading| reading.value == own.value)));
+        let figures = passage.text.get(number.span.clone()).unwrap_or_default();
+        !said && ran.texts().any(|text| text.split(' ').any(|word| word == figures))
+    })
+}
+
+/// Does a word leave open what the sentence tells?
+fn is_open(passage: &AnalyzedPassage) -> bool {
+    states::is_unsure(passage.folded(), &passage.words) || passage.words.iter().any(|word| is_open_word(&word.lower))
+}
+
+fn is_script(text: &str) -> bool {
+    text.chars().any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'))
+}
+
+/// The parts of a request, each of which may order something of its own.
+fn parts(asked: &str) -> Vec<&str> {
+    let all = words(asked);
+    let codes: Vec<&str> = speeches(asked, &all).iter().map(|speech| speech.code.as_str()).collect();
+    let joins =
+        |word: &Word| JOINS.has(&word.lower) || OWN_JOINS.iter().any(|(code, join)| *join == word.lower && codes.first() == Some(code));
+    let mut cuts: Vec<(usize, usize)> = all.iter().filter(|word| joins(word)).map(|word| (word.start, word.end)).collect();
+    for (at, c) in asked.char_indices() {
+        let end = at + c.len_utf8();
+        let wide = matches!(c, '，' | '、' | '。' | '；' | '।' | '\n' | '！');
+        let mark = matches!(c, ',' | ';' | '.' | '!' | ':') && asked.get(end..).is_none_or(|rest| rest.is_empty() || rest.starts_with(' '));
+        if wide || mark {
+            cuts.push((at, end));
+        }
+    }
+    cuts.sort_unstable();
+    let (mut found, mut start) = (Vec::new(), 0);
+    for (at, end) in cuts.into_iter().chain([(asked.len(), asked.len())]) {
+        found.extend(asked.get(start..at).filter(|part| part.chars().any(char::is_alphanumeric)));
+        start = end;
+    }
+    found.truncate(PARTS_MAX);
+    found
+}
+
+/// The words of a part that name something, folded; of a script without blanks, pairs of its characters.
+fn things(part: &str) -> Vec<String> {
+    if is_script(part) {
+        let thing =
+            |c: char| matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{30a1}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}') || c.is_ascii_alphanumeric();
+        let all: Vec<char> = part.chars().collect();
+        return all.windows(2).filter(|pair| pair.iter().all(|c| thing(*c))).map(|pair| fold(&pair.iter().collect::<String>())).collect();
+    }
+    let own = words(part).into_iter().map(|word| fold(&word.lower));
+    own.filter(|word| {
+        let figures = word.bytes().filter(u8::is_ascii_digit).count();
+        figures >= 2 || figures == 0 && word.chars().count() >= THING_CHARS && !EMPTY_WORDS.has(word)
+    })
+    .collect()
+}
