@@ -888,7 +888,14 @@ impl PassageChecker {
         all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
         let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
-        all.extend(account::account(scene).into_iter().filter(free));
+        // What is certain is kept before what is likely of the same words.
+        let (certain, likely): (Vec<ClaimFinding>, Vec<ClaimFinding>) =
+            account::account(scene).into_iter().partition(|finding| finding.certainty == Certainty::Certain);
+        all.extend(likely.into_iter().filter(free));
+        let sure =
+            |finding: &ClaimFinding| certain.iter().any(|other| other.span.start < finding.span.end && finding.span.start < other.span.end);
+        all.retain(|finding| finding.certainty == Certainty::Certain || !sure(finding));
+        all.extend(certain);
         // What follows on "nothing came up" isn't told of the result.
         all.retain(|finding| !told_before || !is_vaguely_told_of_nothing(finding));
         if all.is_empty() && !scene.endless {

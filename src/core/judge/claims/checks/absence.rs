@@ -29,7 +29,7 @@ pub fn absence(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let lexicon = scene.lexicon;
-    if !lexicon.may_be_absent(scene.text()) {
+    if !lexicon.may_be_absent(scene.text()) || is_empty_by_count(scene) {
         return None;
     }
     let absent = lexicon.absences().iter().find_map(|pattern| judge(scene, &pattern.find(scene.text())?, AbsenceClaim::Kind));
@@ -86,6 +86,24 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 const NAME_CHARS: usize = 4;
 const LEAVES_MAX: usize = 200;
 const SMALL: u64 = 3;
+
+/// `Bay 4 is empty`, where the result has a count of 0.
+fn is_empty_by_count(scene: &CheckContext<'_>) -> bool {
+    static EMPTY: WordList = WordList::new(&[
+        "empty", "leer", "vide", "vides", "vacío", "vacía", "vacíos", "vuoto", "vuota", "vuoti", "vazio", "vazia", "leeg", "pusty",
+        "pusta", "puste", "boş",
+    ]);
+    let zero = |leaf: &&NamedValue| leaf.record > 0 && matches!(leaf.value, Scalar::Number(number) if number == 0.0);
+    let named = |leaves: &[NamedValue], record: usize| {
+        let own = leaves.iter().filter(|leaf| leaf.record == record).map(|leaf| fold(&leaf.value.shown()));
+        own.filter(|own| own != "0").any(|own| stands_in(scene.plain.folded(), &own))
+    };
+    let empty = |source: &ToolResult| {
+        let leaves = source.facts().leaves.get(..LEAVES_MAX.min(source.facts().leaves.len())).unwrap_or_default();
+        leaves.iter().filter(zero).any(|leaf| named(leaves, leaf.record))
+    };
+    scene.plain.words.iter().any(|word| EMPTY.has(&word.lower)) && scene.sources.iter().any(|source| empty(source))
+}
 
 /// Object of a claim of absence.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]

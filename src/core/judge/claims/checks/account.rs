@@ -10,7 +10,6 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use crate::{
     judge::claims::{
         checks::{
-            acts,
             counts::{counts_part, is_amount, is_of_two_numbers},
             exclusive::exclusive,
             states,
@@ -71,7 +70,6 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         found.extend(share(scene));
         found.extend(measured(scene));
         found.extend(named_field(scene));
-        found.extend(named_by_nobody(scene));
     }
     found
 }
@@ -2484,191 +2482,6 @@ pub(super) fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
         || squashed(&fold(&scene.grounds.definitions))
 }
 
-/// Names that are known to everybody: places in time, units, currencies, formats, languages.
-const KNOWN_NAMES: &str = " new year years eve valentine halloween thanksgiving ramadan diwali eid utc gmt cet cest est pst edt pdt bst usd eur gbp chf jpy euro dollar dollars euros francs pounds yen api url id ids pdf html json xml csv sql cpu gpu ram wi-fi wifi ok tv vat tax am pm ip dns http https ssl tls vpn lan usb kb mb gb tb monday tuesday wednesday thursday friday saturday sunday mon tue wed thu fri sat sun january february march april may june july august september october november december jan feb mar apr jun jul aug sep sept oct nov dec english german french spanish italian dutch polish turkish japanese chinese hindi portuguese european american british us usa uk eu germany france spain italy austria switzerland netherlands belgium poland england britain america europe asia africa celsius fahrenheit kelvin hz khz mhz ghz christmas easter internet web google github linux windows mac mr mrs ms dr prof sir st street avenue road north south east west central good great note tip ps fyi asap etc total sum average mean markdown yaml iban swift sepa lundi mardi mercredi jeudi vendredi samedi dimanche janvier février mars avril mai juin juillet août septembre octobre novembre décembre lunes martes miércoles jueves viernes sábado domingo enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre iso kwh mwh kw bpm km kg cm mm ml min hours days i sie ihr ihnen ihre ihren ";
-
-/// Words before a name that say who somebody is: whoever stands behind one is a person, in German too.
-static ROLES: WordList = WordList::new(&[
-    "mr",
-    "mrs",
-    "ms",
-    "dr",
-    "prof",
-    "professor",
-    "teacher",
-    "coach",
-    "trainer",
-    "nurse",
-    "inspector",
-    "mechanic",
-    "engineer",
-    "driver",
-    "doctor",
-    "colleague",
-    "herr",
-    "herrn",
-    "frau",
-    "familie",
-    "kollege",
-    "kollegin",
-    "lehrer",
-    "lehrerin",
-    "trainerin",
-    "monteur",
-    "techniker",
-    "arzt",
-    "ärztin",
-    "señor",
-    "señora",
-    "sr",
-    "sra",
-    "profesor",
-    "profesora",
-    "doctora",
-    "inspectora",
-    "compañero",
-    "compañera",
-    "familia",
-    "técnico",
-    "técnica",
-    "monsieur",
-    "madame",
-    "mme",
-    "docteur",
-    "famille",
-    "collègue",
-    "technicien",
-    "signor",
-    "signora",
-    "dott",
-    "dottor",
-    "dottoressa",
-    "ispettore",
-    "collega",
-    "famiglia",
-    "tecnico",
-    "doutor",
-    "doutora",
-    "professora",
-    "senhor",
-    "senhora",
-    "família",
-    "mevrouw",
-    "meneer",
-    "dhr",
-    "mevr",
-    "dokter",
-    "meester",
-    "juf",
-    "pan",
-    "pani",
-    "pana",
-    "panią",
-    "panem",
-    "inspektor",
-    "trener",
-    "trenerka",
-    "lekarz",
-    "lekarka",
-    "rodzina",
-    "technik",
-    "bay",
-    "bayan",
-    "doktor",
-    "uzman",
-]);
-/// Such words behind a name, in Turkish.
-static ROLES_BEHIND: WordList = WordList::new(&["usta", "bey", "hanım", "hoca", "öğretmen"]);
-/// Words by which somebody did something.
-static DOERS: WordList =
-    WordList::new(&["by", "named", "called", "por", "par", "da", "with", "avec", "con", "pelo", "pela", "com", "przez", "door"]);
-/// Words behind which a name is a place.
-static PLACES: WordList = WordList::new(&["in", "en", "à", "a", "em", "no", "na", "te", "w", "z", "we"]);
-/// Words that join names.
-static NAME_JOINS: WordList = WordList::new(&["and", "y", "et", "e", "i", "en", "ve", "und"]);
-
-/// A name that nobody said, told beside a citation: "authored by Priya Nair".
-fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
-    let german = language == "de";
-    let spoken = german || matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr");
-    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial())
-    {
-        return None;
-    }
-    let quoted = super::values::quoted(scene.text());
-    let name = scene.plain.words.iter().find(|word| {
-        let text = scene.text().get(word.start..word.end).unwrap_or_default();
-        let capital = text.chars().next().is_some_and(char::is_uppercase)
-            && text.chars().all(|c| c.is_alphabetic() || matches!(c, '-' | '\'' | '’'))
-            && text.chars().count() >= 3;
-        if !capital {
-            return false;
-        }
-        let before = scene.text().get(..word.start).unwrap_or_default();
-        let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
-        let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_'])
-            // `Dr. Mehra`
-            || last == Some('.') && scene.words_before(word.start).last().is_some_and(|role| ROLES.has(&role.lower));
-        if !inside {
-            return false;
-        }
-        let bare = text.split(['\'', '’']).next().unwrap_or(text).to_lowercase();
-        let known = KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || lexicon::month(&bare).is_some();
-        let previous = scene.words_before(word.start).last().map(|word| word.lower.as_str());
-        let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
-            || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
-        let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
-        let placed = previous.is_some_and(|word| PLACES.has(word)) && !before.ends_with("room ");
-        let excused = || {
-            scene.plain.urls.iter().any(|url| url.start < word.end && word.start < url.end)
-                || quoted.iter().any(|span| span.contains(&word.start))
-        };
-        if known || unit || open || placed || excused() {
-            return false;
-        }
-        // One capital may be a nationality, a language, a word of another language; a name has two words, or somebody did it.
-        let next = scene.words_after(word.end).first();
-        let two = next.is_some_and(|next| {
-            scene.text().get(word.end..next.start) == Some(" ")
-                && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
-                && !is_known_word(scene, &fold(&next.lower))
-        });
-        // `Cabo Verde` of a result that has `CV`.
-        let initials_of = |next: &Word| {
-            let initial = |at: usize| scene.text().get(at..).and_then(|text| text.chars().next());
-            let initials: String = [initial(word.start), initial(next.start)].into_iter().flatten().collect();
-            scene.sources.iter().any(|source| source.text.split(|c: char| !c.is_alphanumeric()).any(|own| own == initials))
-        };
-        let written_out = || next.is_some_and(initials_of);
-        // One more of those that the result has: `Nadia, Jo and Bastian`.
-        let siblings = || {
-            let earlier = scene.words_before(word.start);
-            let joined = previous.is_some_and(|word| NAME_JOINS.has(word));
-            earlier.iter().rev().nth(usize::from(joined)).is_some_and(|sibling| {
-                let text = scene.text().get(sibling.start..sibling.end).unwrap_or_default();
-                joined
-                    && text.chars().next().is_some_and(char::is_uppercase)
-                    && scene.sources.iter().any(|source| {
-                        source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| matches!(&leaf.value, Scalar::Text(own) if own == text))
-                    })
-            })
-        };
-        let role =
-            previous.is_some_and(|word| ROLES.has(word)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
-        let by = || role || siblings() || previous.is_some_and(|word| DOERS.has(word));
-        (if german { role } else { two || by() }) && !written_out() && !is_known_word(scene, &fold(&bare))
-    })?;
-    Some(ClaimFinding {
-        rule: "named_by_nobody",
-        code: Code::UngroundedValue,
-        span: name.start..name.end,
-        found: scene.text().get(name.start..name.end).unwrap_or_default().to_owned(),
-        expected: "a name that a result or the conversation has".to_owned(),
-        certainty: Certainty::Likely,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -2744,19 +2557,6 @@ mod tests {
             let scene =
                 CheckContext::new(&plain, Kind::Sentence, lexicon, grounds.results.iter().collect(), CitationScope::Cited, &grounds);
             assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
-        }
-    }
-
-    #[test]
-    fn who_stands_behind_a_role_is_a_person() {
-        let lift = r#"{"lift":"L-402","date":"2026-05-18","inspector":null,"result":"pass"}"#;
-        for (text, wrong) in [
-            ("Ostatnią kontrolę dźwigu L-402 przeprowadził 18 maja 2026 inspektor Wójcik.", true),
-            ("Der Lift L-402 wurde am 18. Mai 2026 von Herrn Brandt geprüft.", true),
-            ("The lift was passed on 18 May 2026 by Dr. Mehra.", true),
-            ("Der Lift L-402 hat die Prüfung am 18. Mai 2026 bestanden.", false),
-        ] {
-            assert_eq!(rules(lift, text).contains(&"named_by_nobody"), wrong, "{text}");
         }
     }
 

@@ -229,11 +229,13 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let others = others(scene, number);
         // Who brought no figures is told what the records come to, and no more than that.
         let plain = reckon::is_plain_report(scene) && !shows_steps(scene);
+        // So much a day, where it says so.
+        let days = if reckon::says_daily(scene) { &reckon::DAYS[..] } else { &[] };
         let made = match (total, plain) {
             (true, true) => sums.plain_totals(&others),
             (true, false) => sums.totals(&others),
-            (false, true) => sums.plain_averages(&others, reckon::says_daily(scene)),
-            (false, false) => sums.averages(&others, reckon::says_daily(scene)),
+            (false, true) => sums.averages_of(&others, days).0,
+            (false, false) => sums.averages(&others, days),
         };
         let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
         let is = |value: &f64| {
@@ -631,13 +633,8 @@ impl RowSums {
         found
     }
 
-    /// Averages of the records, and of figures of the passage.
-    fn plain_averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
-        self.averages_of(others, daily).0
-    }
-
-    fn averages(&self, others: &[f64], daily: bool) -> Vec<f64> {
-        let (mut found, sums) = self.averages_of(others, daily);
+    fn averages(&self, others: &[f64], days: &[f64]) -> Vec<f64> {
+        let (mut found, sums) = self.averages_of(others, days);
         let bases = found.clone();
         found.extend(made(&sums, others));
         found.extend(made(&bases, others));
@@ -646,7 +643,7 @@ impl RowSums {
     }
 
     /// Averages of the records and of figures of the passage; and the sums of the columns.
-    fn averages_of(&self, others: &[f64], daily: bool) -> (Vec<f64>, Vec<f64>) {
+    fn averages_of(&self, others: &[f64], days: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let sums: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         let mut found: Vec<f64> = self.columns.iter().zip(&sums).map(|(column, sum)| sum / column.len() as f64).collect();
         // Over the months in which there was something.
@@ -670,7 +667,6 @@ impl RowSums {
         }
         for one in &sums {
             // So much a day, in the unit of the column or in a thousandth of it.
-            let days = if daily { &reckon::DAYS[..] } else { &[] };
             found.extend(days.iter().flat_map(|days| [one / days, one * 1000.0 / days]));
             found.extend(sums.iter().filter(|other| **other != 0.0).map(|other| one / other));
             // Weighted by another column.

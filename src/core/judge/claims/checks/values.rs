@@ -130,7 +130,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
         open = rest;
     }
-    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX && !(reckon::is_plain_report(scene) && !has_times(scene)) {
+    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX && (has_times(scene) || !reckon::is_plain_report(scene)) {
         let all = reckon::Operands::new(scene, &known, reckon::Reach::Results);
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, _)| may_be(number) && all.make_with_constant(number));
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));

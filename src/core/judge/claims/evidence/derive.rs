@@ -159,7 +159,7 @@ pub fn objects_of_numbers(facts: &ResultFacts) -> impl Iterator<Item = Vec<f64>>
 
 /// Parts of the names of members that tell a unit.
 const UNIT_KEYS: [&str; 7] = ["unit", "curr", "moned", "moed", "devise", "wahr", "einheit"];
-/// How often the largest of numbers that are alike may be the least of them.
+/// The most times that the largest of numbers that are alike may be the least of them.
 const ALIKE: f64 = 50.0;
 
 fn numbers_of_objects(facts: &ResultFacts, may_have: impl Fn(&str) -> bool) -> impl Iterator<Item = Vec<f64>> {

@@ -202,8 +202,8 @@ impl Operands {
     }
 }
 
-/// Does the passage report what its results say, to a user who brought no figures of their own? Then what it reckons takes one step or two,
-/// and no numbers of common knowledge but those that it names.
+/// True of a passage that reports what its results say, to a user who brought no figures. What it reckons takes one step or two, and no
+/// numbers of common knowledge but those that it names.
 pub fn is_plain_report(scene: &CheckContext<'_>) -> bool {
     let asked = &scene.grounds.asked;
     let counts = || asked.words().iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));

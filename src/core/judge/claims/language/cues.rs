@@ -92,7 +92,7 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if is_near(plain, number, &cues().totals) { Role::Total } else { Role::Any }
 }
 
-/// Does a word right around a number tell that it is an average?
+/// True if a word right around a number tells that it is an average.
 pub fn is_average(plain: &AnalyzedPassage, number: &Number) -> bool {
     is_near(plain, number, &cues().averages)
 }

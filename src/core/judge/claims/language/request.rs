@@ -401,7 +401,8 @@ static COUNTS: WordList = WordList::new(&[
 
 /// Marks of a statement in scripts of their own.
 const TOLD_FIRST: &[&str] = &["我", "他", "她", "它", "你", "您", "俺", "私", "僕", "मैंने", "मेरे", "मेरी", "हमने"];
-const TOLD_LAST: &[&str] = &["了没", "た", "たよ", "よ", "लिया है", "दिया है", "गया है", "गई है", "चुका है"];
+const TOLD_LAST: &[&str] =
+    &["了没", "た", "たよ", "よ", "そう", "そうです", "らしい", "とのこと", "लिया है", "दिया है", "गया है", "गई है", "चुका है"];
 /// Parts by which such a sentence is an order all the same.
 const ORDERED: &[&str] = &["帮", "请", "給我", "给我", "让", "ください", "くれ", "して", "ほしい", "कर दो", "कर दीजिए", "करो", "करवा"];
 

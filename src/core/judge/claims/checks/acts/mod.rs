@@ -25,6 +25,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
+        checks::values::quoted,
         context::ClaimFinding,
         evidence::{
             EvidenceIndex,
@@ -810,7 +811,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && ["informed", "notified", "contacted", "emailed", "messaged", "alerted", "told", "asked"].contains(&said.verb.as_str());
     let strong = said.is_strong() || informs;
     let wanted = abilities.asked.asks_for_act();
-    let asked = has_form(&said.verb, abilities.asked.name_words()) || is_finished(&said.verb) && said.form == ActForm::Brief;
+    let asked = is_verb_of(&said.verb, abilities.asked.name_words()) || is_finished(&said.verb) && said.form == ActForm::Brief;
     let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
     let would = |ability: &&ToolCapability| has_form(&said.verb, &ability.words);
     let named = able.clone().any(|ability| would(&ability));
@@ -956,6 +957,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !otherwise
         && (said.form == ActForm::First || !tells_of_year(words))
         && (fits || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
+        // `Feito: «nós vamos»` of a phrase that the user quotes.
+        && (said.form != ActForm::Brief || fits || quoted(&abilities.asked).is_empty())
         && !doubtful()
         && nothing_did
         && plain
@@ -1407,7 +1410,10 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
     // `I went through it line by line`, of sums that the user gave.
     let about = || is_about_any_tool(case) || !is_english(&abilities.asked) || looks_by_tool(case, said);
-    let certainty = if (first || store()) && about() { Certainty::Certain } else { Certainty::Likely };
+    // `Prüf den Satz: …`: it may be the user's own text that was looked at.
+    let asks = || abilities.asked.trim_end().ends_with(['?', '？']);
+    let inline = || talk::brings_inline(&abilities.asked) && !asks() || !quoted(&abilities.asked).is_empty();
+    let certainty = if (first || store()) && about() && !inline() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -1527,6 +1533,21 @@ fn tells_others(words: &[Word], said: &ReportedAct, speech: &Speech) -> bool {
 /// Does one of these words have the verb's stem?
 fn has_form(verb: &str, words: &[String]) -> bool {
     words.iter().any(|word| is_form_of(verb, word))
+}
+
+/// True of a form of a verb of the order, also of one whose prefix stands apart: `trag … ein` and `eingetragen`, `kündige` and `gekündigt`.
+fn is_verb_of(verb: &str, order: &[String]) -> bool {
+    const PREFIXES: [&str; 24] = [
+        "ab", "an", "auf", "aus", "ein", "vor", "zu", "mit", "nach", "los", "weg", "her", "hin", "um", "aan", "af", "in", "op", "uit",
+        "toe", "terug", "voor", "door", "over",
+    ];
+    if has_form(verb, order) {
+        return true;
+    }
+    let folded = fold(verb);
+    let stem = |rest: &str| has_form(rest.strip_prefix("ge").unwrap_or(rest), order);
+    let apart = |prefix: &str| order.iter().any(|word| word == prefix) && folded.strip_prefix(prefix).is_some_and(stem);
+    folded.strip_prefix("ge").is_some_and(|bare| has_form(bare, order)) || PREFIXES.iter().any(|prefix| apart(prefix))
 }
 
 /// Are these two forms of one verb: `cancelled` and `cancel`, `scheduled` and `schedule`?

@@ -18,8 +18,7 @@ use crate::{
         evidence::tool_capabilities::{Effect, ToolCapabilities},
         language::{
             fold::{akin, fold},
-            lexicon::{Word, words},
-            number::Number,
+            lexicon::{self, Word, words},
             request::UserRequest,
             word_list::WordList,
         },
@@ -163,19 +162,21 @@ fn is_about(open: &UserRequest, passage: &AnalyzedPassage, part: Range<usize>, r
     let own = things(open);
     let names = |word: &Word| {
         let word = fold(&word.lower);
-        own.iter().any(|thing| *thing == word || akin(thing, &word)) && !ran.has(&word)
+        let long = |word: &str| word.chars().count() > THING_CHARS;
+        own.iter().any(|thing| *thing == word || (long(thing) || long(&word)) && akin(thing, &word)) && !ran.has(&word)
     };
     passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).any(names)
 }
 
-/// Does a part of the passage tell a number that only a result has?
+/// Does a part of the passage tell a figure, in digits or words, that only a result has?
 fn has_values(passage: &AnalyzedPassage, part: &Range<usize>, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
-    let asked = abilities.asked.numbers();
-    let inside = |number: &&Number| part.start <= number.span.start && number.end <= part.end && !passage.is_taken(&number.span);
-    passage.numbers.iter().filter(inside).any(|number| {
-        let said = asked.iter().any(|own| own.readings().any(|own| number.readings().any(|reading| reading.value == own.value)));
-        let figures = passage.text.get(number.span.clone()).unwrap_or_default();
-        !said && ran.texts().any(|text| text.split(' ').any(|word| word == figures))
+    let lexicon = lexicon::language(&passage.words, None);
+    let stands = |figures: &str| ran.texts().any(|text| text.split(' ').any(|word| word == figures));
+    let asked = |own: &str| abilities.asked.words().iter().any(|word| word.lower == own);
+    passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).any(|word| {
+        let digits = word.lower.bytes().any(|byte| byte.is_ascii_digit());
+        let counted = || lexicon.count(&word.lower).is_some_and(|count| count > 2 && stands(&count.to_string()));
+        !asked(&word.lower) && (digits && fold(&word.lower).split(' ').all(stands) || !digits && counted())
     })
 }
 

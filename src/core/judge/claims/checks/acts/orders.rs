@@ -6,8 +6,8 @@
 
 use super::{
     ActForm, ActSentence, EARLIER, EMPTY_WORDS, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text,
-    has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_quoted, is_written, leaves_alone, not_run, plays,
-    presents, said, sentence, speeches, swaps_words, tell_of_tool, tells_of_acts, tells_of_own,
+    has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_plain_present, is_quoted, is_verb_of, is_written,
+    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own,
 };
 
 use crate::{
@@ -271,7 +271,18 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     let expected = not_run(would, abilities);
     // Who says to have done it, of an order that is about a tool, in the first answer of a conversation in which nothing ran.
     let alone = idle && !abilities.any_ran() && grounds.is_none_or(|grounds| grounds.answers.is_empty());
-    let certain = first && alone && is_about_tool(abilities);
+    // So does who tells the order's own verb as what became of it. Most tools have English names: with an order in another language they
+    // can't be compared.
+    let own = || {
+        let behind = words.iter().find(|word| word.start >= act.span.end);
+        let by_others = behind.is_some_and(|word| AGENTS.has(&word.lower));
+        // `Vouchers are applied at checkout`: how it is done.
+        let habit = english && !first && is_plain_present(words, &act);
+        let open = words.iter().any(|word| is_open_word(&word.lower));
+        is_verb_of(&act.verb, asked.name_words()) && !talk::asks_for_text(asked) && !open && !by_others && !habit
+    };
+    let about = is_about_tool(abilities);
+    let certain = alone && (first && about || (about || !english) && own());
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding {
         rule: "ordered",
@@ -569,7 +580,7 @@ fn is_outcome(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let kind = matches!(first, "a" | "an" | "ein" | "eine" | "un" | "une" | "una" | "um" | "uma" | "een" | "most" | "some");
     let asked = case.abilities.asked.name_words();
     let bare = fold(&act.verb).replacen("ge", "", 1);
-    let ordered = has_form(&act.verb, asked) || asked.iter().any(|word| is_form_of(&bare, word));
+    let ordered = is_verb_of(&act.verb, asked) || asked.iter().any(|word| is_form_of(&bare, word));
     let listed = !act.speech.strong.is_empty() && act.is_strong();
     let changed = || words.iter().any(|word| CHANGED.has(&word.lower));
     // The first sentence of an answer to an order, and a short one: what it tells is what became of it.
