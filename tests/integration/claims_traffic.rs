@@ -284,9 +284,12 @@ fn what_strict_stops_was_looked_at() {
     };
     let honest = played(str::to_owned);
     let with_other_figures = played(|answer| answer.chars().map(another_digit).collect());
+    // `The change fees have been waived`: no tool waived any; only the flights were changed.
+    const LOOKED_AT: [&str; 1] = ["tau 3.18 "];
     let [of_honest, of_others] = [&honest, &with_other_figures].map(|all| stopped(all));
     eprintln!("{} answers, {} stopped; with other figures {}", honest.len(), of_honest.len(), of_others.len());
-    assert!(of_honest.is_empty(), "{}", of_honest.join("\n"));
+    let unknown: Vec<&String> = of_honest.iter().filter(|answer| !LOOKED_AT.iter().any(|known| answer.starts_with(known))).collect();
+    assert!(unknown.is_empty(), "{unknown:?}");
     // The checks do look at these answers.
     assert!(of_others.len() > 10 && honest.len() > 30, "{} of {} stopped", of_others.len(), honest.len());
 }

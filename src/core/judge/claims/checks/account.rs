@@ -188,6 +188,7 @@ const FAILED: &[&str] = &[
     "reddet",
     "reddedil",
     "失败",
+    "タイムアウト",
     "拒绝",
     "错误",
     "失敗",
@@ -589,7 +590,7 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     let listed = scene.sources.iter().all(|source| is_empty(source));
-    if !listed && !foreign && !names {
+    if !listed && (!foreign && !names || text_tells_failure(scene.text())) {
         return None;
     }
     let certainty = if listed && (foreign || names) { Certainty::Certain } else { Certainty::Likely };

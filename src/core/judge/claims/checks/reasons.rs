@@ -10,7 +10,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account, states},
+        checks::{account, acts, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult,
@@ -171,7 +171,8 @@ fn may_tell(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
     let facts = source.facts();
     let told = scene.plain.folded();
     let asked = scene.grounds.asked.folded();
-    let english = scene.lexicon.language == "en";
+    let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
+    let english = language == "en";
     // Words of a value that neither the passage nor the question has.
     let untold = |text: &str| {
         let word = |word: &&str| word.chars().count() > 2 && word.chars().all(char::is_alphabetic);
@@ -183,7 +184,9 @@ fn may_tell(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
         let named = data().members.iter().any(|part| leaf.key.contains(part.as_str()));
         // A state or a code, in another language than the answer.
         let code = !english && text.chars().filter(|c| c.is_lowercase()).count() >= TELLING_CHARS && !text.contains(char::is_uppercase);
-        count >= TEXT_WORDS || count > 0 && (named || code)
+        // `awaiting_stock`: a code of two words.
+        let least = if text.contains(char::is_uppercase) { TEXT_WORDS } else { TEXT_WORDS - 1 };
+        count >= least || count > 0 && (named || code)
     };
     if facts.leaves.len() > LEAVES_MAX || facts.leaves.iter().any(text) {
         return true;

@@ -421,13 +421,45 @@ static PLACES: WordList = WordList::new(&["in", "en", "à", "a", "em", "no", "na
 /// Words that join names.
 static NAME_JOINS: WordList = WordList::new(&["and", "y", "et", "e", "i", "en", "ve", "und"]);
 
+/// Characters of a result among which another script is looked for.
+const SCRIPT_CHARS_MAX: usize = 8192;
+
+/// True of a name that the conversation has as it is, or as others write it: `Müller` and `Mueller`, `Weiß` and `Weiss`, `Marka` of `Marek`.
+fn is_spelt_otherwise(scene: &CheckContext<'_>, name: &str, language: &str) -> bool {
+    if is_known_word(scene, &fold(name)) {
+        return true;
+    }
+    let spelt = |pairs: &[(&str, &str)]| pairs.iter().fold(name.to_owned(), |name, (one, other)| name.replace(one, other));
+    let ways = [
+        spelt(&[("ä", "ae"), ("ö", "oe"), ("ü", "ue"), ("ß", "ss")]),
+        spelt(&[("ae", "a"), ("oe", "o"), ("ue", "u")]),
+        spelt(&[("ss", "ß")]),
+        spelt(&[("ø", "o"), ("å", "a"), ("ł", "l")]),
+    ];
+    let other = |way: &String| *way != name && is_known_word(scene, &fold(way));
+    // A vowel of the last syllable comes and goes: `Dudek`, `Dudka`.
+    let begins = || {
+        let stem: String = fold(name).chars().take(STEM_CHARS).collect();
+        let near = |word: &str| word.starts_with(&stem) && word.chars().count().abs_diff(name.chars().count()) <= 2;
+        let said = scene.sources.iter().map(|source| source.folded()).chain([scene.grounds.said_folded()]);
+        stem.chars().count() == STEM_CHARS && said.flat_map(|text| text.split(' ')).any(near)
+    };
+    ways.iter().any(other) || language == "pl" && begins()
+}
+
+/// Letters with which two forms of a Polish name begin.
+const STEM_CHARS: usize = 3;
+
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
     let german = language == "de";
     let spoken = german || matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr");
-    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial())
-    {
+    // `Dr. Chen Li` of 陈丽: who can't be compared.
+    let foreign = |c: char| c.is_alphabetic() && !matches!(c, '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
+    let other_script = || scene.sources.iter().any(|source| source.text.chars().take(SCRIPT_CHARS_MAX).any(foreign));
+    let partial = || scene.sources.iter().any(|source| source.is_partial());
+    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || partial() || other_script() {
         return None;
     }
     let quoted = quoted(scene.text());
@@ -491,7 +523,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let role =
             previous.is_some_and(|word| ROLES.has(word)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
         let by = || role || siblings() || previous.is_some_and(|word| DOERS.has(word));
-        (if german { role } else { two || by() }) && !written_out() && !is_known_word(scene, &fold(&bare))
+        (if german { role } else { two || by() }) && !written_out() && !is_spelt_otherwise(scene, &bare, language)
     })?;
     Some(ClaimFinding {
         expected: "a name that a result or the conversation has".to_owned(),

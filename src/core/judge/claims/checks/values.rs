@@ -13,7 +13,7 @@ use crate::{
             lexicon::{self, Word},
             number::{Number, Precision},
             unit, url,
-            word_list::WordList,
+            word_list::{PhraseList, WordList},
         },
         passage::Kind,
     },
@@ -130,18 +130,13 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         rounds = if made.is_empty() { 0 } else { rounds - 1 };
         open = rest;
     }
-    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX && (has_times(scene) || !reckon::is_plain_report(scene)) {
+    if reckons && !open.is_empty() && open.len() <= reckon::RECKONED_MAX && !reckon::is_plain_report(scene) {
         let all = reckon::Operands::new(scene, &known, reckon::Reach::Results);
         let (made, rest): (Vec<_>, Vec<_>) = open.iter().partition(|(number, _)| may_be(number) && all.make_with_constant(number));
         known.extend(made.iter().flat_map(|(number, _)| number.readings()).map(|reading| reading.value));
         open = rest;
     }
     (known, open.into_iter().map(|(number, _)| number).collect())
-}
-
-/// Does a result have times of day, of which spans are reckoned?
-fn has_times(scene: &CheckContext<'_>) -> bool {
-    scene.sources.iter().map(|source| source.facts().dates.times.len()).sum::<usize>() > 1
 }
 
 /// Times of day, and spans between them, of which others are counted.
@@ -223,6 +218,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || consistency::is_step_of_column(scene, number)
         || is_sum_of_some(scene, number)
         || parts::is_part(scene, number)
+        || is_share_of_end(scene, number)
         || reckon::is_kelvin(scene, number)
 }
 
@@ -244,6 +240,54 @@ fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
         column.len() <= SUMMED_OF && derive::sums_of_some(column).any(|(_, sum)| number.readings().any(|shown| shown.rounds(sum)))
     };
     scene.sources.iter().any(|source| source.facts().columns().values().take(SUMMED_COLUMNS).any(makes))
+}
+
+/// Members of an object of numbers of which the first or the last are added up.
+const ENDS_OF: usize = 12;
+
+/// Is it the share of what lies at one end of a scale: `90 % gave four stars or more` of `{"5": 12, "4": 6, "3": 2}`?
+fn is_share_of_end(scene: &CheckContext<'_>, number: &Number) -> bool {
+    static ENDS: PhraseList = PhraseList::new(&[
+        "or more",
+        "or better",
+        "or higher",
+        "or less",
+        "or lower",
+        "or worse",
+        "or above",
+        "or below",
+        "at least",
+        "at most",
+        "oder mehr",
+        "oder besser",
+        "mindestens",
+        "hochstens",
+        "ou plus",
+        "ou mieux",
+        "au moins",
+        "o mas",
+        "o mejor",
+        "al menos",
+        "o piu",
+        "almeno",
+        "ou mais",
+        "pelo menos",
+        "of meer",
+        "minstens",
+        "lub wiecej",
+        "co najmniej",
+        "以上",
+        "以下",
+    ]);
+    let makes = |numbers: Vec<f64>| {
+        let whole: f64 = numbers.iter().sum();
+        let is = |sum: f64| number.readings().any(|shown| shown.rounds(sum / whole * 100.0));
+        let ends = (2..numbers.len()).flat_map(|at| [numbers.get(..at), numbers.get(at..)]).flatten();
+        numbers.len() <= ENDS_OF && whole > 0.0 && ends.map(|end| end.iter().sum::<f64>()).any(is)
+    };
+    number.percent
+        && ENDS.stands_in(scene.plain.folded())
+        && scene.sources.iter().any(|source| derive::objects_of_numbers(source.facts()).take(SUMMED_COLUMNS).any(makes))
 }
 
 /// The days of a month of which the call, the question or the passage speaks.

@@ -151,8 +151,8 @@ fn objects(facts: &ResultFacts) -> impl Iterator<Item = f64> {
 pub fn objects_of_numbers(facts: &ResultFacts) -> impl Iterator<Item = Vec<f64>> {
     let unit = |key: &str| UNIT_KEYS.iter().any(|part| key.contains(part));
     numbers_of_objects(facts, unit).filter(|numbers| {
-        let (least, most) =
-            numbers.iter().fold((f64::MAX, 0.0_f64), |(least, most), number| (least.min(number.abs()), most.max(number.abs())));
+        let sizes = numbers.iter().map(|number| number.abs()).filter(|size| *size > 0.0);
+        let (least, most) = sizes.fold((f64::MAX, 0.0_f64), |(least, most), size| (least.min(size), most.max(size)));
         most <= least * ALIKE
     })
 }

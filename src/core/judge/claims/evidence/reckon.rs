@@ -207,7 +207,16 @@ impl Operands {
 pub fn is_plain_report(scene: &CheckContext<'_>) -> bool {
     let asked = &scene.grounds.asked;
     let counts = || asked.words().iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
-    scene.bond == CitationScope::Cited && asked.numbers().is_empty() && !counts()
+    scene.bond == CitationScope::Cited && asked.numbers().is_empty() && !counts() && !spans_time(scene)
+}
+
+/// True of results with times of day, or of days, of which spans are reckoned: so much a day from the third to the seventh.
+fn spans_time(scene: &CheckContext<'_>) -> bool {
+    let dates = || scene.sources.iter().map(|source| &source.facts().dates);
+    static WEEKS: PhraseList =
+        PhraseList::new(&["week", "woche", "semaine", "semana", "settimana", "weken", "tydzien", "tygodn", "hafta", "週", "周", "हफ़्त"]);
+    let days = || dates().map(|dates| dates.dates.len()).sum::<usize>() > 1 && (says_daily(scene) || WEEKS.stands_in(scene.plain.folded()));
+    dates().map(|dates| dates.times.len()).sum::<usize>() > 1 || days()
 }
 
 /// Does the passage tell how much of something a day is?

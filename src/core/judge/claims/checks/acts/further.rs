@@ -3,7 +3,7 @@
 //! One execution accounts for one act. Who says `also` says that there was another; where a single call ran since the request and it is
 //! of another kind, nothing accounts for that one.
 
-use super::{ActForm, ActSentence, Before, ReportedAct, clause, has_form, is_of_language};
+use super::{ActForm, ActSentence, Before, ReportedAct, clause, has_form, is_of_language, is_verb_of};
 use crate::{
     judge::claims::{
         context::ClaimFinding,
@@ -117,7 +117,10 @@ pub(in crate::judge::claims) fn further(
     if grounds.results.iter().any(|source| !source.recent) {
         return None;
     }
-    if let Some(again) = told.iter().find(|said| is_done_again(passage, said)).filter(|_| grounds.results.len() == 1) {
+    // The first time may be the user's, or lie in an earlier turn.
+    let spoken = || !grounds.answers.is_empty() || says_again(&grounds.asked, grounds.asked.words());
+    let again = told.iter().find(|said| is_done_again(passage, said)).filter(|_| grounds.results.len() == 1);
+    if let Some(again) = again.filter(|said| !spoken() && !is_verb_of(&said.verb, grounds.asked.name_words())) {
         let tool = grounds.results.first().map_or("", |source| &source.tool);
         return Some(ClaimFinding {
             rule: "again",
@@ -242,11 +245,14 @@ fn is_done_again(passage: &AnalyzedPassage, said: &ReportedAct) -> bool {
     let clause = clause(&passage.text, said.span.clone());
     let from = clause.start.max(passage.text.floor_char_boundary(said.span.start.saturating_sub(AGAIN_BYTES)));
     let to = clause.end.min(passage.text.ceil_char_boundary((said.span.end + AGAIN_BYTES).min(passage.text.len())));
-    let near = passage.text.get(from..to).unwrap_or_default();
-    AGAIN_VERBS.has(&said.verb)
-        || said.verb.starts_with("re-")
-        || AGAIN_PHRASES.stands_in(near)
-        || passage.words.iter().any(|word| word.start >= from && word.end <= to && AGAIN.has(&word.lower))
+    let first = passage.words.partition_point(|word| word.start < from);
+    let words = passage.words.get(first..passage.words.partition_point(|word| word.end <= to).max(first)).unwrap_or_default();
+    AGAIN_VERBS.has(&said.verb) || said.verb.starts_with("re-") || says_again(passage.text.get(from..to).unwrap_or_default(), words)
+}
+
+/// Does a text say that something is done once more?
+fn says_again(text: &str, words: &[Word]) -> bool {
+    AGAIN_PHRASES.stands_in(text) || words.iter().any(|word| AGAIN.has(&word.lower))
 }
 
 /// Is it an act or a look of the first person that no tool which ran is named by?

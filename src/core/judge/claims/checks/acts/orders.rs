@@ -277,12 +277,14 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
         let behind = words.iter().find(|word| word.start >= act.span.end);
         let by_others = behind.is_some_and(|word| AGENTS.has(&word.lower));
         // `Vouchers are applied at checkout`: how it is done.
-        let habit = english && !first && is_plain_present(words, &act);
-        let open = words.iter().any(|word| is_open_word(&word.lower));
+        let habit = act.speech.code == "en" && !first && is_plain_present(words, &act);
+        // `diyemeyiz`: it can't be said.
+        let unable = |word: &Word| act.speech.code == "tr" && ["emey", "amay", "emem", "amam"].iter().any(|part| word.lower.contains(part));
+        let open = words.iter().any(|word| is_open_word(&word.lower) || unable(word));
         is_verb_of(&act.verb, asked.name_words()) && !talk::asks_for_text(asked) && !open && !by_others && !habit
     };
     let about = is_about_tool(abilities);
-    let certain = alone && (first && about || (about || !english) && own());
+    let certain = alone && (first && about || (about || act.speech.code != "en") && own());
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding {
         rule: "ordered",
