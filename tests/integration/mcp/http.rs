@@ -96,7 +96,7 @@ fn what_gives_no_answer_is_unknown_and_nothing_is_followed() {
         World::answers(|_| ScriptedReply::json(200, "{").then(BodyPart::Hang)),
     ];
     for (number, world) in worlds.iter().enumerate() {
-        let seen = world.judges("deadline = \"300ms\"\n", false);
+        let seen = world.judges("deadline = \"2s\"\n", false);
         assert!(seen.verdict == "warn" && seen.codes.contains("state_unknown"), "{number}: {seen:?}");
         assert_eq!(world.server.received().len(), 1, "{number}: asked once");
     }

@@ -6,6 +6,7 @@
 
 use std::{collections::HashSet, sync::OnceLock};
 
+use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 use crate::{
@@ -58,8 +59,8 @@ fn data() -> &'static ReasonWords {
 }
 
 /// The first words of all phrases: most sentences have none of them.
-fn first_words() -> &'static HashSet<&'static str> {
-    static FIRST: OnceLock<HashSet<&'static str>> = OnceLock::new();
+fn first_words() -> &'static HashSet<&'static str, FixedState> {
+    static FIRST: OnceLock<HashSet<&'static str, FixedState>> = OnceLock::new();
     FIRST.get_or_init(|| {
         let all = data().because.iter().chain(&data().causes);
         all.filter_map(|phrase| phrase.split(' ').next()).collect()

@@ -426,7 +426,10 @@ const SCRIPT_CHARS_MAX: usize = 8192;
 
 /// True of a name that the conversation has as it is, or as others write it: `Müller` and `Mueller`, `Weiß` and `Weiss`, `Marka` of `Marek`.
 fn is_spelt_otherwise(scene: &CheckContext<'_>, name: &str, language: &str) -> bool {
-    if is_known_word(scene, &fold(name)) {
+    // `Dr. Chen Li` of 陈丽: the two can't be compared.
+    let foreign = |c: char| c.is_alphabetic() && !matches!(c, '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
+    let other_script = |source: &&ToolResult| !source.text.is_ascii() && source.text.chars().take(SCRIPT_CHARS_MAX).any(foreign);
+    if is_known_word(scene, &fold(name)) || scene.sources.iter().any(other_script) {
         return true;
     }
     let spelt = |pairs: &[(&str, &str)]| pairs.iter().fold(name.to_owned(), |name, (one, other)| name.replace(one, other));
@@ -455,11 +458,8 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
     let german = language == "de";
     let spoken = german || matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr");
-    // `Dr. Chen Li` of 陈丽: who can't be compared.
-    let foreign = |c: char| c.is_alphabetic() && !matches!(c, '\0'..='\u{24f}' | '\u{1e00}'..='\u{1eff}');
-    let other_script = || scene.sources.iter().any(|source| source.text.chars().take(SCRIPT_CHARS_MAX).any(foreign));
     let partial = || scene.sources.iter().any(|source| source.is_partial());
-    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || partial() || other_script() {
+    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || partial() {
         return None;
     }
     let quoted = quoted(scene.text());

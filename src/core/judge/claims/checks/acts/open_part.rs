@@ -31,6 +31,8 @@ use crate::{
 /// Bytes of a request that is taken apart, and parts of it.
 const REQUEST_BYTES_MAX: usize = 600;
 const PARTS_MAX: usize = 12;
+/// Bytes of calls and results that are looked through, again for each sentence that names a thing of the order.
+const TEXTS_BYTES_MAX: usize = 64 << 10;
 /// Letters of a word that names a thing.
 const THING_CHARS: usize = 4;
 
@@ -124,6 +126,9 @@ fn is_told_as_so(open: &UserRequest, passage: &AnalyzedPassage, kind: Kind, ran:
 /// The exchange as it is for what no call covers of the order, if there is such a part.
 fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<ToolCapabilities> {
     let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
+    if ran.texts().map(str::len).sum::<usize>() > TEXTS_BYTES_MAX {
+        return None;
+    }
     // One call of a tool may be for all of it.
     let idle = |tool: &str| !abilities.recent.contains_key(tool);
     if abilities.acted_before || !abilities.tools.iter().any(|ability| ability.effect() != Effect::Reads && idle(&ability.tool)) {
