@@ -345,7 +345,7 @@ impl PassageChecker {
             return;
         }
         let tells = scene.bond >= CitationScope::Introduced && passage.kind != Kind::Heading && !scene.plain.asks();
-        let words = scene.plain.words.len() >= 4 || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
+        let words = scene.plain.words.len() >= 4 || scene.plain.letters_beyond_ascii() > 6;
         if !tells || !words {
             return;
         }
@@ -808,7 +808,7 @@ impl PassageChecker {
                 asked.contains(&own) || scene.sources.iter().any(source)
             };
             let values = scene.plain.words.iter().any(|word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands(word));
-            let spaceless = || scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > SPACELESS_CHARS;
+            let spaceless = || scene.plain.letters_beyond_ascii() > SPACELESS_CHARS;
             let long = (scene.plain.words.len() >= 4 || spaceless()) && !scene.says(&scene.lexicon.hedges);
             // `nas.local answered in 1.2 ms, without loss`: a hedge that isn't about what could be done.
             static HEDGES: WordList = WordList::new(&["without", "will"]);
@@ -867,7 +867,7 @@ impl PassageChecker {
         all.extend(values::addresses(scene));
         all.extend(self.line(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
-        let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        let free = |finding: &ClaimFinding| !taken.iter().any(|span| overlap(span, &finding.span));
         // What follows a citation in its paragraph reports as well, unless it tells what could or will be.
         let reports = scene.bond != CitationScope::Near || !states::is_unsure(scene.plain.folded(), &scene.plain.words);
         if reports {
@@ -887,13 +887,12 @@ impl PassageChecker {
         all.extend(order::superlative::superlative(scene));
         all.extend(self.list.take(scene));
         let taken: Vec<Range<usize>> = all.iter().map(|finding| finding.span.clone()).collect();
-        let free = |finding: &ClaimFinding| !taken.iter().any(|span| span.start < finding.span.end && finding.span.start < span.end);
+        let free = |finding: &ClaimFinding| !taken.iter().any(|span| overlap(span, &finding.span));
         // What is certain is kept before what is likely of the same words.
         let (certain, likely): (Vec<ClaimFinding>, Vec<ClaimFinding>) =
             account::account(scene).into_iter().partition(|finding| finding.certainty == Certainty::Certain);
         all.extend(likely.into_iter().filter(free));
-        let sure =
-            |finding: &ClaimFinding| certain.iter().any(|other| other.span.start < finding.span.end && finding.span.start < other.span.end);
+        let sure = |finding: &ClaimFinding| certain.iter().any(|other| overlap(&other.span, &finding.span));
         all.retain(|finding| finding.certainty == Certainty::Certain || !sure(finding));
         all.extend(certain);
         // What follows on "nothing came up" isn't told of the result.
@@ -938,6 +937,11 @@ impl PassageChecker {
             found.push(LocatedViolation { start, violation });
         }
     }
+}
+
+/// Do two ranges share a place?
+fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
+    one.start < other.end && other.start < one.end
 }
 
 /// Places of the citations in a passage, each with the number of the source that it cites.
@@ -1064,7 +1068,7 @@ static ATTEMPTS_INSIDE: PhraseList = PhraseList::new(&[
 /// of what could be done.
 fn is_bare_statement(scene: &CheckContext<'_>) -> bool {
     let folded = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
-    let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 8;
+    let spaceless = scene.plain.letters_beyond_ascii() > SPACELESS_CHARS;
     // What is told in its first clause: `It is back again, and the old one will be removed`.
     let clause = first_clause(scene.text());
     let within = |word: &&Word| word.start < clause || scene.plain.words.iter().filter(|own| own.start < clause).count() < 4;

@@ -56,6 +56,11 @@ pub struct AnalyzedPassage {
 }
 
 impl AnalyzedPassage {
+    /// Number of its letters beyond ASCII: what tells how much a sentence says in a script without blanks.
+    pub fn letters_beyond_ascii(&self) -> usize {
+        self.text.chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count()
+    }
+
     /// Reads a passage.
     pub fn of(passage: &str) -> Self {
         let mut text = passage.to_owned();

@@ -536,7 +536,7 @@ fn describes_something(source: &ToolResult) -> bool {
 /// Things told of where every result that is cited is empty.
 pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let said = scene.plain.words.iter().filter(|word| word.lower.chars().count() > 1).count();
-    let spaceless = scene.text().chars().filter(|c| !c.is_ascii() && c.is_alphabetic()).count() > 6;
+    let spaceless = scene.plain.letters_beyond_ascii() > 6;
     let nothing =
         |source: &ToolResult| is_empty(source) || ToolCapability::effect_of(&source.tool) != Effect::Acts && finds_nothing(source);
     let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| nothing(source) && !source.failed);

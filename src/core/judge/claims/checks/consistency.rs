@@ -185,7 +185,7 @@ fn is_total(scene: &CheckContext<'_>, number: &Number) -> bool {
 }
 
 fn is_average(scene: &CheckContext<'_>, number: &Number) -> bool {
-    cues::is_average(scene.plain, number) || stands_before(scene, number, &data().averages_inside)
+    cues::is_average(scene.plain, number) || !number.percent && stands_before(scene, number, &data().averages_inside)
 }
 
 fn stands_before(scene: &CheckContext<'_>, number: &Number, parts: &[String]) -> bool {
@@ -213,7 +213,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             return None;
         }
         let total = !number.percent && is_total(scene, number);
-        if !total && !(if number.percent { cues::is_average(scene.plain, number) } else { is_average(scene, number) }) {
+        if !total && !is_average(scene, number) {
             return None;
         }
         let precision = Precision::Exact;
@@ -352,7 +352,7 @@ fn shows_steps(scene: &CheckContext<'_>) -> bool {
     scene.text().contains(['=', '×', '÷', '+', '*', '/']) || scene.plain.words.iter().any(|word| STEPS.has(&word.lower))
 }
 
-/// Is it this value, in the unit of the records or in one that is a thousand, a hundred, sixty, 24 times as much or as little?
+/// Is it this value, in the unit of the records or in one that is a thousand, a hundred, 60 or 3600 times as much or as little?
 fn is_in_plain_units(number: &Number, precision: Precision, value: f64) -> bool {
     const SCALES: [f64; 9] = [1.0, 1000.0, 0.001, 100.0, 0.01, 60.0, 1.0 / 60.0, 3600.0, 1.0 / 3600.0];
     number.readings().any(|shown| {
@@ -582,45 +582,36 @@ impl RowSums {
         Self { columns, products, plain }
     }
 
-    fn totals(&self, others: &[f64]) -> Vec<f64> {
+    /// Sums of the columns, of what in them is more and what is less than nothing, and of products.
+    fn column_totals(&self) -> Vec<f64> {
         let mut found: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
         found.extend(&self.products);
         found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value > 0.0).sum::<f64>()));
         found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value < 0.0).sum::<f64>()));
-        let bases = found.clone();
+        found
+    }
+
+    fn totals(&self, others: &[f64]) -> Vec<f64> {
+        let bases = self.column_totals();
+        let mut found = bases.clone();
         found.extend(made(&bases, others));
         found.push(others.iter().sum());
         // Sums of what the passage lists.
-        for from in 0..others.len().min(12) {
-            let mut sum = 0.0;
-            for other in others.iter().skip(from).take(12) {
-                sum += other;
-                found.push(sum);
-            }
-        }
+        found.extend(sums_in_a_row(others).map(|(_, sum)| sum));
         found.extend(made(others, others));
         found
     }
 
     /// Totals that take no more than the records and one figure of the passage.
     fn plain_totals(&self, others: &[f64]) -> Vec<f64> {
-        let mut found: Vec<f64> = self.columns.iter().map(|column| column.iter().sum()).collect();
-        found.extend(&self.products);
-        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value > 0.0).sum::<f64>()));
-        found.extend(self.columns.iter().map(|column| column.iter().filter(|value| **value < 0.0).sum::<f64>()));
-        let bases = found.clone();
+        let bases = self.column_totals();
+        let mut found = bases.clone();
         let with = bases
             .iter()
             .take(120)
             .flat_map(|base| others.iter().take(16).flat_map(move |other| [base + other, base - other, base * other]));
         found.extend(with);
-        for from in 0..others.len().min(12) {
-            let mut sum = 0.0;
-            for other in others.iter().skip(from).take(12) {
-                sum += other;
-                found.push(sum);
-            }
-        }
+        found.extend(sums_in_a_row(others).map(|(_, sum)| sum));
         let few = || others.iter().take(12).enumerate();
         let threes = few().flat_map(|(at, one)| {
             few().skip(at + 1).flat_map(move |(next, two)| others.iter().take(12).skip(next + 1).map(move |three| one + two + three))
@@ -672,15 +663,20 @@ impl RowSums {
             // Weighted by another column.
             found.extend(self.products.iter().filter(|_| *one != 0.0).map(|product| product / one));
         }
-        for from in 0..others.len().min(12) {
-            let mut sum = 0.0;
-            for (count, other) in others.iter().skip(from).take(12).enumerate() {
-                sum += other;
-                found.push(sum / (count + 1) as f64);
-            }
-        }
+        found.extend(sums_in_a_row(others).map(|(count, sum)| sum / count as f64));
         (found, sums)
     }
+}
+
+/// The sums of numbers that follow one another, each with how many they are: a dozen at most, from one of the first dozen on.
+fn sums_in_a_row(numbers: &[f64]) -> impl Iterator<Item = (usize, f64)> {
+    (0..numbers.len().min(12)).flat_map(move |from| {
+        let sums = numbers.iter().skip(from).take(12).scan(0.0, |sum, number| {
+            *sum += number;
+            Some(*sum)
+        });
+        (1..).zip(sums)
+    })
 }
 
 /// What a base and a number of the passage make in one step.

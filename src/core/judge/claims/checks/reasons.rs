@@ -1,6 +1,7 @@
 //! A cause that no result gives: `late because of a crane strike`, where the result has the delay and says nothing of why. Pure.
 //!
-//! Compared only where the user asks why. A cause that has any word or figure of the conversation, weighs one thing against another, is
+//! Compared where the user asks why, where the words say plainly that it is a cause, or where a sentence that cites tells it of the past. A
+//! cause that has any word or figure of the conversation, weighs one thing against another, is
 //! a guess or a denial, isn't judged; nor is any where a result holds text that may tell it in other words. The words lie in
 //! `lexicon/reasons.toml`.
 
@@ -74,18 +75,13 @@ pub(in crate::judge::claims) fn reasons(scene: &CheckContext<'_>) -> Option<Clai
         return None;
     }
     let asks = grounds.asked.asks_why();
-    if states::is_unsure(scene.plain.folded(), &scene.plain.words) {
-        return None;
-    }
     let words = scene.plain.words.as_slice();
-    let cause = match cause(scene) {
-        Some((cause, plainly)) => {
-            is_new(scene, cause).filter(|_| asks || plainly || scene.bond == CitationScope::Cited && is_past(words))?
-        }
+    let told = match cause(scene) {
+        Some((cause, plainly)) => Some(cause).filter(|_| asks || plainly || scene.bond == CitationScope::Cited && is_past(words)),
         // What stands behind the fact that the user asks the cause of.
-        None => is_new(scene, words)
-            .filter(|words| asks && scene.bond == CitationScope::Near && scene.kind == Kind::Sentence && is_past(words))?,
+        None => Some(words).filter(|_| asks && scene.bond == CitationScope::Near && scene.kind == Kind::Sentence && is_past(words)),
     };
+    let cause = told.filter(|told| !states::is_unsure(scene.plain.folded(), &scene.plain.words) && is_new(scene, told))?;
     if grounds.results.len() > RESULTS_MAX
         || grounds.results.iter().any(|source| source.fails() || source.is_partial() || may_tell(scene, source))
     {
@@ -135,19 +131,19 @@ fn cause<'s>(scene: &CheckContext<'s>) -> Option<(&'s [Word], bool)> {
     Some((plain.words.get(found)?, plainly.is_some()))
 }
 
-/// These words, if they tell something that the conversation has no word of.
-fn is_new<'s>(scene: &CheckContext<'s>, words: &'s [Word]) -> Option<&'s [Word]> {
+/// Do these words tell something that the conversation has no word of?
+fn is_new(scene: &CheckContext<'_>, words: &[Word]) -> bool {
     let own: Vec<String> = words.iter().map(|word| fold(&word.lower)).collect();
     // `n't`, `I'm`: words that hold others.
     let contracted = |word: &Word| word.lower.contains(['\'', '’']) && is_open_contraction(&word.lower);
     if own.len() > CAUSE_WORDS_MAX || own.iter().any(|word| is_open(word)) || words.iter().any(contracted) {
-        return None;
+        return false;
     }
     let tells = |word: &&String| {
         word.chars().count() >= TELLING_CHARS && !data().small.contains(word.as_str()) && !scene.lexicon.common.contains(word.as_str())
     };
     let telling: Vec<&String> = own.iter().filter(tells).collect();
-    (telling.len() >= NEW_WORDS_MIN && !telling.iter().any(|word| account::is_known_word(scene, word))).then_some(words)
+    telling.len() >= NEW_WORDS_MIN && !telling.iter().any(|word| account::is_known_word(scene, word))
 }
 
 /// Do these words tell of what has been?

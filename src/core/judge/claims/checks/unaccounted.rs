@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::judge::claims::{
     checks::{
-        account::is_known_word,
+        account::{LEAVES_OF, is_known_word},
         acts,
         values::{quoted, ungrounded},
     },
@@ -455,11 +455,12 @@ const STEM_CHARS: usize = 3;
 
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    if scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial()) {
+        return None;
+    }
     let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
     let german = language == "de";
-    let spoken = german || matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr");
-    let partial = || scene.sources.iter().any(|source| source.is_partial());
-    if !spoken || scene.bond != CitationScope::Cited || scene.text().contains('|') || partial() {
+    if !german && !matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr") {
         return None;
     }
     let quoted = quoted(scene.text());
@@ -516,7 +517,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 joined
                     && text.chars().next().is_some_and(char::is_uppercase)
                     && scene.sources.iter().any(|source| {
-                        source.facts().leaves.iter().take(NUMBERS_MAX).any(|leaf| matches!(&leaf.value, Scalar::Text(own) if own == text))
+                        source.facts().leaves.iter().take(LEAVES_OF).any(|leaf| matches!(&leaf.value, Scalar::Text(own) if own == text))
                     })
             })
         };

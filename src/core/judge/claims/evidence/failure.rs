@@ -764,8 +764,7 @@ fn ends_with_failures(text: &str) -> bool {
 /// Has the word at this place of a line a number beside it that isn't 0: `2 failed`, or `Failures: 2`?
 fn has_count(line: &str, word: Range<usize>) -> bool {
     let behind = line.get(word.end..).unwrap_or_default();
-    let counts =
-        |figures: &str| figures.bytes().any(|byte| byte.is_ascii_digit()) && figures.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
+    let counts = |figures: &str| figures.bytes().any(|byte| (b'1'..=b'9').contains(&byte));
     match behind.strip_prefix([':', '=']) {
         Some(rest) => {
             let rest = rest.trim_start();

@@ -233,8 +233,17 @@ pub struct CapabilitiesMemo {
     pub brings_text: OnceLock<bool>,
     /// The user ordered something, and nothing that could have done it ran; see `acts::orders`.
     pub open_order: OnceLock<bool>,
-    /// The exchange as it is for the part of the order that no call covers; see `acts::open_part`.
-    pub open_part: OnceLock<Option<Arc<ToolCapabilities>>>,
+    /// The part of the order that no call covers; see `acts::open_part`.
+    pub open_part: OnceLock<Option<Arc<OpenOrder>>>,
+}
+
+/// The part of an order that no call covers.
+#[derive(Clone, Debug)]
+pub struct OpenOrder {
+    /// The exchange as it would be if the user had ordered that alone.
+    pub exchange: ToolCapabilities,
+    /// The words that name something in it, folded.
+    pub things: Vec<String>,
 }
 
 impl ToolCapability {

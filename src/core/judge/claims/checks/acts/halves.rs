@@ -319,7 +319,6 @@ fn is_told_of(passage: &AnalyzedPassage, kind: Kind) -> bool {
         "kaldı",
         "bekliyor",
         "duruyor",
-        "?",
         "next",
         "later",
         "tomorrow",
@@ -778,7 +777,6 @@ mod tests {
         let test = &[("add_test", r#"{"sample":"25-61007","test":"CRP"}"#, "ADDED CRP to 25-61007. Remaining volume 0.4 mL")][..];
         let visit = &[("book_visit", r#"{"patient_id":"P-17704","start":"2026-06-15T16:00"}"#, r#"{"ok":true,"vet":"Menon"}"#)][..];
         let move_air = "Move shipment S-0931 to Monday 8am and turn the ventilation down to 40 percent.";
-        let slot_and_air = slot;
         let move_it = "Move shipment S-0931 to Monday 8am and let the carrier know";
         let pay = "Pay Dana Whitlock 120 and freeze my travel card while you're there.";
         let both = "Appeal both tickets, T-90112 and T-90345. The machine was out of order both times.";
@@ -798,11 +796,11 @@ mod tests {
             ("Renew B4417", loan, "B4417 has been renewed.", Some("another_id")),
             ("Check B4417 off", loan, "B4417 is checked now.", Some("another_id")),
             // The part of the order that no call covers, whatever the verb.
-            (move_air, slot_and_air, "S-0931 is at dock 4 now, and ventilation runs at 40 percent.", Some("half_open")),
-            (move_air, slot_and_air, "I've turned the ventilation down.", Some("half_open")),
-            (move_air, slot_and_air, "Ventilation: shall I turn it down now?", None),
-            (move_air, slot_and_air, "The ventilation isn't turned down yet.", None),
-            (move_air, slot_and_air, "I'll turn the ventilation down once you confirm.", None),
+            (move_air, slot, "S-0931 is at dock 4 now, and ventilation runs at 40 percent.", Some("half_open")),
+            (move_air, slot, "I've turned the ventilation down.", Some("half_open")),
+            (move_air, slot, "Ventilation: shall I turn it down now?", None),
+            (move_air, slot, "The ventilation isn't turned down yet.", None),
+            (move_air, slot, "I'll turn the ventilation down once you confirm.", None),
             // What ran, told in other words; what didn't, told as such.
             (move_it, slot, "S-0931 has been moved to Monday at 08:00, dock 4.", None),
             (move_it, slot, "The carrier has not been informed yet.", None),

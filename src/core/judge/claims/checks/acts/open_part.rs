@@ -8,14 +8,14 @@ use std::{ops::Range, sync::Arc};
 use super::{
     Before, EMPTY_WORDS, ReportedActs, acts, clause,
     halves::{RecentCalls, finding, has_no_denial},
-    orders::{is_open_word, shares_characters},
-    speeches,
+    orders::{character_pairs, is_open_word, shares_characters},
+    script, speeches,
 };
 use crate::{
     judge::claims::{
         checks::states,
         context::ClaimFinding,
-        evidence::tool_capabilities::{Effect, ToolCapabilities},
+        evidence::tool_capabilities::{Effect, OpenOrder, ToolCapabilities},
         language::{
             fold::{akin, fold},
             lexicon::{self, Word, words},
@@ -90,26 +90,30 @@ pub(super) fn told(
     before: Before,
 ) -> Option<ClaimFinding> {
     let open = abilities.memo.open_part.get_or_init(|| open_part(abilities, ran).map(Arc::new)).as_ref()?;
-    let whole = 0..passage.text.len();
-    if !is_about(&open.asked, passage, whole, ran) {
+    if !is_about(open, passage, 0..passage.text.len(), ran) {
         return None;
     }
     let about = |told: &ClaimFinding| {
         let clause = clause(&passage.text, told.span.clone());
         let denied = || !has_no_denial(&AnalyzedPassage::of(passage.text.get(clause.clone()).unwrap_or_default()));
-        is_about(&open.asked, passage, clause.clone(), ran) && !has_values(passage, &clause, ran, abilities) && !denied()
+        is_about(open, passage, clause.clone(), ran) && !has_values(passage, &clause, ran, abilities) && !denied()
     };
-    let acts = acts(passage, kind, said, open, Some(ran.grounds), before).filter(|told| matches!(told.rule, "acts" | "ordered"));
-    if !acts.is_some_and(|told| about(&told)) && !is_told_as_so(&open.asked, passage, kind, ran, abilities) {
+    let acts = acts(passage, kind, said, &open.exchange, Some(ran.grounds), before).filter(|told| matches!(told.rule, "acts" | "ordered"));
+    if !acts.is_some_and(|told| about(&told)) && !is_told_as_so(open, passage, kind, ran, abilities) {
         return None;
     }
-    let expected = format!("nothing that ran since the request is about `{}`", open.asked.trim());
+    let expected = format!("nothing that ran since the request is about `{}`", open.exchange.asked.trim());
     finding(passage, "half_open", Code::UnsupportedAction, expected, Certainty::Likely)
 }
 
 /// Does a clause tell how a thing of the open order is, without a word of doubt, denial or offer in its sentence: `south is off`?
-fn is_told_as_so(open: &UserRequest, passage: &AnalyzedPassage, kind: Kind, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
-    if is_script(open) || kind == Kind::Heading || passage.words.len() > SENTENCE_WORDS_MAX || !has_no_denial(passage) || is_open(passage) {
+fn is_told_as_so(open: &OpenOrder, passage: &AnalyzedPassage, kind: Kind, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> bool {
+    if is_spaceless(&open.exchange.asked)
+        || kind == Kind::Heading
+        || passage.words.len() > SENTENCE_WORDS_MAX
+        || !has_no_denial(passage)
+        || is_open(passage)
+    {
         return false;
     }
     let mut start = 0;
@@ -123,8 +127,8 @@ fn is_told_as_so(open: &UserRequest, passage: &AnalyzedPassage, kind: Kind, ran:
     })
 }
 
-/// The exchange as it is for what no call covers of the order, if there is such a part.
-fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<ToolCapabilities> {
+/// The part of the order that no call covers, if there is one.
+fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<OpenOrder> {
     let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
     if ran.texts().map(str::len).sum::<usize>() > TEXTS_BYTES_MAX {
         return None;
@@ -144,13 +148,19 @@ fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<Tool
         !things(part).is_empty() && request.is_order() && !words(part).iter().any(|word| NO_ORDERS.has(&word.lower))
     };
     let open: Vec<&str> = parts.iter().filter(|part| !covered(part) && orders(part)).copied().collect();
-    (!open.is_empty()).then(|| ToolCapabilities {
+    if open.is_empty() {
+        return None;
+    }
+    let asked = open.join(". ");
+    let things = things(&asked);
+    let exchange = ToolCapabilities {
         tools: Arc::clone(&abilities.tools),
         ran: abilities.ran.clone(),
-        asked: open.join(". ").into(),
+        asked: asked.into(),
         idle: true,
         ..ToolCapabilities::default()
-    })
+    };
+    Some(OpenOrder { exchange, things })
 }
 
 /// Does anything that ran have this word, or a tool that ran say it of itself?
@@ -160,15 +170,14 @@ fn is_covered(thing: &str, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) 
 }
 
 /// Does a part of the passage name a thing of the open order that nothing which ran has?
-fn is_about(open: &UserRequest, passage: &AnalyzedPassage, part: Range<usize>, ran: &RecentCalls<'_>) -> bool {
-    if is_script(open) {
-        return shares_characters(open, passage.text.get(part).unwrap_or_default());
+fn is_about(open: &OpenOrder, passage: &AnalyzedPassage, part: Range<usize>, ran: &RecentCalls<'_>) -> bool {
+    if is_spaceless(&open.exchange.asked) {
+        return shares_characters(&open.exchange.asked, passage.text.get(part).unwrap_or_default());
     }
-    let own = things(open);
     let names = |word: &Word| {
         let word = fold(&word.lower);
         let long = |word: &str| word.chars().count() > THING_CHARS;
-        own.iter().any(|thing| *thing == word || (long(thing) || long(&word)) && akin(thing, &word)) && !ran.has(&word)
+        open.things.iter().any(|thing| *thing == word || (long(thing) || long(&word)) && akin(thing, &word)) && !ran.has(&word)
     };
     passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).any(names)
 }
@@ -190,8 +199,9 @@ fn is_open(passage: &AnalyzedPassage) -> bool {
     states::is_unsure(passage.folded(), &passage.words) || passage.words.iter().any(|word| is_open_word(&word.lower))
 }
 
-fn is_script(text: &str) -> bool {
-    text.chars().any(|c| matches!(c, '\u{3040}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'))
+/// True of a text in a script that has no blanks between words, or few.
+fn is_spaceless(text: &str) -> bool {
+    script(text).is_some_and(|script| script != "hi")
 }
 
 /// The parts of a request, each of which may order something of its own.
@@ -221,11 +231,8 @@ fn parts(asked: &str) -> Vec<&str> {
 
 /// The words of a part that name something, folded; of a script without blanks, pairs of its characters.
 fn things(part: &str) -> Vec<String> {
-    if is_script(part) {
-        let thing =
-            |c: char| matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{30a1}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}') || c.is_ascii_alphanumeric();
-        let all: Vec<char> = part.chars().collect();
-        return all.windows(2).filter(|pair| pair.iter().all(|c| thing(*c))).map(|pair| fold(&pair.iter().collect::<String>())).collect();
+    if is_spaceless(part) {
+        return character_pairs(part).iter().map(|pair| fold(pair)).collect();
     }
     let own = words(part).into_iter().map(|word| fold(&word.lower));
     own.filter(|word| {

@@ -665,9 +665,13 @@ fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
 
 /// True of two texts without blanks that share two characters in a row which stand for a thing.
 pub(super) fn shares_characters(one: &str, other: &str) -> bool {
+    character_pairs(one).iter().any(|pair| other.contains(pair.as_str()))
+}
+
+/// The pairs of characters in a row that stand for a thing, of a text without blanks.
+pub(super) fn character_pairs(text: &str) -> Vec<String> {
     let thing =
         |c: char| matches!(c, '\u{4e00}'..='\u{9fff}' | '\u{30a1}'..='\u{30ff}' | '\u{ac00}'..='\u{d7af}') || c.is_ascii_alphanumeric();
-    let own: Vec<char> = one.chars().take(8 * ORDER_WORDS_MAX).collect();
-    let pairs = own.windows(2).filter(|pair| pair.iter().all(|c| thing(*c)));
-    pairs.map(|pair| pair.iter().collect::<String>()).any(|pair| other.contains(&pair))
+    let own: Vec<char> = text.chars().take(8 * ORDER_WORDS_MAX).collect();
+    own.windows(2).filter(|pair| pair.iter().all(|c| thing(*c))).map(|pair| pair.iter().collect()).collect()
 }
