@@ -21,7 +21,7 @@ use crate::{
                 acts::{self, further::further, halves, unlooked::unlooked},
                 bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
-                fields,
+                fields, figures,
                 order::{self, OrderedList},
                 reasons,
                 states::{self, OpenAct},
@@ -104,8 +104,8 @@ pub struct PassageChecker {
     shown: usize,
     /// Something was cited.
     cites: bool,
-    /// Numbers that were found right.
-    told: Vec<f64>,
+    /// Numbers that were found right, with the beginnings of the passages that tell them.
+    told: Vec<(usize, f64)>,
     /// Numbers behind them, in the order of the text: read when something that cites is compared, which few answers have.
     untold: Vec<UntoldNumbers>,
     /// The speaker of the words: those of a letter or a quotation are nobody's report.
@@ -135,8 +135,8 @@ struct ReportedOpenAct {
 /// Numbers that may have been found right, and aren't read yet.
 #[derive(Debug)]
 enum UntoldNumbers {
-    /// These were.
-    Found(Vec<f64>),
+    /// These were, each with the beginning of its passage.
+    Found(Vec<(usize, f64)>),
     /// Those of this passage, which cites nothing, as far as they stand on the results.
     Of(Arc<LazyPassage>, &'static Lexicon),
 }
@@ -387,8 +387,9 @@ impl PassageChecker {
         let own: Vec<String> = cited.iter().skip(from).take_while(|(at, _)| *at < passage.end()).map(|(_, id)| id.clone()).collect();
         if own.is_empty() && self.voice.is_quoted() {
             // What a draft proposes may be spoken of behind it.
-            let proposed: Vec<f64> = numbers(&passage.text).iter().flat_map(Number::readings).map(|reading| reading.value).collect();
-            return self.tell(proposed);
+            let proposed = numbers(&passage.text);
+            let values = proposed.iter().flat_map(Number::readings).map(|reading| (passage.start, reading.value));
+            return self.tell(values.collect());
         }
         let whole = LazyPassage::new(passage);
         if !self.voice.is_quoted() {
@@ -615,21 +616,21 @@ impl PassageChecker {
         }
         let (lexicon, passage) = (self.language_of(whole), &whole.passage);
         self.read_untold(grounds);
-        let told = std::mem::take(&mut self.told);
+        // What a passage tells doesn't make itself right.
+        let told: Vec<f64> = self.told.iter().filter(|(at, _)| *at != passage.start).map(|(_, number)| *number).collect();
         let cites = if bond == CitationScope::Cited { citations_of(&passage.text, &sources) } else { Vec::new() };
         let scene =
             CheckContext { told: &told, cites: &cites, ..CheckContext::new(whole.plain(), passage.kind, lexicon, sources, bond, grounds) };
         self.sources(&scene, passage, start, rules, found);
         self.note_open_act(&scene, passage);
-        self.told = told;
         if bond >= CitationScope::Introduced {
             let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
-            self.tell(numbers.flat_map(|number| number.readings()).map(|reading| reading.value).collect());
+            self.tell(numbers.flat_map(|number| number.readings()).map(|reading| (passage.start, reading.value)).collect());
         }
     }
 
     /// Keeps numbers that were found right, to be reckoned with further on. Bounded: it stands near, and a hostile answer has many.
-    fn tell(&mut self, numbers: Vec<f64>) {
+    fn tell(&mut self, numbers: Vec<(usize, f64)>) {
         let numbers = numbers.into_iter().take(TOLD_MAX);
         let told = match self.untold.last_mut() {
             None => &mut self.told,
@@ -662,7 +663,9 @@ impl PassageChecker {
                 UntoldNumbers::Of(whole, lexicon) => {
                     let sources = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
                     let scene = CheckContext::new(whole.plain(), whole.passage.kind, lexicon, sources, CitationScope::Implied, grounds);
-                    values::standing(&CheckContext { told: &self.told, ..scene })
+                    let told: Vec<f64> = self.told.iter().map(|(_, number)| *number).collect();
+                    let found = values::standing(&CheckContext { told: &told, ..scene });
+                    found.into_iter().map(|number| (whole.passage.start, number)).collect()
                 }
             };
             self.tell(numbers);
@@ -901,6 +904,7 @@ impl PassageChecker {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
             all.extend(consistency::consistency(scene));
+            all.extend(figures::figures(scene));
         }
         for finding in &all {
             self.found(finding, passage, start, scene.sources.first().copied(), rules, found);

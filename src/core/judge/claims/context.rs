@@ -52,6 +52,8 @@ pub struct CheckContext<'s> {
     pub endless: bool,
     /// Sums over the rows of its sources, once a number asks for them.
     pub sums: OnceCell<RowSums>,
+    /// The passage's numbers that stand on its results and the conversation, or are reckoned from such, once its values were looked at.
+    pub known: OnceCell<Vec<f64>>,
     /// Numbers of the records that have a word of the passage, once a count asks for them.
     pub chosen: OnceCell<Vec<u64>>,
     /// Factors by which a word of the passage or the question tells values for more or less, once a number asks for them.
@@ -109,6 +111,7 @@ impl<'s> CheckContext<'s> {
             told: &[],
             cites: &[],
             sums: OnceCell::new(),
+            known: OnceCell::new(),
             chosen: OnceCell::new(),
             scales: OnceCell::new(),
         }

@@ -633,6 +633,9 @@ static MAGNITUDES: WordList = WordList::new(&[
     "hundred", "thousand", "million", "dozen", "hundert", "tausend", "cent", "cents", "mille", "mil", "cento", "duizend", "honderd",
 ]);
 
+/// Bytes of a range of values.
+const RANGE_BYTES_MAX: usize = 16;
+
 /// A number of things that the results have another number of, however small it is.
 fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let sources = &scene.sources;
@@ -690,6 +693,12 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
                 .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !scene.is_source(source));
         let together: u64 = sources.iter().map(|source| most(source)).sum();
         let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
+        // `30 usable slots` of a column `slots`: an amount.
+        let of_column = |word: &String| {
+            sources
+                .iter()
+                .any(|source| source.facts().of_key(&key(word)).any(|leaf| leaf.record > 0 && matches!(leaf.value, Scalar::Number(_))))
+        };
         let measure = noun.iter().any(|word| MEASURES.has(word));
         let spans = || sources.iter().any(|source| source.facts().derived().amounts.contains(&(value as f64)));
         let roughly = near && (value as f64) >= largest as f64 * 0.6 && (value as f64) <= largest as f64 * 1.5 + 2.0;
@@ -698,7 +707,7 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
             let amounts = |source: &&ToolResult| source.facts().derived().amounts.contains(&(value as f64));
             value > REMAINDER_FROM && sources.iter().any(amounts)
         };
-        if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() {
+        if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() || noun.iter().any(of_column) {
             return None;
         }
         // `Two open deals; Rail is won`: those that aren't named.
@@ -1408,7 +1417,13 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         .words_before(first.start)
         .last()
         .is_some_and(|word| scene.plain.numbers.iter().any(|number| number.end >= word.end && number.span.start < word.end));
+    // `All but one`
+    static BUT: WordList = WordList::new(&[
+        "but", "except", "bar", "save", "außer", "bis", "sauf", "excepté", "menos", "excepto", "salvo", "tranne", "exceto", "behalve", "op",
+    ]);
+    let but = scene.words_after(first.end).first().is_some_and(|word| BUT.has(&word.lower));
     if amount
+        || but
         || scene.bond != CitationScope::Cited && scene.kind != Kind::Line
         || source.failed
         || facts.records.len() < 2
@@ -2448,6 +2463,18 @@ fn extreme(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
     };
     let records: Vec<usize> =
         facts.leaves.iter().map(|leaf| leaf.record).filter(|record| *record > 0).collect::<BTreeSet<usize>>().into_iter().collect();
+    // `64` beside `<5`: a range, by which another one may be the furthest.
+    let ranged = |leaf: &NamedValue| {
+        let Scalar::Text(text) = &leaf.value else { return false };
+        leaf.record == own.record
+            && text.len() <= RANGE_BYTES_MAX
+            && text.bytes().any(|byte| byte.is_ascii_digit())
+            && text.contains(['<', '>', '-', '–', '±'])
+            && date::dates(text).dates.is_empty()
+    };
+    if facts.leaves.iter().any(ranged) {
+        return None;
+    }
     let mine = values(own.record);
     let others: Vec<Vec<(&str, f64)>> = records.iter().filter(|record| **record != own.record).map(|record| values(*record)).collect();
     let rivals = others.iter().filter(|other| other.iter().any(|(key, _)| mine.iter().any(|(own, _)| own == key))).count();

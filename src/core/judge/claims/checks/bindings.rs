@@ -200,6 +200,9 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             [first, rest @ ..] if rest.iter().all(|other| other.rows == first.rows) => Some(first.rows),
             _ => None,
         };
+        if let Some(found) = table.counted_of(scene, &clause, &named) {
+            return Some(found);
+        }
         if mixed {
             continue;
         }
@@ -440,6 +443,32 @@ impl<'s> Table<'s> {
         numbers.filter_map(of).collect()
     }
 
+    /// More records told of a name than have it: `Ann made 6` of five lines.
+    fn counted_of(&self, scene: &CheckContext<'_>, clause: &Range<usize>, named: &[&Mention]) -> Option<ClaimFinding> {
+        let [mention] = named else { return None };
+        let real = u64::from(mention.rows.count_ones());
+        let figures = || self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.number.is_some());
+        if real < 2 || self.rows.len() >= 64 || self.sources.len() > 1 || figures() {
+            return None;
+        }
+        let mut numbers = scene.plain.numbers.iter().filter(|number| clause.start <= number.span.start && number.end <= clause.end);
+        let (Some(number), None) = (numbers.next(), numbers.next()) else { return None };
+        let span = number.span.start..number.end;
+        let count = number.whole().filter(|_| !number.ordinal && number.unit.is_none() && !scene.plain.is_taken(&span))?;
+        let stands = || self.sources.iter().any(|source| evidence::fits(number, Precision::Exact, &source.facts().numbers));
+        (count > real && count <= self.rows.len() as u64 && !stands()).then(|| {
+            let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+            ClaimFinding {
+                rule: "counted_of",
+                code: Code::CountMismatch,
+                span,
+                found,
+                expected: real.to_string(),
+                certainty: Certainty::Likely,
+            }
+        })
+    }
+
     /// Texts of one clause that no record has together.
     fn texts_apart(&self, scene: &CheckContext<'_>, named: &[&Mention], anchors: &[&&Mention]) -> Option<ClaimFinding> {
         let is_name = |mention: &Mention| {
@@ -501,7 +530,15 @@ impl<'s> Table<'s> {
             if !is_telling(scene, number) {
                 continue;
             }
-            let mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
+            let mut mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
+            if mask == 0 {
+                // So much in all of one record's figures, told of another.
+                let total = |row: &Row| {
+                    let figures: Vec<f64> = row.cells.iter().filter_map(|cell| cell.number).collect();
+                    figures.len() > 2 && number.readings().any(|shown| shown.rounds(figures.iter().sum()))
+                };
+                mask = self.with(total);
+            }
             if mask == 0 || mask & own != 0 || self.is_free(scene, number) || rows(own).any(|row| makes(row, number)) {
                 continue;
             }

@@ -11,7 +11,10 @@ use crate::{
     judge::claims::{
         checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
-        evidence::{self, ToolResult, derive, reckon, rows::Row},
+        evidence::{
+            self, ToolResult, derive, reckon,
+            rows::{Cell, Row},
+        },
         language::{
             cues,
             fold::{akin, fold, name_words, stands_in, words_of},
@@ -29,6 +32,8 @@ const COLUMNS_MAX: usize = 12;
 const ROW_TOTALS_OF: usize = 60;
 /// Words of the question and the passage by which rows may have been chosen.
 const CHOICES_MAX: usize = 40;
+/// Words of a value by whose words rows may have been chosen.
+const CHOICE_WORDS_MAX: usize = 5;
 /// Results of which one total may be said.
 const SOURCES_MAX: usize = 4;
 
@@ -242,7 +247,14 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let precision = if hedged { Precision::Approximate } else { Precision::Exact };
             if plain { is_in_plain_units(number, precision, value.abs()) } else { evidence::fits(number, precision, &[value.abs()]) }
         };
+        // What somebody's own figures make is reckoned in as many steps as it takes.
+        let reckoned = || number.readings().any(|shown| scene.known.get().is_some_and(|known| known.contains(&shown.value)));
+        let means = || sums.averages_of(&[], &[]).0;
+        let rate = || !total && is_rate_of_result(scene, number, sums);
         if made.iter().any(is)
+            || total && means().iter().any(is)
+            || rate()
+            || !plain && reckoned()
             || !total && is_rate_of_row(scene, number)
             || total && sums.columns.iter().any(|column| is_some_sum(column, number))
         {
@@ -282,7 +294,13 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         .take(2)
         .any(|word| scene.lexicon.near.contains(&word.lower) || data().hedges.contains(&word.lower));
     let (least, most) = (one_value.min(other_value), one_value.max(other_value));
-    let made = [most / least, least / most, (most - least) / least, (most - least) / most].map(|ratio| ratio * 100.0);
+    let apart = (most - least) * 100.0;
+    // `from 620 to 465, a drop of 25 %`: of what it was.
+    let was = |of: f64| vec![apart / of, other_value / one_value * 100.0];
+    let made = match is_from_to(scene, one, other) {
+        true => was(one_value),
+        false => vec![most / least * 100.0, least / most * 100.0, apart / least, apart / most],
+    };
     let slack = if hedged { 0.1 } else { 0.02 };
     let is = |value: &f64| {
         share
@@ -294,6 +312,23 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let expected = format!("{:.1} or {:.1} %", (most - least) / least * 100.0, (most - least) / most * 100.0);
     Some(finding(scene, "changed", Code::UngroundedValue, share.span.start..share.end, expected, Certainty::Likely))
+}
+
+/// `from 620 kWh to 465 kWh`: does the first number tell what was, and the second what became of it?
+fn is_from_to(scene: &CheckContext<'_>, one: &Number, other: &Number) -> bool {
+    const FROM_TO: [(&str, &[&str]); 7] = [
+        ("from", &["to"]),
+        ("von", &["auf"]),
+        ("de", &["à", "a", "para"]),
+        ("da", &["a"]),
+        ("van", &["naar"]),
+        ("z", &["do", "na"]),
+        ("od", &["do"]),
+    ];
+    let before = scene.words_before(one.span.start).iter().rev().take(2);
+    let between: Vec<&str> =
+        scene.words_after(one.end).iter().take_while(|word| word.end <= other.span.start).map(|word| word.lower.as_str()).collect();
+    before.into_iter().any(|word| FROM_TO.iter().any(|(from, to)| word.lower == *from && between.iter().any(|own| to.contains(own))))
 }
 
 /// Is it a part of a figure of two numbers: `3 hours and 40 minutes`?
@@ -389,6 +424,23 @@ fn is_rate_of_row(scene: &CheckContext<'_>, number: &Number) -> bool {
                 .any(|one| figures.iter().any(|other| one != other && [1.0, 100.0, 1000.0].iter().any(|unit| is(one / other * unit))))
         })
 }
+
+/// Is it one of the result's own figures for one of another: the average gift, of what all came to and how many there were?
+fn is_rate_of_result(scene: &CheckContext<'_>, number: &Number, sums: &RowSums) -> bool {
+    let is = |made: f64| number.readings().any(|shown| shown.rounds(made));
+    let own = scene.sources.iter().take(SOURCES_MAX).flat_map(|source| {
+        let leaves = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && leaf.object <= 1);
+        leaves.filter_map(|leaf| leaf.value.number()).chain(source.rows().free.numbers.iter().copied()).take(RATE_OF_MAX)
+    });
+    let own: Vec<f64> = own.filter(|value| *value > 0.0).collect();
+    let totals: Vec<f64> =
+        sums.columns.iter().take(COLUMNS_MAX).map(|column| column.iter().sum::<f64>()).filter(|sum| *sum > 0.0).collect();
+    own.iter()
+        .any(|one| own.iter().any(|other| one != other && is(one / other)) || totals.iter().any(|total| is(one / total) || is(total / one)))
+}
+
+/// Figures of a result of which rates are found.
+const RATE_OF_MAX: usize = 12;
 
 /// Numbers of a record that are added up in a row.
 const RECORD_MAX: usize = 12;
@@ -521,18 +573,25 @@ impl RowSums {
             .map(|cell| (cell.column.as_str(), cell.folded.as_str()))
             .collect();
         kinds.sort_unstable();
+        // What one row alone has chooses nothing, unless somebody names it.
+        let told = scene.plain.folded();
+        let chosen = |kind: &str| stands_in(told, kind) || stands_in(scene.grounds.asked.folded(), kind);
+        let mut kinds: Vec<(&str, &str)> =
+            kinds.chunk_by(|one, other| one == other).filter(|same| same.len() > 1 || chosen(same[0].1)).map(|same| same[0]).collect();
         kinds.dedup();
         for (column, kind) in kinds.into_iter().take(CHOICES_MAX) {
             let has = |row: &&Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
             parts.split(rows.iter().map(has));
         }
         // Those that the passage names, together: `Marta and Ivan: 17.5 hours in total`.
-        let told = scene.plain.folded();
         let named = |row: &&Row| {
             row.cells.iter().any(|cell| cell.number.is_none() && cell.folded.chars().count() > 2 && stands_in(told, &cell.folded))
         };
         parts.add(rows.iter().map(named));
-        let words: Vec<Vec<&str>> = rows.iter().map(|row| row.cells.iter().flat_map(|cell| words_of(&cell.folded)).collect()).collect();
+        // A sentence that a record holds chooses none by its words.
+        let short = |cell: &&Cell| cell.folded.split(' ').count() <= CHOICE_WORDS_MAX;
+        let words: Vec<Vec<&str>> =
+            rows.iter().map(|row| row.cells.iter().filter(short).flat_map(|cell| words_of(&cell.folded)).collect()).collect();
         for word in &choices {
             parts.split(words.iter().map(|words| words.iter().any(|own| akin(own, word))));
         }

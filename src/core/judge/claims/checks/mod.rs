@@ -11,6 +11,7 @@ pub mod consistency;
 pub mod counts;
 mod exclusive;
 pub mod fields;
+pub mod figures;
 pub mod order;
 pub mod reasons;
 pub mod states;

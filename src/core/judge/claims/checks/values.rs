@@ -22,6 +22,8 @@ use crate::{
 
 /// Numbers of a passage that stand nowhere: what is behind so many isn't looked at.
 const OPEN_MAX: usize = 48;
+/// Steps of a reckoning, each from what those before it made.
+const ROUNDS_MAX: usize = 5;
 /// Whole numbers up to here are used for anything.
 const SMALL: u64 = 10;
 /// Numbers of hours, minutes, percent and such that need no source.
@@ -89,7 +91,56 @@ fn dates(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 }
 
 fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    sort(scene).1.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
+    if tells_the_usual(scene) {
+        return Vec::new();
+    }
+    let (known, open) = sort(scene);
+    scene.known.get_or_init(|| known);
+    open.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
+}
+
+/// Does a passage that another one's citation covers tell what is so in general: `it is usually around 35 °C`?
+fn tells_the_usual(scene: &CheckContext<'_>) -> bool {
+    static USUAL: PhraseList = PhraseList::new(&[
+        "usually",
+        "typically",
+        "normally",
+        "as a rule",
+        "rule of thumb",
+        "in general",
+        "generally",
+        "ublicherweise",
+        "normalerweise",
+        "in der regel",
+        "meist ",
+        "meistens",
+        "faustregel",
+        "habituellement",
+        "generalement",
+        "d habitude",
+        "en general",
+        "normalmente",
+        "habitualmente",
+        "por lo general",
+        "di solito",
+        "in genere",
+        "geralmente",
+        "em geral",
+        "meestal",
+        "doorgaans",
+        "gewoonlijk",
+        "zwykle",
+        "zazwyczaj",
+        "genellikle",
+        "普通は",
+        "通常",
+        "一般に",
+        "一般的",
+        "一般来说",
+        "आमतौर",
+        "सामान्यतः",
+    ]);
+    scene.bond < CitationScope::Cited && USUAL.stands_in(scene.plain.folded())
 }
 
 /// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
@@ -121,7 +172,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     // reckons, else from those that it tells itself, and from the question's.
     let reckons = may_reckon(scene);
     let may_be = |number: &Number| reckon::may_be(number);
-    let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { 3 } else { 0 };
+    let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { ROUNDS_MAX } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known, if reckons { reckon::Reach::Results } else { reckon::Reach::Passage });
         let is_made = |(number, precision): &&(&Number, Precision)| may_be(number) && all.make(number, *precision, role_of(scene, number));

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::derive::{self, Derived};
 use crate::{
     judge::claims::{
-        evidence::csv,
+        evidence::{csv, table},
         language::{
             date::{self, Dates},
             fold::{fold, key, name_words},
@@ -367,6 +367,24 @@ impl ResultFacts {
         }
     }
 
+    /// The rows of a table whose columns stand below their names.
+    fn aligned(&mut self, table: &table::AlignedTable<'_>) {
+        self.lists.push(ResultList { words: Vec::new(), length: table.rows.len(), depth: 0, of_things: true });
+        for (_, row) in &table.rows {
+            if self.leaves.len() + row.len() > LEAVES_MAX {
+                self.partial = true;
+                return;
+            }
+            self.objects += 1;
+            let within = Within { object: self.objects, record: self.record(0), depth: 1 };
+            for (column, field) in row {
+                let value = amount(field);
+                self.numbers.extend(value.number().map(f64::abs));
+                self.leaf(table.names.get(*column).copied().unwrap_or_default(), within, value);
+            }
+        }
+    }
+
     /// The numbers of a line without names, as members of its record: `worker-1  71  ok`.
     fn members(&mut self, line: &str, within: Within) {
         let dates = date::dates(line);
@@ -391,7 +409,36 @@ impl ResultFacts {
         }
         let (mut items, mut rows) = (0, 0);
         let mut separator = false;
-        for line in text.lines().take(LINES_MAX) {
+        let all: Vec<&str> = text.lines().take(LINES_MAX).collect();
+        // What a table below names has is read as records.
+        let table = table::aligned(&all);
+        if let Some(table) = &table {
+            self.aligned(table);
+        }
+        let of_table = |at: usize| {
+            table.as_ref().is_some_and(|table| table.head == at || table.rows.binary_search_by_key(&at, |(line, _)| *line).is_ok())
+        };
+        // Records of the blocks, each with the number of its object.
+        let blocks = if table.is_none() { table::blocks(&all) } else { None };
+        let count = blocks.iter().flatten().copied().max().unwrap_or(0);
+        let records: Vec<Within> = (0..count)
+            .map(|_| {
+                self.objects += 1;
+                Within { object: self.objects, record: self.record(0), depth: 1 }
+            })
+            .collect();
+        if count > 0 {
+            self.lists.push(ResultList { words: Vec::new(), length: count, depth: 0, of_things: true });
+        }
+        let of_block = |at: usize| -> Option<Within> {
+            let block = *blocks.as_ref()?.get(at)?;
+            records.get(block.checked_sub(1)?).copied()
+        };
+        for (at, line) in all.iter().enumerate() {
+            if of_table(at) {
+                self.lines += 1;
+                continue;
+            }
             let bare = line.trim();
             self.lines += usize::from(!bare.is_empty());
             let item = bare.trim_start_matches(['-', '*', '•', '–']).trim_start();
@@ -400,11 +447,10 @@ impl ResultFacts {
             items += usize::from(item.len() < bare.len() || numbered);
             separator |= bare.starts_with('|') && bare.contains("---");
             rows += usize::from(separator && bare.starts_with('|') && !bare.contains("---"));
-            let pair = item.split_once(": ").or_else(|| item.split_once('='));
-            match pair.filter(|(name, value)| name.len() <= 48 && !value.trim().is_empty() && !name.contains("//")) {
+            match table::pair(line) {
                 Some((name, value)) => {
                     let name = name.trim_matches(['*', '"', '\'', '`', ' ']);
-                    self.leaf(name, Within::default(), scalar(value.trim().trim_end_matches(',')));
+                    self.leaf(name, of_block(at).unwrap_or_default(), scalar(value.trim().trim_end_matches(',')));
                 }
                 None if !bare.is_empty() => {
                     let within = Within { record: self.record(0), ..Within::default() };
@@ -455,6 +501,23 @@ pub fn scalar(word: &str) -> Scalar {
         "false" | "False" | "FALSE" => Scalar::Flag(false),
         "null" | "None" | "nil" | "undefined" => Scalar::Null,
         _ => finite(word).map_or_else(|| Scalar::Text(word.to_owned()), Scalar::Number),
+    }
+}
+
+/// A cell of a table with thousands parted, as a number.
+pub fn amount(text: &str) -> Scalar {
+    let plain = scalar(text);
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.' | b'-' | b'+' | b'\'' | b' '));
+    if plain.number().is_some() || !digits {
+        return plain;
+    }
+    let all = numbers(text);
+    match all.as_slice() {
+        [one] => one
+            .readings()
+            .next()
+            .map_or(plain, |reading| Scalar::Number(if text.starts_with('-') { -reading.value } else { reading.value })),
+        _ => plain,
     }
 }
 

@@ -13,6 +13,7 @@ pub mod lists;
 pub mod parts;
 pub mod reckon;
 pub mod rows;
+pub mod table;
 pub mod tool_capabilities;
 
 use std::{

@@ -207,7 +207,7 @@ impl Operands {
 pub fn is_plain_report(scene: &CheckContext<'_>) -> bool {
     let asked = &scene.grounds.asked;
     let counts = || asked.words().iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
-    scene.bond == CitationScope::Cited && asked.numbers().is_empty() && !counts() && !spans_time(scene)
+    scene.bond >= CitationScope::Introduced && asked.numbers().is_empty() && !counts() && !spans_time(scene)
 }
 
 /// True of results with times of day, or of days, of which spans are reckoned: so much a day from the third to the seventh.

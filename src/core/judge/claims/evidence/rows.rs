@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use super::facts::{NamedValue, ResultFacts, Scalar, scalar};
+use super::{
+    facts::{NamedValue, ResultFacts, Scalar, amount, scalar},
+    table,
+};
 use crate::judge::claims::language::{
     date::{self, Date},
     fold::fold,
@@ -90,7 +93,12 @@ impl Row {
         if raw.len() <= CELL_BYTES_MAX && !matches!(value, Scalar::Null | Scalar::Flag(_)) {
             let folded = fold(&raw);
             let figures = || matches!(value, Scalar::Text(_)) && raw.len() >= ID_FIGURES && raw.bytes().all(|byte| byte.is_ascii_digit());
-            let is_text = is_text(&raw, &folded, number) || figures();
+            // `12 kg`, `3元`: an amount names nothing.
+            let amount = || {
+                raw.starts_with(|c: char| c.is_ascii_digit())
+                    && matches!(numbers(&raw).as_slice(), [one] if one.span.start == 0 && one.end == raw.len())
+            };
+            let is_text = is_text(&raw, &folded, number) && !amount() || figures();
             self.cells.push(Cell { column: column.to_owned(), folded, number, is_text, raw });
         }
     }
@@ -116,7 +124,8 @@ const FOREIGN_CHARS: usize = 2;
 
 fn is_text(raw: &str, folded: &str, number: Option<f64>) -> bool {
     let letters = raw.chars().any(char::is_alphabetic) || raw.contains('-') && number.is_none();
-    letters && folded.chars().count() >= if raw.is_ascii() { TEXT_CHARS } else { FOREIGN_CHARS }
+    let mark = raw.len() == 2 && raw.starts_with(|c: char| c.is_ascii_uppercase()) && raw.ends_with(|c: char| c.is_ascii_digit());
+    letters && (mark || folded.chars().count() >= if raw.is_ascii() { TEXT_CHARS } else { FOREIGN_CHARS })
 }
 
 /// A result that is no collection as one record, with what it was called with.
@@ -295,49 +304,26 @@ fn heads(names: &[&str], line: &str) -> bool {
             && figures < fields(line).iter().filter(figure).count()
 }
 
-/// Lines above a table's head.
-const TITLES_MAX: usize = 3;
-
-/// A table whose columns stand below their names, parted by two blanks at least. A cell may be missing.
+/// The rows of a table whose columns stand below their names.
 fn of_aligned(lines: &[&str]) -> Option<Rows> {
-    (0..=TITLES_MAX.min(lines.len())).find_map(|at| below_head(lines, at))
-}
-
-/// The rows below the line `at`, where that is the head of a table.
-fn below_head(lines: &[&str], at: usize) -> Option<Rows> {
-    let names = spaced(lines.get(at)?);
-    let figures = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
-    let named = names.iter().all(|(.., name)| name.chars().any(char::is_alphabetic) && name.split(' ').count() <= 3);
-    // A head without figures, but for those of years, over lines that have some.
-    let head = !names.iter().any(|(.., name)| figures(name)) || names.first().is_some_and(|(.., name)| !figures(name));
-    let rest = lines.get(at + 1..)?;
-    let body = rest.iter().filter(|line| figures(line)).count() * 2 > rest.len();
-    if names.len() < 3 || !named || !head || !body {
-        return None;
-    }
-    let (mut rows, mut fitting, mut all) = (Vec::new(), 0, 0);
-    for line in rest {
-        let cells = spaced(line);
+    let table = table::aligned(lines)?;
+    let mut found = Rows { columns: true, ..Rows::default() };
+    for (line, cells) in &table.rows {
         let mut row = Row::default();
-        for (start, end, text) in &cells {
-            // Flush left or right with its name, else below it.
-            let flush = names.iter().position(|(from, to, _)| from == start || to == end);
-            let below = || names.iter().position(|(from, to, _)| from < end && start < to);
-            let behind = || names.iter().rposition(|(from, ..)| from <= start);
-            all += 1;
-            fitting += usize::from(flush.is_some());
-            let Some((.., name)) = flush.or_else(below).or_else(behind).and_then(|column| names.get(column)) else { continue };
-            row.add(&crate::judge::claims::language::fold::key(name), &amount(text));
+        for (column, text) in cells {
+            row.add(
+                &table.names.get(*column).map_or_else(String::new, |name| crate::judge::claims::language::fold::key(name)),
+                &amount(text),
+            );
             parts(text).for_each(|part| row.add("", &scalar(part)));
         }
-        row.read(line);
-        if cells.len() >= 2 {
-            rows.push(row);
+        if let Some(line) = lines.get(*line) {
+            row.read(line);
         }
+        found.rows.push(row);
     }
-    let mut free = Row::default();
-    lines.iter().take(at).for_each(|line| free.read(line));
-    (rows.len() >= 2 && fitting * 10 >= all * 6).then_some(Rows { rows, free, columns: true })
+    lines.iter().take(table.head).for_each(|line| found.free.read(line));
+    Some(found)
 }
 
 /// Parts of a cell that name something by themselves: a path, a name with a mark in it.
@@ -346,43 +332,6 @@ fn parts(text: &str) -> impl Iterator<Item = &str> {
     text.split([' ', ',', '(', ')']).filter(move |part| {
         several && part.len() > 2 && part.contains(['/', '_', '-', '.']) && part.bytes().any(|byte| byte.is_ascii_alphabetic())
     })
-}
-
-/// A cell with thousands parted, as a number.
-fn amount(text: &str) -> Scalar {
-    let plain = scalar(text);
-    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b',' | b'.' | b'-' | b'+' | b'\''));
-    if plain.number().is_some() || !digits {
-        return plain;
-    }
-    let all = numbers(text);
-    match all.as_slice() {
-        [one] => one
-            .readings()
-            .next()
-            .map_or(plain, |reading| Scalar::Number(if text.starts_with('-') { -reading.value } else { reading.value })),
-        _ => plain,
-    }
-}
-
-/// The fields of a line parted by two blanks or more, with the places of their first and last letters.
-fn spaced(line: &str) -> Vec<(usize, usize, &str)> {
-    let mut found = Vec::new();
-    let (mut start, mut blanks, mut end, mut place) = (None, 0, (0, 0), 0);
-    for (at, c) in line.char_indices().chain([(line.len(), ' '), (line.len(), ' ')]) {
-        if c == ' ' {
-            blanks += 1;
-            if blanks == 2
-                && let Some((from, first)) = start.take()
-            {
-                found.extend(line.get(from..end.0).map(|text| (first, end.1, text)));
-            }
-        } else {
-            (start, blanks, end) = (start.or(Some((at, place))), 0, (at + c.len_utf8(), place + 1));
-        }
-        place += 1;
-    }
-    found
 }
 
 /// Blocks that begin with a dash.

@@ -108,6 +108,12 @@ pub fn dates(text: &str) -> Dates {
             at += used;
             continue;
         }
+        if let Some((date, time)) = compact(&tokens, at) {
+            at += if time.is_some() { 3 } else { 1 };
+            found.dates.push(date);
+            found.times.extend(time);
+            continue;
+        }
         if let Some((time, used)) = clock(text, &tokens, at).or_else(|| spaceless_time(text, &tokens, at)) {
             found.times.push(time);
             at += used;
@@ -144,6 +150,30 @@ fn between<'t>(text: &'t str, tokens: &[DateToken<'_>], at: usize) -> &'t str {
 
 fn legal(year: i32, month: u32, day: u32) -> Option<(i32, u32, u32)> {
     ((1..=12).contains(&month) && (1..=31).contains(&day) && (year == 0 || (1500..=2999).contains(&year))).then_some((year, month, day))
+}
+
+/// `20251104T190000`, `DTSTART;VALUE=DATE:20251203`: the basic format of ISO 8601, as calendars have it (RFC 5545, 3.3.4 and 3.3.5).
+fn compact(tokens: &[DateToken<'_>], at: usize) -> Option<(Date, Option<Time>)> {
+    let digits = |token: &DateToken<'_>, count: usize| token.text.len() == count && token.number.is_some();
+    let token = tokens.get(at).filter(|token| digits(token, 8))?;
+    let number = |span: Range<usize>| token.text.get(span)?.parse::<u32>().ok();
+    let (year, month, day) = (number(0..4)?, number(4..6)?, number(6..8)?);
+    let reading = legal(i32::try_from(year).ok()?, month, day).filter(|_| (1970..=2099).contains(&year))?;
+    let beside = |one: &DateToken<'_>, other: &DateToken<'_>| one.span.end == other.span.start;
+    let time = match (tokens.get(at + 1), tokens.get(at + 2)) {
+        (Some(mark), Some(clock)) if mark.text == "T" && digits(clock, 6) && beside(token, mark) && beside(mark, clock) => {
+            let part = |span: Range<usize>| clock.text.get(span)?.parse::<u32>().ok();
+            let (hour, minute) = (part(0..2)?, part(2..4)?);
+            (hour < 24 && minute < 60).then(|| Time { span: clock.span.clone(), minutes: hour * 60 + minute })
+        }
+        _ => None,
+    };
+    let named = || {
+        at.checked_sub(1)
+            .and_then(|before| tokens.get(before))
+            .is_some_and(|before| matches!(before.text, "DATE" | "DTSTART" | "DTEND" | "DUE"))
+    };
+    (time.is_some() || named()).then(|| (Date { span: token.span.clone(), readings: [Some(reading), None] }, time))
 }
 
 /// `2025-05-03`, `2025/05/03`, `3.5.2025`, `05/03/2025`, `3.5.`

@@ -1,0 +1,138 @@
+//! Records in texts that aren't JSON: tables whose columns stand below their names, as command lines print them, and blocks of
+//! `key: value` lines that begin with the same key. Pure.
+
+/// Lines above a table's head.
+const TITLES_MAX: usize = 3;
+
+/// A table whose columns stand below their names.
+pub struct AlignedTable<'t> {
+    /// Names of the columns.
+    pub names: Vec<&'t str>,
+    /// Line of each row, and its fields with the number of their column, in order.
+    pub rows: Vec<(usize, Vec<(usize, &'t str)>)>,
+    /// Line of the names.
+    pub head: usize,
+}
+
+/// The table in these lines whose columns stand below their names, parted by two blanks at least. A cell may be missing.
+pub fn aligned<'t>(lines: &[&'t str]) -> Option<AlignedTable<'t>> {
+    (0..=TITLES_MAX.min(lines.len())).find_map(|at| below_head(lines, at))
+}
+
+/// The table below the line `at`, where that is its head.
+fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<AlignedTable<'t>> {
+    let names = spaced(lines.get(at)?);
+    let figures = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let begins = |name: &str| name.starts_with(|c: char| !c.is_ascii_digit() && !matches!(c, '|' | '-' | '[' | '{' | '<'));
+    let year = |name: &str| name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit());
+    let named = names.iter().all(|(.., name)| {
+        year(name) || begins(name) && name.chars().any(char::is_alphabetic) && name.split(' ').count() <= 3 && !name.contains(": ")
+    });
+    // A head without figures, but for those of years, over lines that have some.
+    let head = !names.iter().any(|(.., name)| figures(name)) || names.first().is_some_and(|(.., name)| !figures(name));
+    let rest = lines.get(at + 1..)?;
+    let body = rest.iter().filter(|line| figures(line)).count() * 2 > rest.len();
+    if names.len() < 3 || !named || !head || !body {
+        return None;
+    }
+    let (mut rows, mut fitting, mut all) = (Vec::new(), 0, 0);
+    for (place, line) in rest.iter().enumerate() {
+        let cells: Vec<(usize, usize, &str)> = spaced(line).into_iter().flat_map(|cell| at_names(cell, &names)).collect();
+        let mut row: Vec<(usize, &str)> = Vec::new();
+        for (start, end, text) in &cells {
+            // Flush left or right with its name, else below it.
+            let flush = names.iter().position(|(from, to, _)| from == start || to == end);
+            let below = || names.iter().position(|(from, to, _)| from < end && start < to);
+            let behind = || names.iter().rposition(|(from, ..)| from <= start);
+            all += 1;
+            fitting += usize::from(flush.is_some());
+            row.extend(flush.or_else(below).or_else(behind).map(|column| (column, *text)));
+        }
+        if cells.len() >= 2 {
+            rows.push((at + 1 + place, row));
+        }
+    }
+    let names = names.into_iter().map(|(.., name)| name).collect();
+    (rows.len() >= 2 && fitting * 10 >= all * 6).then_some(AlignedTable { names, rows, head: at })
+}
+
+/// Bytes of a key.
+const KEY_BYTES_MAX: usize = 48;
+
+/// The key and the value of a line, marks of a list in front of it left out.
+pub fn pair(line: &str) -> Option<(&str, &str)> {
+    let item = line.trim().trim_start_matches(['-', '*', '•', '–']).trim_start();
+    let pair = item.split_once(": ").or_else(|| item.split_once('='));
+    pair.filter(|(name, value)| name.len() <= KEY_BYTES_MAX && !value.trim().is_empty() && !name.contains("//"))
+}
+
+/// For each line the block that it is of, from 1 on, or 0: blocks of `key: value` lines, each of which begins with the same key. None where
+/// most have one line.
+pub fn blocks(lines: &[&str]) -> Option<Vec<usize>> {
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let keys: Vec<Option<(usize, &str)>> = lines.iter().map(|line| pair(line).map(|(name, _)| (indent(line), name))).collect();
+    let (first, (deep, key)) = keys.iter().enumerate().find_map(|(at, own)| {
+        let own = (*own)?;
+        let again = keys.get(at + 1..)?.iter().flatten().filter(|other| **other == own).count();
+        (again > 0).then_some((at, own))
+    })?;
+    let mut found = vec![0; lines.len()];
+    let (mut block, mut known): (usize, Vec<&str>) = (0, Vec::new());
+    for (at, own) in keys.iter().enumerate().skip(first) {
+        let Some((depth, name)) = *own else { continue };
+        if (depth, name) == (deep, key) {
+            block += 1;
+        } else if (depth < deep || depth == deep && block > 1 && !known.contains(&name)) && is_last(&keys, at, (deep, key)) {
+            // What none of the blocks before the last one has is of none.
+            break;
+        } else if !known.contains(&name) {
+            known.push(name);
+        }
+        if let Some(place) = found.get_mut(at) {
+            *place = block;
+        }
+    }
+    let count = found.iter().copied().max().unwrap_or(0);
+    let several = (1..=count).filter(|block| found.iter().filter(|own| *own == block).count() > 1).count();
+    (count > 1 && several * 2 > count).then_some(found)
+}
+
+/// Does no later line begin a block?
+fn is_last(keys: &[Option<(usize, &str)>], at: usize, first: (usize, &str)) -> bool {
+    !keys.iter().skip(at).flatten().any(|own| *own == first)
+}
+
+/// A field of a line, cut where the name of a column begins behind a single blank: `7704 Mistral Eco` below `id   name`.
+fn at_names<'t>((start, end, text): (usize, usize, &'t str), names: &[(usize, usize, &str)]) -> Vec<(usize, usize, &'t str)> {
+    let mut found = Vec::new();
+    let (mut from, mut first) = (0, start);
+    for (place, (at, c)) in text.char_indices().enumerate() {
+        let begins = c == ' ' && names.iter().any(|(name, ..)| *name == start + place + 1 && *name > first);
+        if begins && names.iter().any(|(name, ..)| *name == first) {
+            found.extend(text.get(from..at).map(|text| (first, start + place, text)));
+            (from, first) = (at + 1, start + place + 1);
+        }
+    }
+    found.extend(text.get(from..).map(|text| (first, end, text)));
+    found
+}
+
+/// The fields of a line parted by two blanks or more, with the places of their first and last letters.
+fn spaced(line: &str) -> Vec<(usize, usize, &str)> {
+    let mut found = Vec::new();
+    let (mut start, mut blanks, mut end, mut place) = (None, 0, (0, 0), 0);
+    for (at, c) in line.char_indices().chain([(line.len(), ' '), (line.len(), ' ')]) {
+        if c == ' ' {
+            blanks += 1;
+            if blanks == 2
+                && let Some((from, first)) = start.take()
+            {
+                found.extend(line.get(from..end.0).map(|text| (first, end.1, text)));
+            }
+        } else {
+            (start, blanks, end) = (start.or(Some((at, place))), 0, (at + c.len_utf8(), place + 1));
+        }
+        place += 1;
+    }
+    found
+}
