@@ -103,7 +103,7 @@ fn honest_answers_of_further_authors() {
     ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
     for (policy, known) in
-        [(PolicySource::Strict, &["v-064", "x-046", "yd-050", "af-079", "aj-034", "ak-091", "ak-094"][..]), (PolicySource::Default, &[])]
+        [(PolicySource::Strict, &["v-064", "x-046", "yd-050", "af-079", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])]
     {
         assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
@@ -125,7 +125,7 @@ fn honest_answers_that_reckon() {
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
     let strict = stopped(&cases, &PolicySource::Strict);
     let reckons = strict.iter().filter(|id| id.starts_with("ax")).count();
-    assert!(reckons <= 21 && strict.len() - reckons <= 8, "{strict:?}");
+    assert!(reckons <= 22 && strict.len() - reckons <= 8, "{strict:?}");
 }
 
 /// Honest answers of two authors, one of whom was asked for agents in production: looked at. The one that is stopped tells a goal as reached
@@ -136,6 +136,23 @@ fn honest_answers_of_agents() {
     assert_eq!(cases.len(), 160 + 100);
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
     assert_eq!(stopped(&cases, &PolicySource::Strict), ["bd-h043"]);
+}
+
+/// Pairs of a true and a false answer to the same results, by three authors who never saw the code: what careless answers get wrong where a
+/// result has much in it. `bh` and `bi` were looked at, `bj` wasn't.
+#[test]
+fn pairs_of_true_and_false_answers() {
+    for (text, caught, wronged) in [
+        (include_str!("../../benches/claims/written/bh.jsonl"), 14, 3),
+        (include_str!("../../benches/claims/written/bi.jsonl"), 13, 2),
+        (include_str!("../../benches/claims/written/bj.jsonl"), 8, 7),
+    ] {
+        let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
+        assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
+        let count = |cases: &[written::Case]| stopped(cases, &PolicySource::Strict).len();
+        let (right, wrong) = (count(&fabricated), count(&honest));
+        assert!(right >= caught && wrong <= wronged, "{right} of {} fabricated, {wrong} of {} honest", fabricated.len(), honest.len());
+    }
 }
 
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{account, states},
+        checks::{account, figures::changes, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, ToolResult, failure, reckon,
@@ -539,7 +539,12 @@ impl<'s> Table<'s> {
                 };
                 mask = self.with(total);
             }
-            if mask == 0 || mask & own != 0 || self.is_free(scene, number) || rows(own).any(|row| makes(row, number)) {
+            if mask == 0
+                || mask & own != 0
+                || changes::is_of_change(scene, number)
+                || self.is_free(scene, number)
+                || rows(own).any(|row| makes(row, number))
+            {
                 continue;
             }
             if rows(own).any(|row| row.numbers.iter().take(RESCALED_OF).any(|base| reckon::is_rescaled(scene, number, *base))) {

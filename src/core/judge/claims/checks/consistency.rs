@@ -3,7 +3,7 @@
 //! Where a passage names a total, an average or an end of a scale, its value must be that of the cited records, not any number that
 //! could be made of them.
 
-use std::{ops::Range, sync::OnceLock};
+use std::{borrow::Cow, ops::Range, sync::OnceLock};
 
 use serde::Deserialize;
 
@@ -222,7 +222,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             return None;
         }
         let precision = Precision::Exact;
-        let stands = scene.sources.iter().any(|source| evidence::fits(number, precision, &source.facts().numbers))
+        let stands = scene.sources.iter().any(|source| evidence::fits(number, precision, &own_numbers(source)))
             || number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value) || scene.told.contains(&reading.value));
         if stands {
             return None;
@@ -263,6 +263,18 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let expected = made.first().map(|value| format!("{value}")).unwrap_or_default();
         Some(finding(scene, if total { "total" } else { "average" }, Code::UngroundedValue, span, expected, Certainty::Likely))
     })
+}
+
+/// The numbers of a result, without signs, sorted: those of its records where it has any, since of a table's line each part may be read as one.
+fn own_numbers(source: &ToolResult) -> Cow<'_, [f64]> {
+    let rows = source.rows();
+    if rows.rows.is_empty() {
+        return Cow::Borrowed(&source.facts().numbers);
+    }
+    let cells = rows.rows.iter().flat_map(|row| &row.numbers).chain(&rows.free.numbers);
+    let mut found: Vec<f64> = cells.copied().collect();
+    found.sort_by(f64::total_cmp);
+    Cow::Owned(found)
 }
 
 /// `from 1.840 s to 1.472 s, 40 % less`: a change that the two figures beside it don't make.

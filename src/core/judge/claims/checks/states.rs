@@ -200,6 +200,16 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
     let tells_all = scene.plain.words.iter().any(all) || ALL_INSIDE.stands_in(scene.text());
     let (words, folded) = (data(), scene.plain.folded());
     let rows = source.rows();
+    if tells_all
+        && !scene.says(&scene.lexicon.near)
+        && !account::text_tells_failure(scene.text())
+        && !words.pending.stand_in(folded)
+        && clauses(scene).any(|clause| words.done.stand_in(&clause) && !words.partial.stand_in(&clause))
+        && let Some(line) = source.text.lines().take(LINES_MAX).find(|line| line_fails(line))
+        && failure::is_log(&source.text)
+    {
+        return Some(account::whole(scene, "all_done", Code::ClaimMismatch, line.trim(), Certainty::Likely));
+    }
     if !tells_all
         || !rows.columns
         || rows.rows.len() < 2
@@ -235,6 +245,19 @@ pub(in crate::judge::claims) fn all_done(scene: &CheckContext<'_>) -> Option<Cla
     let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;
     let expected: Vec<&str> = row.cells.iter().take(6).map(|cell| cell.raw.as_str()).collect();
     Some(account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
+}
+
+/// Lines of a result in which a failure is looked for.
+const LINES_MAX: usize = 400;
+
+/// Does a line of a log tell that something failed: `ERROR job=crm FAILED 0 B`? A line that counts failures tells none.
+fn line_fails(line: &str) -> bool {
+    static MARKS: WordList = WordList::new(&["FAILED", "FAILURE", "FAIL", "ERROR", "FATAL"]);
+    let counts = || line.split_whitespace().any(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
+    line.split(|c: char| !c.is_alphanumeric()).any(|word| MARKS.has(word)) && !counts() && !line.contains("0 ")
+        || line.contains("错误")
+        || line.contains("失败")
+        || line.contains("失敗")
 }
 
 /// Does a state have a word of failure?

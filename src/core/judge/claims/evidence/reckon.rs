@@ -327,12 +327,22 @@ pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = of(number) else { return false };
     // Only those that stand make another one stand.
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
-    let stands = |other: &&Number| scene.sources.iter().any(|source| fits(other, Precision::Exact, &source.facts().numbers));
+    let results = || scene.sources.iter().copied().chain(scene.grounds.results.iter().filter(|other| other.recent).take(RESULTS_OF));
+    let stands = |other: &&Number| results().any(|source| fits(other, Precision::Exact, &source.facts().numbers));
     let others = others.filter(stands);
-    let values: Vec<f64> = others.flat_map(Number::readings).map(|reading| reading.value).take(THREES_OF).collect();
+    // One of them may have been told before, or asked for.
+    let asked = scene.grounds.asked.numbers().iter().flat_map(Number::readings).map(|reading| reading.value).take(TEMPERATURES_OF);
+    let told = scene.told.iter().rev().take(TEMPERATURES_OF).copied();
+    let own = others.flat_map(Number::readings).map(|reading| reading.value).take(THREES_OF);
+    let values: Vec<f64> = own.chain(asked).chain(told).collect();
     let is = |value: f64| number.readings().any(|shown| shown.rounds(value.abs()));
     values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| is(one - other) || is(one + other)))
 }
+
+/// Results of the turn in which a temperature may stand.
+const RESULTS_OF: usize = 4;
+/// Temperatures of the question and of the answer so far that are compared.
+const TEMPERATURES_OF: usize = 4;
 
 /// Numbers of a sum that a passage shows.
 const SHOWN_MAX: usize = 12;

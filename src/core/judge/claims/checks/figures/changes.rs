@@ -10,10 +10,11 @@ use crate::{
     judge::claims::{
         checks::account,
         context::{CheckContext, ClaimFinding},
+        evidence,
         language::{
             fold::fold,
-            number::{Interpretation, Number},
-            word_list::{FoldedParts, data_file},
+            number::{Number, Precision},
+            word_list::{FoldedParts, WordList, data_file},
         },
     },
     violation::{Certainty, Code},
@@ -22,7 +23,7 @@ use crate::{
 /// Bytes between the two figures of a change.
 const GAP_BYTES_MAX: usize = 48;
 /// Bytes behind them in which it is told by how much.
-const APART_BYTES_MAX: usize = 64;
+const APART_BYTES_MAX: usize = 160;
 /// Years, which change nothing.
 const YEARS: Range<f64> = 1900.0..2101.0;
 
@@ -96,24 +97,74 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if signs || account::denies(before) || data().places.stand_in(&fold(before)) {
             continue;
         }
-        let (Some(first), Some(last)) = (only(one), only(other)) else { continue };
-        if first.value == last.value || YEARS.contains(&first.value) && YEARS.contains(&last.value) {
+        let values: Vec<(f64, f64)> = one.readings().zip(other.readings()).map(|(first, last)| (first.value, last.value)).collect();
+        let years = |(first, last): &(f64, f64)| YEARS.contains(first) && YEARS.contains(last);
+        if one.readings().count() != other.readings().count()
+            || values.iter().any(|(first, last)| first == last)
+            || values.iter().any(years)
+        {
             continue;
         }
-        let real = if last.value > first.value { Direction::Up } else { Direction::Down };
-        if real != direction {
-            let expected = format!("{} is {} than {}", last.value, if real == Direction::Up { "more" } else { "less" }, first.value);
+        let goes = |(first, last): &(f64, f64)| if last > first { Direction::Up } else { Direction::Down };
+        if values.iter().all(|pair| goes(pair) != direction) {
+            let expected = values
+                .first()
+                .map_or(String::new(), |(first, last)| format!("{last} is {} than {first}", if last > first { "more" } else { "less" }));
             return Some(finding(scene, "change_direction", one.span.start..other.end, expected));
+        }
+        let is_apart = |number: &Number| values.iter().any(|(first, last)| is_apart(number, (last - first).abs()));
+        if let Some(told) = numbers.iter().find(|number| tells_apart(scene, one, other, number) && !is_apart(number)) {
+            let expected = values.first().map_or(String::new(), |(first, last)| format!("{}", (last - first).abs()));
+            return Some(finding(scene, "change_apart", told.span.start..told.end, expected));
         }
     }
     None
 }
 
-/// The only reading of a number.
-fn only(number: &Number) -> Option<Interpretation> {
-    let mut readings = number.readings();
-    let one = readings.next()?;
-    readings.next().is_none().then_some(one)
+/// Bytes between a change and the number that tells by how much.
+const APART_GAP_MAX: usize = 72;
+const APART_BEFORE_MAX: usize = 24;
+
+/// `from 2,600 to 3,150, a gain of 450`, `by 450, from 2,600`: does this number tell by how much the two of a change lie apart?
+fn tells_apart(scene: &CheckContext<'_>, one: &Number, other: &Number, number: &Number) -> bool {
+    static BY: WordList = WordList::new(&["by", "um", "de", "di", "met", "o", "of", "com", "en"]);
+    let alike = !number.percent && number.unit == other.unit && number.span != one.span && number.span != other.span;
+    if !alike || scene.sources.iter().any(|source| evidence::fits(number, Precision::Exact, &source.facts().numbers)) {
+        return false;
+    }
+    let text = scene.text();
+    if number.span.start >= other.end {
+        let Some(gap) = text.get(other.end..number.span.start).filter(|gap| gap.len() <= APART_GAP_MAX) else { return false };
+        return !gap.contains([';', '.', '。', '।', '\n']) && !gap.bytes().any(|byte| byte.is_ascii_digit()) && direction_of(gap).is_some()
+            || is_apart_behind(text, other.end, number);
+    }
+    let gap = text.get(number.end..one.span.start).unwrap_or_default();
+    gap.len() <= APART_BEFORE_MAX
+        && !gap.contains([';', '.', '(', ')', '。', '।', '\n'])
+        && !gap.bytes().any(|byte| byte.is_ascii_digit())
+        && scene.words_before(number.span.start).last().is_some_and(|word| BY.has(&word.lower))
+}
+
+/// `to 3,150, that is 450 more`: does a word of direction stand right behind the number?
+fn is_apart_behind(text: &str, from: usize, number: &Number) -> bool {
+    let gap = text.get(from..number.span.start).unwrap_or_default();
+    let behind = text.get(number.end..text.floor_char_boundary(text.len().min(number.end + APART_GAP_MAX))).unwrap_or_default();
+    let behind = behind.get(..behind.find([',', ';', '.', '。', '।', '，']).unwrap_or(behind.len())).unwrap_or(behind);
+    gap.len() <= APART_GAP_MAX
+        && !gap.contains([';', '.', '。', '।', '\n'])
+        && !gap.bytes().any(|byte| byte.is_ascii_digit())
+        && direction_of(behind).is_some()
+}
+
+/// Is it this far?
+fn is_apart(number: &Number, apart: f64) -> bool {
+    number.readings().any(|shown| shown.rounds(apart) || shown.nears(apart, 0.03))
+}
+
+/// True of one of the two figures of a change: what was, and what became of it.
+pub(in crate::judge::claims) fn is_of_change(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let tells = |pair: &[Number]| matches!(pair, [one, other] if (one.span == number.span || other.span == number.span) && is_from_to(scene.text(), one, other));
+    scene.plain.numbers.windows(2).any(tells)
 }
 
 /// The direction that a part of the passage tells of, if it tells of one only.
