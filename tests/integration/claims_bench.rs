@@ -222,6 +222,25 @@ fn pending_elsewhere_excuses_nothing() {
     }
 }
 
+/// In a sentence that a later one's citation covers a wrong number isn't made right by having been told.
+#[test]
+fn a_number_does_not_make_itself_right() {
+    let world = world::World::under(&PolicySource::Strict);
+    let call = json!({"name": "get_metrics", "arguments": {"target": "gateway"}, "result": json!({"unit": "ms", "p95": 120, "p99": 460}).to_string()});
+    let tool = json!({"type": "function", "function": {"name": "get_metrics", "description": "Returns metrics"}});
+    for (answer, wrong) in [
+        ("4.6 seconds at p99, against 120 ms at p95. The tail looks bad (execution_id: {{ID0}}).", true),
+        ("460 ms at p99, against 120 ms at p95. The tail looks bad (execution_id: {{ID0}}).", false),
+    ] {
+        let case = json!({
+            "id": "itself", "label": "fabricated", "category": "number", "tools": [tool], "user": "How is the gateway?",
+            "calls": [call], "answer": answer,
+        });
+        let stopped = written::read(&case.to_string()).iter().any(|case| !written::stopped_by(&world, case, usize::MAX).is_empty());
+        assert_eq!(stopped, wrong, "{answer}");
+    }
+}
+
 /// Where nothing must be cited, a text that claims nothing leaves with the end of the next sentence at the latest; and so
 /// does what was judged.
 #[test]

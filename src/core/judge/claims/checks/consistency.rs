@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::account,
+        checks::{account, figures::changes},
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{
             self, ToolResult, derive, reckon,
@@ -308,9 +308,8 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let (least, most) = (one_value.min(other_value), one_value.max(other_value));
     let apart = (most - least) * 100.0;
     // `from 620 to 465, a drop of 25 %`: of what it was.
-    let was = |of: f64| vec![apart / of, other_value / one_value * 100.0];
-    let made = match is_from_to(scene, one, other) {
-        true => was(one_value),
+    let made = match changes::is_from_to(scene.text(), one, other) {
+        true => vec![apart / one_value, other_value / one_value * 100.0],
         false => vec![most / least * 100.0, least / most * 100.0, apart / least, apart / most],
     };
     let slack = if hedged { 0.1 } else { 0.02 };
@@ -324,23 +323,6 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let expected = format!("{:.1} or {:.1} %", (most - least) / least * 100.0, (most - least) / most * 100.0);
     Some(finding(scene, "changed", Code::UngroundedValue, share.span.start..share.end, expected, Certainty::Likely))
-}
-
-/// `from 620 kWh to 465 kWh`: does the first number tell what was, and the second what became of it?
-fn is_from_to(scene: &CheckContext<'_>, one: &Number, other: &Number) -> bool {
-    const FROM_TO: [(&str, &[&str]); 7] = [
-        ("from", &["to"]),
-        ("von", &["auf"]),
-        ("de", &["à", "a", "para"]),
-        ("da", &["a"]),
-        ("van", &["naar"]),
-        ("z", &["do", "na"]),
-        ("od", &["do"]),
-    ];
-    let before = scene.words_before(one.span.start).iter().rev().take(2);
-    let between: Vec<&str> =
-        scene.words_after(one.end).iter().take_while(|word| word.end <= other.span.start).map(|word| word.lower.as_str()).collect();
-    before.into_iter().any(|word| FROM_TO.iter().any(|(from, to)| word.lower == *from && between.iter().any(|own| to.contains(own))))
 }
 
 /// Is it a part of a figure of two numbers: `3 hours and 40 minutes`?
@@ -588,9 +570,8 @@ impl RowSums {
         // What one row alone has chooses nothing, unless somebody names it.
         let told = scene.plain.folded();
         let chosen = |kind: &str| stands_in(told, kind) || stands_in(scene.grounds.asked.folded(), kind);
-        let mut kinds: Vec<(&str, &str)> =
+        let kinds: Vec<(&str, &str)> =
             kinds.chunk_by(|one, other| one == other).filter(|same| same.len() > 1 || chosen(same[0].1)).map(|same| same[0]).collect();
-        kinds.dedup();
         for (column, kind) in kinds.into_iter().take(CHOICES_MAX) {
             let has = |row: &&Row| row.cells.iter().any(|cell| cell.column == column && cell.folded == kind);
             parts.split(rows.iter().map(has));

@@ -1,6 +1,11 @@
 //! Records in texts that aren't JSON: tables whose columns stand below their names, as command lines print them, and blocks of
 //! `key: value` lines that begin with the same key. Pure.
 
+use std::collections::{HashMap, HashSet};
+
+/// Columns of a table, and bytes of one of its lines, that are read.
+const COLUMNS_MAX: usize = 40;
+const LINE_BYTES_MAX: usize = 1000;
 /// Lines above a table's head.
 const TITLES_MAX: usize = 3;
 
@@ -21,7 +26,7 @@ pub fn aligned<'t>(lines: &[&'t str]) -> Option<AlignedTable<'t>> {
 
 /// The table below the line `at`, where that is its head.
 fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<AlignedTable<'t>> {
-    let names = spaced(lines.get(at)?);
+    let names = spaced(lines.get(at).filter(|line| line.len() <= LINE_BYTES_MAX)?);
     let figures = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let begins = |name: &str| name.starts_with(|c: char| !c.is_ascii_digit() && !matches!(c, '|' | '-' | '[' | '{' | '<'));
     let year = |name: &str| name.len() == 4 && name.bytes().all(|byte| byte.is_ascii_digit());
@@ -32,11 +37,11 @@ fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<AlignedTable<'t>> {
     let head = !names.iter().any(|(.., name)| figures(name)) || names.first().is_some_and(|(.., name)| !figures(name));
     let rest = lines.get(at + 1..)?;
     let body = rest.iter().filter(|line| figures(line)).count() * 2 > rest.len();
-    if names.len() < 3 || !named || !head || !body {
+    if names.len() < 3 || names.len() > COLUMNS_MAX || !named || !head || !body {
         return None;
     }
     let (mut rows, mut fitting, mut all) = (Vec::new(), 0, 0);
-    for (place, line) in rest.iter().enumerate() {
+    for (place, line) in rest.iter().enumerate().filter(|(_, line)| line.len() <= LINE_BYTES_MAX) {
         let cells: Vec<(usize, usize, &str)> = spaced(line).into_iter().flat_map(|cell| at_names(cell, &names)).collect();
         let mut row: Vec<(usize, &str)> = Vec::new();
         for (start, end, text) in &cells {
@@ -71,35 +76,35 @@ pub fn pair(line: &str) -> Option<(&str, &str)> {
 pub fn blocks(lines: &[&str]) -> Option<Vec<usize>> {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let keys: Vec<Option<(usize, &str)>> = lines.iter().map(|line| pair(line).map(|(name, _)| (indent(line), name))).collect();
-    let (first, (deep, key)) = keys.iter().enumerate().find_map(|(at, own)| {
-        let own = (*own)?;
-        let again = keys.get(at + 1..)?.iter().flatten().filter(|other| **other == own).count();
-        (again > 0).then_some((at, own))
-    })?;
-    let mut found = vec![0; lines.len()];
-    let (mut block, mut known): (usize, Vec<&str>) = (0, Vec::new());
+    let mut last: HashMap<(usize, &str), usize> = HashMap::new();
+    for (at, key) in keys.iter().enumerate() {
+        last.extend(key.map(|key| (key, at)));
+    }
+    // The first key that stands again begins each block.
+    let (first, begins) = keys
+        .iter()
+        .enumerate()
+        .find_map(|(at, own)| own.filter(|own| last.get(own).is_some_and(|last| *last > at)).map(|own| (at, own)))?;
+    let end = last.get(&begins).copied()?;
+    let (mut found, mut lengths, mut known) = (vec![0; lines.len()], Vec::new(), HashSet::new());
     for (at, own) in keys.iter().enumerate().skip(first) {
         let Some((depth, name)) = *own else { continue };
-        if (depth, name) == (deep, key) {
-            block += 1;
-        } else if (depth < deep || depth == deep && block > 1 && !known.contains(&name)) && is_last(&keys, at, (deep, key)) {
+        if (depth, name) == begins {
+            lengths.push(0_usize);
+        } else if at > end && (depth < begins.0 || depth == begins.0 && lengths.len() > 1 && !known.contains(name)) {
             // What none of the blocks before the last one has is of none.
             break;
-        } else if !known.contains(&name) {
-            known.push(name);
+        } else {
+            known.insert(name);
         }
-        if let Some(place) = found.get_mut(at) {
+        let block = lengths.len();
+        if let (Some(place), Some(length)) = (found.get_mut(at), lengths.last_mut()) {
+            *length += 1;
             *place = block;
         }
     }
-    let count = found.iter().copied().max().unwrap_or(0);
-    let several = (1..=count).filter(|block| found.iter().filter(|own| *own == block).count() > 1).count();
-    (count > 1 && several * 2 > count).then_some(found)
-}
-
-/// Does no later line begin a block?
-fn is_last(keys: &[Option<(usize, &str)>], at: usize, first: (usize, &str)) -> bool {
-    !keys.iter().skip(at).flatten().any(|own| *own == first)
+    let several = lengths.iter().filter(|length| **length > 1).count();
+    (lengths.len() > 1 && several * 2 > lengths.len()).then_some(found)
 }
 
 /// A field of a line, cut where the name of a column begins behind a single blank: `7704 Mistral Eco` below `id   name`.
@@ -135,4 +140,44 @@ fn spaced(line: &str) -> Vec<(usize, usize, &str)> {
         place += 1;
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_below_their_names() {
+        let lines = [
+            "Stock",
+            "id   name              eur    stock",
+            "7701 Velox X11         24.90  12",
+            "7704 Mistral Eco 11    18.40",
+            "(all prices in EUR)",
+        ];
+        let table = aligned(&lines).unwrap();
+        assert_eq!((table.names.as_slice(), table.head), (&["id", "name", "eur", "stock"][..], 1));
+        assert_eq!(table.rows[0], (2, vec![(0, "7701"), (1, "Velox X11"), (2, "24.90"), (3, "12")]));
+        assert_eq!(table.rows[1], (3, vec![(0, "7704"), (1, "Mistral Eco 11"), (2, "18.40")]));
+        for text in [
+            "m       | rev       | n\n2025-07 | 184000.00 | 4600\n2025-08 | 161920.00 | 4400",
+            "-rw-r--r--  1 dev dev   311 Nov  3 a\n-rw-r--r--  1 dev dev   702 Oct  8 b",
+        ] {
+            assert!(aligned(&text.lines().collect::<Vec<_>>()).is_none(), "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_begin_with_the_same_key() {
+        for (text, found) in [
+            ("point: A\n  am: 1\n  pm: 2\npoint: B\n  am: 3\nweather: dry", Some(vec![1, 1, 1, 2, 2, 0])),
+            ("prices:\n  - day: 1\n    eur: 3\n  - day: 2\n    eur: 4\nstock: 17", Some(vec![0, 1, 1, 2, 2, 0])),
+            ("room: 2\n---\nno: 1\ntitle: a\n---\nno: 2\ntitle: b", Some(vec![0, 0, 1, 1, 0, 2, 2])),
+            ("ERROR: a\nERROR: b\nERROR: c", None),
+            ("a: 1\nb: 2", None),
+            ("", None),
+        ] {
+            assert_eq!(blocks(&text.lines().collect::<Vec<_>>()), found, "{text}");
+        }
+    }
 }

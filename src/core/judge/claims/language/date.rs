@@ -373,6 +373,20 @@ mod tests {
     }
 
     #[test]
+    fn dates_of_calendars() {
+        for (text, days, times) in [
+            ("DTSTART:20251104T190000", vec![(2025, 11, 4)], vec![19 * 60]),
+            ("DTSTART;VALUE=DATE:20251203", vec![(2025, 12, 3)], vec![]),
+            ("order 20251203", vec![], vec![]),
+            ("20251399T190000", vec![], vec![]),
+        ] {
+            let found = dates(text);
+            assert_eq!(found.dates.iter().filter_map(|date| date.readings[0]).collect::<Vec<_>>(), days, "{text}");
+            assert_eq!(found.times.iter().map(|time| time.minutes).collect::<Vec<_>>(), times, "{text}");
+        }
+    }
+
+    #[test]
     fn times_of_day() {
         for (text, minutes) in [
             ("14:30", 870),

@@ -178,7 +178,7 @@ fn direction_of(part: &str) -> Option<Direction> {
 }
 
 /// `from 230 to 198`, `1450 → 1480`: is the first of these numbers what was, and the second what became of it?
-fn is_from_to(text: &str, one: &Number, other: &Number) -> bool {
+pub(in crate::judge::claims) fn is_from_to(text: &str, one: &Number, other: &Number) -> bool {
     let same = one.percent == other.percent && (one.unit == other.unit || one.unit.is_none() || other.unit.is_none());
     let Some(gap) = text.get(one.end..other.span.start).filter(|gap| same && gap.len() <= GAP_BYTES_MAX) else { return false };
     if gap.contains([';', '.', ':', '\n', '(', ')', '。', '，', '、']) {

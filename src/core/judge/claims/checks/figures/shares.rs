@@ -27,6 +27,8 @@ const PART_BYTES_MAX: usize = 24;
 const SHARE_BYTES_MAX: usize = 24;
 /// Values of a result that may be a part.
 const VALUES_MAX: usize = 400;
+/// Of those, such as are added up in pairs.
+const SUMMED_MAX: usize = 60;
 /// Least whole of which a share is compared.
 const WHOLE_MIN: f64 = 5.0;
 
@@ -103,8 +105,9 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let counts = scene.sources.iter().flat_map(|source| &source.facts().lists).map(|list| list.length as f64);
     let small = (1..=all.min(64.0) as u32).map(f64::from).filter(|_| all <= 64.0);
     let made = values.iter().copied().chain(counts).chain(small).filter(|part| *part < all).any(|part| fits(part, all));
-    let sums =
-        || values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| one + other < all && fits(one + other, all)));
+    let summed = values.get(..values.len().min(SUMMED_MAX)).unwrap_or_default();
+    let fit = |one: f64, other: f64| one + other < all && fits(one + other, all);
+    let sums = || summed.iter().enumerate().any(|(at, one)| summed.iter().skip(at + 1).any(|other| fit(*one, *other)));
     (known && !made && !sums()).then(|| finding(scene, share, format!("no value of the result is that share of {all}")))
 }
 

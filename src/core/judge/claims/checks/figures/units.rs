@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::{
     judge::claims::{
         context::{CheckContext, ClaimFinding},
-        evidence::{self, facts::ResultFacts},
+        evidence::{self, facts::ResultFacts, rows::ROWS_MAX},
         language::{
             number::{Number, Precision},
             unit::{self, Unit},
@@ -38,8 +38,7 @@ pub(super) fn unit_of_another_column(scene: &CheckContext<'_>) -> Option<ClaimFi
             unit_of(column).is_some_and(|other| other.dimension != unit.dimension) && evidence::fits(number, Precision::Exact, values)
         });
         let Some((column, _)) = other else { continue };
-        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
-        if said {
+        if number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
             continue;
         }
         let span = number.span.start..number.end;
@@ -63,7 +62,10 @@ fn columns(facts: &ResultFacts) -> BTreeMap<&str, Vec<f64>> {
             found.entry(leaf.key.as_str()).or_default().push(value.abs());
         }
     }
-    found.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+    for values in found.values_mut() {
+        values.truncate(ROWS_MAX);
+        values.sort_by(f64::total_cmp);
+    }
     found
 }
 
