@@ -7,14 +7,14 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{account, figures::changes, states},
+        checks::{account, states},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, ToolResult, failure, reckon,
             rows::{Cell, ROWS_MAX, Row},
         },
         language::{
-            cues,
+            changes, cues,
             fold::{fold, folded, name_words, stands_in, words_of},
             lexicon::{self, Word},
             number::{Number, Precision},
@@ -541,7 +541,7 @@ impl<'s> Table<'s> {
             }
             if mask == 0
                 || mask & own != 0
-                || changes::is_of_change(scene, number)
+                || changes::is_of_change(scene.text(), &plain.numbers, number)
                 || self.is_free(scene, number)
                 || rows(own).any(|row| makes(row, number))
             {

@@ -9,14 +9,14 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account, figures::changes},
+        checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{
             self, ToolResult, derive, reckon,
             rows::{Cell, Row},
         },
         language::{
-            cues,
+            changes, cues,
             fold::{akin, fold, name_words, stands_in, words_of},
             lexicon::{Word, WordSet},
             number::{Interpretation, Number, Precision},

@@ -1,5 +1,6 @@
 //! Words, numbers, dates and units as people and tools write them. Pure.
 
+pub mod changes;
 pub mod cues;
 pub mod date;
 pub mod fold;

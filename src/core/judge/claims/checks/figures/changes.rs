@@ -1,10 +1,6 @@
 //! A change that its own two figures contradict: `risen from 230 to 198`, `from 2,600 to 3,150, a gain of 450`. Pure.
-//!
-//! The words lie in `lexicon/changes.toml`.
 
-use std::{ops::Range, sync::OnceLock};
-
-use serde::Deserialize;
+use std::ops::Range;
 
 use crate::{
     judge::claims::{
@@ -12,68 +8,18 @@ use crate::{
         context::{CheckContext, ClaimFinding},
         evidence,
         language::{
-            fold::fold,
+            changes::{Direction, direction_of, is_from_to, tells_places},
             number::{Number, Precision},
-            word_list::{FoldedParts, WordList, data_file},
+            word_list::WordList,
         },
     },
     violation::{Certainty, Code},
 };
 
-/// Bytes between the two figures of a change.
-const GAP_BYTES_MAX: usize = 48;
 /// Bytes behind them in which it is told by how much.
 const APART_BYTES_MAX: usize = 160;
 /// Years, which change nothing.
 const YEARS: Range<f64> = 1900.0..2101.0;
-
-/// The words of `lexicon/changes.toml`, as they are written.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenChangeWords {
-    arrows: Vec<String>,
-    behind: Vec<String>,
-    rises: Vec<String>,
-    falls: Vec<String>,
-    places: Vec<String>,
-    from: Vec<FromTo>,
-}
-
-/// The words before the two figures of a change.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct FromTo {
-    before: String,
-    between: Vec<String>,
-}
-
-/// The words of `lexicon/changes.toml`.
-#[derive(Debug)]
-struct ChangeWords {
-    arrows: Vec<String>,
-    behind: Vec<String>,
-    rises: FoldedParts,
-    falls: FoldedParts,
-    places: FoldedParts,
-    from: Vec<FromTo>,
-}
-
-fn data() -> &'static ChangeWords {
-    static ALL: OnceLock<ChangeWords> = OnceLock::new();
-    ALL.get_or_init(|| {
-        let read: WrittenChangeWords = data_file(include_str!("../../language/lexicon/changes.toml"));
-        let parts = |list: &[String]| FoldedParts::new(list, fold);
-        let (rises, falls, places) = (parts(&read.rises), parts(&read.falls), parts(&read.places));
-        ChangeWords { arrows: read.arrows, behind: read.behind, rises, falls, places, from: read.from }
-    })
-}
-
-/// The direction of a change.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-enum Direction {
-    Up,
-    Down,
-}
 
 /// The finding of a passage that tells of a change in another direction, or by more or less, than its two figures make.
 pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -94,7 +40,7 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let behind = behind.get(..behind.find([';', '.', '。', '।', '\n']).unwrap_or(behind.len())).unwrap_or(behind);
         let Some(direction) = direction_of(before).or_else(|| direction_of(behind)) else { continue };
         let signs = [one, other].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '–')));
-        if signs || account::denies(before) || data().places.stand_in(&fold(before)) {
+        if signs || account::denies(before) || tells_places(before) {
             continue;
         }
         let values: Vec<(f64, f64)> = one.readings().zip(other.readings()).map(|(first, last)| (first.value, last.value)).collect();
@@ -159,56 +105,6 @@ fn is_apart_behind(text: &str, from: usize, number: &Number) -> bool {
 /// Is it this far?
 fn is_apart(number: &Number, apart: f64) -> bool {
     number.readings().any(|shown| shown.rounds(apart) || shown.nears(apart, 0.03))
-}
-
-/// True of one of the two figures of a change: what was, and what became of it.
-pub(in crate::judge::claims) fn is_of_change(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let tells = |pair: &[Number]| matches!(pair, [one, other] if (one.span == number.span || other.span == number.span) && is_from_to(scene.text(), one, other));
-    scene.plain.numbers.windows(2).any(tells)
-}
-
-/// The direction that a part of the passage tells of, if it tells of one only.
-fn direction_of(part: &str) -> Option<Direction> {
-    let folded = fold(part);
-    match (data().rises.stand_in(&folded), data().falls.stand_in(&folded)) {
-        (true, false) => Some(Direction::Up),
-        (false, true) => Some(Direction::Down),
-        _ => None,
-    }
-}
-
-/// `from 230 to 198`, `1450 → 1480`: is the first of these numbers what was, and the second what became of it?
-pub(in crate::judge::claims) fn is_from_to(text: &str, one: &Number, other: &Number) -> bool {
-    let same = one.percent == other.percent && (one.unit == other.unit || one.unit.is_none() || other.unit.is_none());
-    let Some(gap) = text.get(one.end..other.span.start).filter(|gap| same && gap.len() <= GAP_BYTES_MAX) else { return false };
-    if gap.contains([';', '.', ':', '\n', '(', ')', '。', '，', '、']) {
-        return false;
-    }
-    let gap = gap.to_lowercase();
-    if data().arrows.iter().any(|arrow| gap.contains(arrow.as_str())) {
-        return true;
-    }
-    let trimmed = gap.trim_start_matches(['\'', '’', ' ']);
-    if data().behind.iter().any(|word| trimmed.strip_prefix(word.as_str()).is_some_and(|rest| !word.is_ascii() || rest.starts_with(' '))) {
-        return true;
-    }
-    let before = text.get(..one.span.start).unwrap_or_default().trim_end_matches(|c: char| !c.is_alphanumeric());
-    data().from.iter().any(|pair| {
-        let begins = if pair.before.is_ascii() {
-            let word = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-            word.eq_ignore_ascii_case(&pair.before)
-        } else {
-            before.ends_with(pair.before.as_str())
-        };
-        begins
-            && pair.between.iter().any(|word| {
-                if pair.before.is_ascii() {
-                    gap.split(|c: char| !c.is_alphanumeric()).any(|own| own == word)
-                } else {
-                    gap.contains(word.as_str())
-                }
-            })
-    })
 }
 
 fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>, expected: String) -> ClaimFinding {
