@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::account,
+        checks::{account, figures::finding},
         context::{CheckContext, ClaimFinding},
         evidence,
         language::{
@@ -13,10 +13,10 @@ use crate::{
             word_list::WordList,
         },
     },
-    violation::{Certainty, Code},
+    violation::Code,
 };
 
-/// Bytes behind them in which it is told by how much.
+/// Bytes behind the two figures of a change in which its direction is told.
 const APART_BYTES_MAX: usize = 160;
 /// Years, which change nothing.
 const YEARS: Range<f64> = 1900.0..2101.0;
@@ -56,12 +56,12 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let expected = values
                 .first()
                 .map_or(String::new(), |(first, last)| format!("{last} is {} than {first}", if last > first { "more" } else { "less" }));
-            return Some(finding(scene, "change_direction", one.span.start..other.end, expected));
+            return Some(finding(scene, "change_direction", Code::ClaimMismatch, one.span.start..other.end, expected));
         }
         let is_apart = |number: &Number| values.iter().any(|(first, last)| is_apart(number, (last - first).abs()));
         if let Some(told) = numbers.iter().find(|number| tells_apart(scene, one, other, number) && !is_apart(number)) {
             let expected = values.first().map_or(String::new(), |(first, last)| format!("{}", (last - first).abs()));
-            return Some(finding(scene, "change_apart", told.span.start..told.end, expected));
+            return Some(finding(scene, "change_apart", Code::ClaimMismatch, told.span.start..told.end, expected));
         }
     }
     None
@@ -81,33 +81,28 @@ fn tells_apart(scene: &CheckContext<'_>, one: &Number, other: &Number, number: &
     let text = scene.text();
     if number.span.start >= other.end {
         let Some(gap) = text.get(other.end..number.span.start).filter(|gap| gap.len() <= APART_GAP_MAX) else { return false };
-        return !gap.contains([';', '.', '。', '।', '\n']) && !gap.bytes().any(|byte| byte.is_ascii_digit()) && direction_of(gap).is_some()
-            || is_apart_behind(text, other.end, number);
+        return is_one_part(gap) && (direction_of(gap).is_some() || is_told_behind(text, number));
     }
     let gap = text.get(number.end..one.span.start).unwrap_or_default();
     gap.len() <= APART_BEFORE_MAX
-        && !gap.contains([';', '.', '(', ')', '。', '।', '\n'])
-        && !gap.bytes().any(|byte| byte.is_ascii_digit())
+        && !gap.contains(['(', ')'])
+        && is_one_part(gap)
         && scene.words_before(number.span.start).last().is_some_and(|word| BY.has(&word.lower))
 }
 
+/// True of what stands between two figures of one sentence, with no other figure.
+fn is_one_part(gap: &str) -> bool {
+    !gap.contains([';', '.', '。', '।', '\n']) && !gap.bytes().any(|byte| byte.is_ascii_digit())
+}
+
 /// `to 3,150, that is 450 more`: does a word of direction stand right behind the number?
-fn is_apart_behind(text: &str, from: usize, number: &Number) -> bool {
-    let gap = text.get(from..number.span.start).unwrap_or_default();
+fn is_told_behind(text: &str, number: &Number) -> bool {
     let behind = text.get(number.end..text.floor_char_boundary(text.len().min(number.end + APART_GAP_MAX))).unwrap_or_default();
     let behind = behind.get(..behind.find([',', ';', '.', '。', '।', '，']).unwrap_or(behind.len())).unwrap_or(behind);
-    gap.len() <= APART_GAP_MAX
-        && !gap.contains([';', '.', '。', '।', '\n'])
-        && !gap.bytes().any(|byte| byte.is_ascii_digit())
-        && direction_of(behind).is_some()
+    direction_of(behind).is_some()
 }
 
 /// Is it this far?
 fn is_apart(number: &Number, apart: f64) -> bool {
     number.readings().any(|shown| shown.rounds(apart) || shown.nears(apart, 0.03))
-}
-
-fn finding(scene: &CheckContext<'_>, rule: &'static str, span: Range<usize>, expected: String) -> ClaimFinding {
-    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    ClaimFinding { rule, code: Code::ClaimMismatch, span, found, expected, certainty: Certainty::Likely }
 }

@@ -2,10 +2,11 @@
 
 use crate::{
     judge::claims::{
+        checks::figures::finding,
         context::{CheckContext, ClaimFinding},
         language::{number::Number, unit::Unit, word_list::WordList},
     },
-    violation::{Certainty, Code},
+    violation::Code,
 };
 
 /// Words between a measure and the same one in another unit.
@@ -115,15 +116,8 @@ pub(super) fn conversion(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let first = one.readings().next()?;
         let real = (first.value * own.factor + own.offset - theirs.offset) / theirs.factor;
-        let span = one.span.start..other.end;
-        Some(ClaimFinding {
-            rule: "conversion",
-            code: Code::ClaimMismatch,
-            found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
-            span,
-            expected: format!("{real:.1} {}", theirs.names.first().map_or("", String::as_str)),
-            certainty: Certainty::Likely,
-        })
+        let expected = format!("{real:.1} {}", theirs.names.first().map_or("", String::as_str));
+        Some(finding(scene, "conversion", Code::ClaimMismatch, one.span.start..other.end, expected))
     })
 }
 

@@ -1,13 +1,16 @@
-//! What a passage says of its own figures, reckoned again: changes, conversions, lists that were counted. Pure.
-//!
-//! Each check compares figures that stand beside each other, so what it finds is wrong whatever the rest of the result says.
+//! Figures that stand beside each other in a passage, reckoned again: changes, conversions, shares, units. Pure.
 
 pub mod changes;
 pub mod conversions;
 pub mod shares;
 pub mod units;
 
-use crate::judge::claims::context::{CheckContext, CitationScope, ClaimFinding};
+use std::ops::Range;
+
+use crate::{
+    judge::claims::context::{CheckContext, CitationScope, ClaimFinding},
+    violation::{Certainty, Code},
+};
 
 /// The findings of a passage about its own figures.
 pub fn figures(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
@@ -18,6 +21,12 @@ pub fn figures(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         .into_iter()
         .flatten()
         .collect()
+}
+
+/// A likely finding about these bytes of the passage.
+fn finding(scene: &CheckContext<'_>, rule: &'static str, code: Code, span: Range<usize>, expected: String) -> ClaimFinding {
+    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
+    ClaimFinding { rule, code, span, found, expected, certainty: Certainty::Likely }
 }
 
 #[cfg(test)]

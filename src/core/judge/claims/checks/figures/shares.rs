@@ -2,15 +2,15 @@
 
 use crate::{
     judge::claims::{
+        checks::figures::finding,
         context::{CheckContext, ClaimFinding},
-        evidence::facts::Scalar,
         language::{
             cues,
             number::{Interpretation, Number},
             word_list::WordList,
         },
     },
-    violation::{Certainty, Code},
+    violation::Code,
 };
 
 /// Words between a part and its whole.
@@ -68,7 +68,13 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .is_some_and(|gap| gap.len() <= SHARE_BYTES_MAX && gap.contains(['(', ',', ':', '=', '–', '—']) && !gap.contains([';', '.']));
         let (one, all) = (value_in(scene, part)?, value_in(scene, whole)?);
         if beside && all >= WHOLE_MIN && one < all && !fits(one, all) {
-            return Some(finding(scene, share, format!("{one} of {all} are {:.1} %", one / all * 100.0)));
+            return Some(finding(
+                scene,
+                "share",
+                Code::UngroundedValue,
+                share.span.start..share.end,
+                format!("{one} of {all} are {:.1} %", one / all * 100.0),
+            ));
         }
         return None;
     }
@@ -92,10 +98,7 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         .iter()
         .flat_map(|source| &source.facts().leaves)
         .take(VALUES_MAX)
-        .filter_map(|leaf| match &leaf.value {
-            Scalar::Number(number) => Some(number.abs()),
-            value => value.number().map(f64::abs),
-        })
+        .filter_map(|leaf| leaf.value.number().map(f64::abs))
         .chain(plain.iter().flat_map(|number| number.readings()).map(|reading| reading.value))
         .chain(scene.told.iter().copied())
         .chain(scene.sources.iter().flat_map(|source| source.facts().columns().into_values().map(|column| column.iter().sum())))
@@ -108,7 +111,15 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let summed = values.get(..values.len().min(SUMMED_MAX)).unwrap_or_default();
     let fit = |one: f64, other: f64| one + other < all && fits(one + other, all);
     let sums = || summed.iter().enumerate().any(|(at, one)| summed.iter().skip(at + 1).any(|other| fit(*one, *other)));
-    (known && !made && !sums()).then(|| finding(scene, share, format!("no value of the result is that share of {all}")))
+    (known && !made && !sums()).then(|| {
+        finding(
+            scene,
+            "share",
+            Code::UngroundedValue,
+            share.span.start..share.end,
+            format!("no value of the result is that share of {all}"),
+        )
+    })
 }
 
 /// `21 of the 50`, `21 agents sur 50`
@@ -137,10 +148,4 @@ fn only(number: &Number) -> Option<Interpretation> {
     let mut readings = number.readings();
     let one = readings.next()?;
     readings.next().is_none().then_some(one)
-}
-
-fn finding(scene: &CheckContext<'_>, share: &Number, expected: String) -> ClaimFinding {
-    let span = share.span.start..share.end;
-    let found = scene.text().get(span.clone()).unwrap_or_default().to_owned();
-    ClaimFinding { rule: "share", code: Code::UngroundedValue, span, found, expected, certainty: Certainty::Likely }
 }

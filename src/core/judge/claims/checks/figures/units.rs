@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     judge::claims::{
+        checks::figures::finding,
         context::{CheckContext, ClaimFinding},
         evidence::{self, facts::ResultFacts, rows::ROWS_MAX},
         language::{
@@ -11,7 +12,7 @@ use crate::{
             unit::{self, Unit},
         },
     },
-    violation::{Certainty, Code},
+    violation::Code,
 };
 
 /// Rows from which a result is a table.
@@ -42,14 +43,8 @@ pub(super) fn unit_of_another_column(scene: &CheckContext<'_>) -> Option<ClaimFi
             continue;
         }
         let span = number.span.start..number.end;
-        return Some(ClaimFinding {
-            rule: "unit_column",
-            code: Code::ClaimMismatch,
-            found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
-            span,
-            expected: format!("a value of {}; this one is of {column}", own.first().map_or("", |(column, _)| column)),
-            certainty: Certainty::Likely,
-        });
+        let expected = format!("a value of {}; this one is of {column}", own.first().map_or("", |(column, _)| column));
+        return Some(finding(scene, "unit_column", Code::ClaimMismatch, span, expected));
     }
     None
 }
