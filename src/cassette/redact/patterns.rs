@@ -129,12 +129,18 @@ pub fn looks_like_key(value: &str) -> bool {
 
 /// True for a header whose value is always a credential.
 pub fn is_credential_header(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    let parts = ["auth", "cookie", "token", "secret", "key", "password", "credential", "signature", "session-id"];
+    // Asked for each header of each request, so without a copy in small letters, and most letters begin none of these.
+    const PARTS: [&[u8]; 9] = [b"auth", b"cookie", b"token", b"secret", b"key", b"password", b"credential", b"signature", b"session-id"];
+    let bytes = name.as_bytes();
+    let has = |part: &[u8], at: usize| bytes.get(at..at + part.len()).is_some_and(|own| own.eq_ignore_ascii_case(part));
+    let begins = |byte: u8| matches!(byte | 0x20, b'a' | b'c' | b't' | b's' | b'k' | b'p');
+    let named = bytes.iter().enumerate().any(|(at, byte)| begins(*byte) && PARTS.iter().any(|part| has(part, at)));
     // Counts of tokens aren't credentials, and idempotency keys grant no access.
-    let harmless =
-        name.starts_with("x-ratelimit") || name.starts_with("sec-websocket") || name == "idempotency-key" || name.contains("tokens");
-    !harmless && parts.iter().any(|part| name.contains(part))
+    let harmless = || {
+        let counts = (0..bytes.len()).any(|at| has(b"tokens", at));
+        has(b"x-ratelimit", 0) || has(b"sec-websocket", 0) || name.eq_ignore_ascii_case("idempotency-key") || counts
+    };
+    named && !harmless()
 }
 
 #[cfg(test)]
@@ -208,6 +214,15 @@ mod tests {
             ("x-ms-region", false),
             ("content-type", false),
             ("openai-organization", false),
+            ("idempotency-key", false),
+            ("Sec-WebSocket-Key", false),
+            ("X-Session-ID", true),
+            ("x-amz-credential", true),
+            ("my-password", true),
+            ("client-secret", true),
+            ("x-signature", true),
+            ("accept", false),
+            ("", false),
         ] {
             assert_eq!(is_credential_header(name), credential, "{name}");
         }

@@ -88,6 +88,10 @@ impl FinishReason {
     /// Maps the `finish_reason` of a chat answer. Besides OpenAI's own: Mistral's `model_length`, Gemini's `MAX_TOKENS`, OpenRouter's
     /// `error`, SGLang's and vLLM's `abort`, DeepSeek's `insufficient_system_resource`, GLM's `sensitive`.
     pub fn of_finish(reason: &str) -> Self {
+        // What nearly all answers end with.
+        if matches!(reason, "stop" | "tool_calls") {
+            return Self::Complete;
+        }
         let reason = reason.get(..reason.floor_char_boundary(64)).unwrap_or_default().to_ascii_lowercase();
         let has = |parts: &[&str]| parts.iter().any(|part| reason.contains(part));
         if has(&["content_filter", "sensitive"]) {
