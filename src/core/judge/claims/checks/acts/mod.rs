@@ -632,7 +632,7 @@ pub(in crate::judge::claims) fn acts(
     }
     let case = ActSentence { text, words, kind, abilities, grounds, before };
     let found = told.iter().find_map(|said| judge(&case, said));
-    let sources = || told.speeches.iter().find_map(|speech| sources(text, &told.lower, speech.compiled(), abilities));
+    let sources = || told.speeches.iter().find_map(|speech| sources(&case, &told.lower, speech.compiled()));
     found.or_else(sources).or_else(|| orders::told_as_done(&case, told))
 }
 
@@ -942,21 +942,21 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // Where something ran, a reader could think of a way in which it did that, too; and where the answer isn't the first of the
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
+    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
+    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let plain = match said.form {
-        ActForm::First => named || strong && !shared || asked || is_finished(&said.verb),
+        ActForm::First => named || strong && !shared || asked || is_finished(&said.verb) || idle && (!shared && fits || (!shared || !spoken()) && is_about_order(words, abilities)),
         ActForm::Passive if is_plain_present(words, said) => named || asked || strong && !shared && fits,
         ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State | ActForm::Ordered => !abilities.looked(),
     };
     // Where the answer has told of a failure or denies something, it may be told of that.
     let doubtful = || failed.is_some() && said.form != ActForm::First && (case.before.failure || super::account::denies(text));
-    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
-    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let certain = acts
-        && wanted
+        && (wanted || said.form == ActForm::First && (named || strong))
         && !otherwise
         && (said.form == ActForm::First || !tells_of_year(words))
-        && (fits || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
+        && (fits || said.form == ActForm::State || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
         // `Feito: «nós vamos»` of a phrase that the user quotes.
         && (said.form != ActForm::Brief || fits || quoted(&abilities.asked).is_empty())
         && !doubtful()
@@ -966,6 +966,8 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !brings_text(abilities)
         && !unlooked::tells_history(text)
         && !presents(text)
+        && !orders::is_draft(text)
+        && !IN_MIND.stands_in(text)
         && !halts(&abilities.asked, grounds)
         && !talk::closes(&abilities.asked)
         && (named || !talk::brings_inline(&abilities.asked))
@@ -975,6 +977,34 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+}
+
+/// Phrases of what is done in thought alone.
+static IN_MIND: PhraseList = PhraseList::in_any_case(&[
+    "in my head",
+    "im kopf",
+    "de tête",
+    "mentalmente",
+    "de cabeza",
+    "a mente",
+    "de cabeça",
+    "uit het hoofd",
+    "w głowie",
+    "w pamięci",
+    "kafamda",
+    "kafadan",
+    "頭の中",
+    "暗算",
+    "脑子里",
+    "心算",
+    "मन में",
+]);
+
+/// Has the sentence a word of the request that names a thing: the camera that is to be switched off?
+fn is_about_order(words: &[Word], abilities: &ToolCapabilities) -> bool {
+    let tells = |word: &str| word.chars().count() >= STEM && !EMPTY_WORDS.has(word);
+    let own: Vec<String> = words.iter().map(|word| fold(&word.lower)).filter(|word| tells(word)).collect();
+    abilities.asked.name_words().iter().filter(|word| tells(word)).any(|word| own.iter().any(|own| akin(own, word)))
 }
 
 /// True of a sentence that tells what somebody else did, or what was done on a day of the results, in a script whose languages leave the
@@ -1413,7 +1443,7 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // `Prüf den Satz: …`: it may be the user's own text that was looked at.
     let asks = || abilities.asked.trim_end().ends_with(['?', '？']);
     let inline = || talk::brings_inline(&abilities.asked) && !asks() || !quoted(&abilities.asked).is_empty();
-    let certainty = if (first || store()) && about() && !inline() { Certainty::Certain } else { Certainty::Likely };
+    let certainty = if (first || store() || is_fresh(words, text)) && about() && !inline() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -1497,19 +1527,31 @@ fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFindin
     })
 }
 
+/// Does the sentence tell that it was right now: no earlier turn is meant?
+fn is_fresh(words: &[Word], text: &str) -> bool {
+    static NOW: WordList = WordList::new(&[
+        "just", "now", "gerade", "eben", "soeben", "viens", "instant", "acabo", "acabei", "appena", "zojuist", "net", "właśnie", "just",
+        "nyss", "precis", "अभी",
+    ]);
+    static NOW_INSIDE: PhraseList = PhraseList::new(&["az önce", "demin", "刚", "先ほど", "たった今", "방금"]);
+    words.iter().any(|word| NOW.has(&word.lower)) || NOW_INSIDE.stands_in(text)
+}
+
 /// `according to your calendar` where no tool ever ran.
-fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
+fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Option<ClaimFinding> {
+    let ActSentence { text, abilities, .. } = *case;
     if abilities.any_ran() {
         return None;
     }
     if OF_USER.stands_in(lower) {
         return None;
     }
-    let found = compiled.sources.iter().find_map(|pattern| {
+    let (found, certainty) = compiled.sources.iter().find_map(|pattern| {
         let found = pattern.find(lower)?;
         let (whole, noun) = (found.whole(), found.group("noun")?.text);
         let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
-        (fresh || name_words(noun).iter().any(|word| abilities.names(word))).then(|| whole.start..whole.end())
+        let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
+        (fresh || name_words(noun).iter().any(|word| abilities.names(word))).then(|| (whole.start..whole.end(), certainty))
     })?;
     Some(ClaimFinding {
         rule: "sources_named",
@@ -1517,7 +1559,7 @@ fn sources(text: &str, lower: &str, compiled: &ActPatterns, abilities: &ToolCapa
         span: found,
         found: sentence(text),
         expected: "no tool ran".to_owned(),
-        certainty: Certainty::Likely,
+        certainty,
     })
 }
 

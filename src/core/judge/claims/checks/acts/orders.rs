@@ -399,7 +399,7 @@ const DRAFTS: &[&str] = &[
 ];
 
 /// True of a sentence that begins as a draft does: with a label of one, or a salutation.
-fn is_draft(text: &str) -> bool {
+pub(super) fn is_draft(text: &str) -> bool {
     let start = text.trim_start_matches(|c: char| !c.is_alphanumeric());
     let start = start.get(..start.floor_char_boundary(LABEL_BYTES)).unwrap_or(start).to_lowercase();
     DRAFTS.iter().any(|label| start.starts_with(label)) || start.contains("様、")
