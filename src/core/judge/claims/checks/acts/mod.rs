@@ -1289,6 +1289,17 @@ fn tells_of_acts(grounds: &EvidenceIndex) -> bool {
     grounds.answers.iter().rev().take(ANSWERS_MAX).any(acts)
 }
 
+/// Does an earlier answer report an act or a look, or have a figure: may it rest on results that the application doesn't send again?
+fn may_rest_on_results(grounds: &EvidenceIndex) -> bool {
+    let rests = |answer: &std::sync::Arc<str>| {
+        let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
+        text.len() < answer.len()
+            || text.bytes().any(|byte| byte.is_ascii_digit())
+            || !told(&AnalyzedPassage::of(text), Kind::Sentence).is_empty()
+    };
+    grounds.answers.len() > ANSWERS_MAX || grounds.answers.iter().any(rests)
+}
+
 /// `The version is 3.0, published in March`: a sentence with a verb of its own says more.
 fn has_finite(words: &[Word], said: &ReportedAct) -> bool {
     const FINITE: &[&str] = &[
@@ -1436,14 +1447,15 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if abilities.any_ran() || brought || of_user() || vague() || empty || case.is_repeated(&said.verb) {
         return None;
     }
-    // Nothing ran in the whole conversation, and it is its first answer: no look can have been made.
-    let first = case.grounds.is_none_or(|grounds| grounds.answers.is_empty());
+    // Nothing ran in the whole conversation, and no earlier answer tells what a look could have shown: none can have been made. Some
+    // applications send earlier answers without the calls that they rest on.
+    let first = case.grounds.is_none_or(|grounds| !may_rest_on_results(grounds));
     // `I went through it line by line`, of sums that the user gave.
     let about = || is_about_any_tool(case) || !is_english(&abilities.asked) || looks_by_tool(case, said);
     // `Prüf den Satz: …`: it may be the user's own text that was looked at.
     let asks = || abilities.asked.trim_end().ends_with(['?', '？']);
     let inline = || talk::brings_inline(&abilities.asked) && !asks() || !quoted(&abilities.asked).is_empty();
-    let certainty = if (first || store() || is_fresh(words, text)) && about() && !inline() { Certainty::Certain } else { Certainty::Likely };
+    let certainty = if (first || (store() || is_fresh(words, text)) && about()) && !inline() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
