@@ -945,7 +945,13 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
     let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let plain = match said.form {
-        ActForm::First => named || strong && !shared || asked || is_finished(&said.verb) || idle && (!shared && fits || (!shared || !spoken()) && is_about_order(words, abilities)),
+        ActForm::First => {
+            named
+                || strong && !shared
+                || asked
+                || is_finished(&said.verb)
+                || idle && (!shared && fits || (!shared || !spoken()) && is_about_order(words, abilities))
+        }
         ActForm::Passive if is_plain_present(words, said) => named || asked || strong && !shared && fits,
         ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
         ActForm::State | ActForm::Ordered => !abilities.looked(),
@@ -955,8 +961,11 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let certain = acts
         && (wanted || said.form == ActForm::First && (named || strong))
         && !otherwise
-        && (said.form == ActForm::First || !tells_of_year(words))
-        && (fits || said.form == ActForm::State || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
+        && (said.form == ActForm::First || asked && named || !tells_of_year(words))
+        && (fits
+            || said.form == ActForm::State
+            || said.form == ActForm::First && !spoken() && is_about_order(words, abilities)
+            || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
         // `Feito: «nós vamos»` of a phrase that the user quotes.
         && (said.form != ActForm::Brief || fits || quoted(&abilities.asked).is_empty())
         && !doubtful()
@@ -1455,7 +1464,8 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // `Prüf den Satz: …`: it may be the user's own text that was looked at.
     let asks = || abilities.asked.trim_end().ends_with(['?', '？']);
     let inline = || talk::brings_inline(&abilities.asked) && !asks() || !quoted(&abilities.asked).is_empty();
-    let certainty = if (first || (store() || is_fresh(words, text)) && about()) && !inline() { Certainty::Certain } else { Certainty::Likely };
+    let certainty =
+        if (first || (store() || is_fresh(words, text)) && about()) && !inline() { Certainty::Certain } else { Certainty::Likely };
     let expected = "no tool ran".to_owned();
     Some(ClaimFinding {
         rule: "looked",
@@ -1542,8 +1552,23 @@ fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFindin
 /// Does the sentence tell that it was right now: no earlier turn is meant?
 fn is_fresh(words: &[Word], text: &str) -> bool {
     static NOW: WordList = WordList::new(&[
-        "just", "now", "gerade", "eben", "soeben", "viens", "instant", "acabo", "acabei", "appena", "zojuist", "net", "właśnie", "just",
-        "nyss", "precis", "अभी",
+        "just",
+        "now",
+        "gerade",
+        "eben",
+        "soeben",
+        "viens",
+        "instant",
+        "acabo",
+        "acabei",
+        "appena",
+        "zojuist",
+        "net",
+        "właśnie",
+        "just",
+        "nyss",
+        "precis",
+        "अभी",
     ]);
     static NOW_INSIDE: PhraseList = PhraseList::new(&["az önce", "demin", "刚", "先ほど", "たった今", "방금"]);
     words.iter().any(|word| NOW.has(&word.lower)) || NOW_INSIDE.stands_in(text)
