@@ -103,7 +103,12 @@ impl WrittenOutput {
             return None;
         }
         let example = || asks_for_example(&abilities.asked) || asks_for_example(text) || abilities.asked.asks_for_samples();
-        let prompts = ["$ ", "❯ ", ">>> ", "PS "].iter().any(|prompt| text.starts_with(prompt));
+        let prompts = ["$ ", "❯ ", ">>> ", "PS ", "mysql> ", "sqlite> "].iter().any(|prompt| text.starts_with(prompt))
+            || text.split_once(['=', '-']).is_some_and(|(database, rest)| {
+                (rest.starts_with("> ") || rest.starts_with("# "))
+                    && !database.is_empty()
+                    && database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+            });
         if self.fence.is_some() && prompts && !self.shows && !example() {
             self.prompt = true;
             return None;
@@ -130,7 +135,8 @@ impl WrittenOutput {
             let whole = text.starts_with('{') && text.contains("result");
             self.since = if whole { Some(0) } else { self.since };
         }
-        if label && text.ends_with([':', '：']) && !self.shows && is_result(text) && is_question(&abilities.asked) && !example() {
+        let leads = text.ends_with([':', '：']) || text.starts_with('#');
+        if label && leads && !self.shows && is_result(text) && is_question(&abilities.asked) && !example() {
             self.since = Some(0);
         }
         None
@@ -168,6 +174,15 @@ static RESULTS: WordList = WordList::new(&[
     "résultat",
     "résultats",
     "sortie",
+    "réponse",
+    "antwort",
+    "resposta",
+    "respuesta",
+    "risposta",
+    "antwoord",
+    "odpowiedź",
+    "yanıt",
+    "yanıtı",
     "resultado",
     "resultados",
     "salida",
@@ -204,9 +219,15 @@ fn is_result(text: &str) -> bool {
         || RESULTS_INSIDE.iter().any(|part| text.contains(part))
 }
 
-/// A short message that brings no figures to work on.
+/// A short message that brings no figures to work on. An id isn't one: `SO-2087`, `#4088`, `1987.44.3`.
 fn is_question(asked: &str) -> bool {
-    asked.len() <= ASKED_BYTES_MAX && asked.split(|c: char| !c.is_ascii_digit()).filter(|part| !part.is_empty()).count() <= 1
+    let figures = |word: &&str| {
+        let (digits, letters) = (word.bytes().any(|byte| byte.is_ascii_digit()), word.chars().filter(|c| c.is_alphabetic()).count());
+        digits && letters == 0 && !word.starts_with('#') && word.matches('.').count() < 2
+    };
+    let words =
+        asked.split(|c: char| c.is_whitespace() || matches!(c, ',' | '?' | '!' | ';' | '(' | ')')).map(|word| word.trim_end_matches('.'));
+    asked.len() <= ASKED_BYTES_MAX && words.filter(figures).count() <= 1
 }
 
 /// A line of JSON with figures that the question lacks, and with the name of what a tool reads: `{"seats_total": 120}` where `seats` could
@@ -257,6 +278,13 @@ mod tests {
             ("What does the JSON of rooms look like?", "```json\n{\"rooms_total\": 120, \"rooms_free\": 97}\n```\n", false),
             ("How many days has a leap year?", "```json\n{\"days\": 366}\n```\n", false),
             ("Start the server", "Run this:\n\n```\n$ npm install\n$ npm start -- --port 8080\n```\n", false),
+            (
+                "Pull the record of 1987.44.3",
+                "Here's what the collection returned:\n\n```json\n{\"id\": \"1987.44.3\", \"bay\": 14}\n```\n",
+                true,
+            ),
+            ("close #4088", "### Result\n{'tool': 'close_ticket', 'ok': True, 'closed_at': '2025-11-07 09:12'}", true),
+            ("Row count?", "```\nshop=> SELECT count(*) FROM items;\n  count\n 1284407\n```\n", true),
             ("4 × 180 and 3 × 90, please", "The result:\n\n| what | sum |\n|---|---|\n| first | 720 |\n", false),
             ("How do I call it?", "```\nget_rooms(floor=6)\n-> {\"601\":\"clean\"}\n```\n", false),
             ("Write a program", "```python\nget_rooms(6)\nprint(12)\n```\n", false),

@@ -13,7 +13,7 @@ use crate::judge::claims::language::{
     number::{Number, numbers},
     samples,
     tool_names::names_act,
-    word_list::{WordList, data_file},
+    word_list::{PhraseList, WordList, data_file},
 };
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
@@ -196,6 +196,53 @@ fn sentences(message: &str) -> Vec<&str> {
 }
 
 fn is_act(sentence: &str) -> bool {
+    // `Tell me when it drops under 180`: something has to watch it.
+    static WATCHES: PhraseList = PhraseList::in_any_case(&[
+        "tell me when it",
+        "tell me when the",
+        "let me know when",
+        "let me know as soon as",
+        "notify me",
+        "alert me",
+        "remind me",
+        "ping me when",
+        "sag mir bescheid, wenn",
+        "gib mir bescheid",
+        "gib bescheid",
+        "erinner mich",
+        "erinnere mich",
+        "préviens-moi",
+        "prévenez-moi",
+        "alerte-moi",
+        "rappelle-moi",
+        "rappelez-moi",
+        "avísame",
+        "avísenme",
+        "recuérdame",
+        "avvisami",
+        "avvertimi",
+        "ricordami",
+        "avisa-me",
+        "me avisa",
+        "me avise",
+        "lembra-me",
+        "me lembra",
+        "me lembre",
+        "não me deixes esquecer",
+        "laat me weten wanneer",
+        "laat het me weten",
+        "waarschuw me",
+        "herinner me",
+        "daj znać, gdy",
+        "daj mi znać, gdy",
+        "powiadom mnie",
+        "przypomnij mi",
+        "haber ver",
+        "hatırlat",
+    ]);
+    if WATCHES.stands_in(sentence) && !sentence.trim_end().ends_with(['?', '؟']) {
+        return true;
+    }
     let known = requests();
     if sentence
         .chars()

@@ -182,7 +182,12 @@ impl Speech {
         if self.code == "en" && object.is_some_and(|word| matches!(word.lower.as_str(), "no" | "none" | "nothing" | "nobody" | "neither")) {
             return true;
         }
-        let near = |word: &&Word| word.start >= clause.start && word.end <= clause.end.min(said.span.end + 40);
+        // What comes behind `and` is another statement: `I refreshed it and nothing has moved`.
+        static JOINS: WordList =
+            WordList::new(&["and", "und", "et", "y", "e", "en", "i", "ve", "och", "but", "aber", "mais", "pero", "ma", "maar"]);
+        let joined = words.iter().find(|word| word.start >= said.span.end && JOINS.has(&word.lower));
+        let end = joined.map_or(clause.end, |word| word.start).min(clause.end).min(said.span.end + 40);
+        let near = |word: &&Word| word.start >= clause.start && word.end <= end;
         words.iter().filter(near).any(|word| {
             let lower = word.lower.as_str();
             // `No problem, I've …`: what is said before a comma hedges nothing.
@@ -850,6 +855,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         ActForm::First => {
             strong && !shared
                 || idle && (named || asked)
+                || idle && (said.verb != "left" || leaves) && names_tools_thing(words, said, abilities) && !is_of_language(case, said)
                 || (acts || idle) && !shared && !is_vague(words, said) && !is_of_language(case, said)
                 || acts
                     && wanted
@@ -1008,6 +1014,14 @@ static IN_MIND: PhraseList = PhraseList::in_any_case(&[
     "心算",
     "मन में",
 ]);
+
+/// Words behind a verb among which its object is looked for.
+const OBJECT_WORDS: usize = 5;
+
+/// Is it done to what a tool that acts deals with: `a weekly reminder`, where one makes reminders?
+fn names_tools_thing(words: &[Word], said: &ReportedAct, abilities: &ToolCapabilities) -> bool {
+    tell_of_tool(words.iter().filter(|word| word.start >= said.span.end).take(OBJECT_WORDS), abilities)
+}
 
 /// Has the sentence a word of the request that names a thing: the camera that is to be switched off?
 fn is_about_order(words: &[Word], abilities: &ToolCapabilities) -> bool {
@@ -1453,6 +1467,10 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if abilities.any_ran() && !brought && !of_user() {
         return looked_elsewhere(case, said).or_else(|| ran_nothing(case, said));
     }
+    // `I ran the suite`, of a pattern that the user gave: that takes more than reading it.
+    let brought = brought
+        && !(["ran", "run", "execut", "test"].iter().any(|verb| said.verb.starts_with(verb))
+            && near().any(|word| abilities.names(&word.lower)));
     if abilities.any_ran() || brought || of_user() || vague() || empty || case.is_repeated(&said.verb) {
         return None;
     }
