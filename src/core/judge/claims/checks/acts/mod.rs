@@ -910,9 +910,14 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
         || is_finished(&said.verb) && !named && names_text()
         || is_habitual(words, said);
+    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
+    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let by_words =
         || said.form != ActForm::First && (orders::is_of_others(text) || said.form == ActForm::Passive && orders::is_stative(&said.verb));
-    if idle && is_of_what_is_shown(case) && !named
+    if idle
+        && is_of_what_is_shown(case)
+        && !named
+        && !(said.form == ActForm::First && !spoken() && names_tools_thing(words, said, abilities))
         || by_words()
         || otherwise && !fits
         || is_of_other_language(case, said)
@@ -948,8 +953,6 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     // Where something ran, a reader could think of a way in which it did that, too; and where the answer isn't the first of the
     // conversation, of an earlier turn in which it was done.
     let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
-    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
-    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
     let plain = match said.form {
         ActForm::First => {
             named
@@ -1348,7 +1351,10 @@ static OF_FILES: WordList = WordList::new(&[
 fn is_of_language(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let (speech, abilities) = (said.speech, case.abilities);
     let clause = clause(case.text, said.span.clone());
-    let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= clause.end);
+    // `I've passed your case on with a note`: the note isn't what was passed on.
+    let beside = |word: &&Word| word.lower == "with" && word.start >= said.span.end;
+    let end = case.words.iter().find(beside).map_or(clause.end, |word| word.start.min(clause.end));
+    let mut near = case.words.iter().filter(|word| word.start >= clause.start && word.end <= end);
     let brought = || brings_text(abilities);
     let asked = || abilities.asked.name_words().iter().any(|word| speech.writes.contains(word));
     // `I've changed the first line` of a file that a tool could have changed.
