@@ -221,7 +221,7 @@ const LINES_MAX: usize = 400;
 fn has_blank(source: &ToolResult) -> bool {
     // A cell of a table without anything in it.
     let row = |line: &str| line.contains([',', ';']) && line.split([',', ';']).any(|cell| cell.trim().is_empty());
-    if !source.facts().json && source.text.lines().take(LINES_MAX).any(row) {
+    if !source.facts().is_structured() && source.text.lines().take(LINES_MAX).any(row) {
         return true;
     }
     source.facts().leaves.iter().take(account::LEAVES_OF).any(|leaf| match &leaf.value {
@@ -263,7 +263,7 @@ fn contradicts(scene: &CheckContext<'_>, source: &ToolResult, noun: &[String], c
         let narrowed = adjective && !matches_all(noun, source, &things, scene);
         return sure(&things) && !narrowed && is_something(&things, facts);
     }
-    if !facts.json || source.failed || facts.lists.iter().any(|list| list.length == 0) || !facts.says_something() {
+    if !facts.is_structured() || source.failed || facts.lists.iter().any(|list| list.length == 0) || !facts.says_something() {
         return false;
     }
     let denied = facts.leaves.iter().any(|leaf| match &leaf.value {

@@ -385,11 +385,11 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
     let lists = of_things().next().is_some() && of_things().all(|list| list.length == 0);
     let values = || {
         facts.leaves.iter().all(|leaf| match &leaf.value {
-            Scalar::Number(number) => *number == 0.0 || !derive::is_count(&leaf.key) || !facts.json,
+            Scalar::Number(number) => *number == 0.0 || !derive::is_count(&leaf.key) || !facts.is_structured(),
             _ => true,
         })
     };
-    facts.json && lists && values() && !describes_something(source)
+    facts.is_structured() && lists && values() && !describes_something(source)
 }
 
 /// Bytes of a result that says no more than that nothing was found.
@@ -983,7 +983,7 @@ fn counts_of(noun: &[String], scene: &CheckContext<'_>, source: &ToolResult) -> 
 fn most(source: &ToolResult) -> u64 {
     let facts = source.facts();
     let longest = facts.lists.iter().map(|list| list.length as u64).max().unwrap_or(0);
-    longest.max(if facts.json { 0 } else { facts.lines as u64 })
+    longest.max(if facts.is_structured() { 0 } else { facts.lines as u64 })
 }
 
 /// Number of occurrences of each value of a column that tells kinds of records apart: `status`, a flag.
@@ -1021,7 +1021,7 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
     found.extend(
         facts.leaves.iter().filter(|leaf| derive::is_count(&leaf.key)).filter_map(|leaf| leaf.value.number()).map(|count| count as u64),
     );
-    if !facts.json {
+    if !facts.is_structured() {
         // A table without a header has one row more than it seems.
         let counted = source.text.lines().take(LEAVES_OF).filter(|line| !line.trim().is_empty()).count();
         let lines = facts.lines.max(counted) as u64;
@@ -1727,7 +1727,7 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !absent {
         return None;
     }
-    let something = if facts.json {
+    let something = if facts.is_structured() {
         let least = facts.lists.iter().map(|list| list.depth).min();
         let tops: Vec<_> = facts.lists.iter().filter(|list| Some(list.depth) == least).collect();
         let zero = facts.leaves.iter().any(|leaf| leaf.record == 0 && leaf.value.number() == Some(0.0) && derive::is_count(&leaf.key));
@@ -2337,7 +2337,12 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    if scene.bond != CitationScope::Cited || source.fails() || facts.leaves.len() > LEAVES_OF || tells_nothing(scene) || !facts.json {
+    if scene.bond != CitationScope::Cited
+        || source.fails()
+        || facts.leaves.len() > LEAVES_OF
+        || tells_nothing(scene)
+        || !facts.is_structured()
+    {
         return None;
     }
     static BETWEEN: WordList = WordList::new(&[

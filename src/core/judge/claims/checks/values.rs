@@ -589,7 +589,7 @@ pub fn names(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if labelled || !proper || scene.lexicon.language == "de" && words.len() < 2 {
         return None;
     }
-    let json = source.facts().json && !source.facts().lists.is_empty();
+    let json = source.facts().is_structured() && !source.facts().lists.is_empty();
     let any = words.iter().any(|word| scene.grounds.has_words(word, source));
     (json && !any).then(|| ungrounded(scene, "names", start..start + name.len()))
 }

@@ -7,7 +7,10 @@ use std::{borrow::Cow, collections::BTreeMap, sync::OnceLock};
 
 use bytes::Bytes;
 
-use super::derive::{self, Derived};
+use super::{
+    derive::{self, Derived},
+    markup,
+};
 use crate::{
     judge::claims::{
         evidence::{csv, table},
@@ -87,6 +90,8 @@ pub struct ResultFacts {
     pub dates: Dates,
     /// It is JSON.
     pub json: bool,
+    /// It is XML.
+    pub markup: bool,
     /// Not all of it was read.
     pub partial: bool,
     /// The number of objects.
@@ -162,7 +167,13 @@ impl ResultFacts {
                 facts.json = !document.root().is_string();
                 facts.value(document.root(), "", Within::default(), 0);
             }
-            None => facts.lines(cut),
+            None => match markup::as_json(cut).and_then(|json| parse(&json)) {
+                Some(document) => {
+                    facts.markup = true;
+                    facts.value(document.root(), "", Within::default(), 0);
+                }
+                None => facts.lines(cut),
+            },
         }
         facts.numbers.sort_by(f64::total_cmp);
         facts.numbers.dedup();
@@ -193,6 +204,11 @@ impl ResultFacts {
             keys.dedup();
             keys
         })
+    }
+
+    /// It says of each value what it is of: JSON or XML.
+    pub fn is_structured(&self) -> bool {
+        self.json || self.markup
     }
 
     /// The values of this key.

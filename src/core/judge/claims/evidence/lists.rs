@@ -62,7 +62,7 @@ impl MatchedLists<'_> {
 /// Meaning of these words in a result; `None` if it can't be told.
 pub fn things<'f>(noun: &[String], source: &'f ToolResult, lexicon: &'static Lexicon) -> Option<MatchedLists<'f>> {
     let facts = source.facts();
-    let none_said = !facts.json && source.says_none();
+    let none_said = !facts.is_structured() && source.says_none();
     let said: Vec<NounPhrase<'_>> = noun.iter().map(|word| NounPhrase::new(word, lexicon)).collect();
     let named: Vec<&ResultList> = facts.lists.iter().filter(|list| said.iter().any(|said| said.names(&list.words))).collect();
     if !named.is_empty() {

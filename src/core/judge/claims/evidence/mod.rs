@@ -10,6 +10,7 @@ pub mod derive;
 pub mod facts;
 pub mod failure;
 pub mod lists;
+mod markup;
 pub mod parts;
 pub mod reckon;
 pub mod rows;
@@ -285,7 +286,7 @@ impl ResultReading {
             return false;
         }
         let facts = self.facts();
-        if !facts.json {
+        if !facts.is_structured() {
             return self.rows().columns && self.rows().rows.len() > 1;
         }
         let echoed = |text: &str| text.is_empty() || self.folded_arguments().contains(&fold(text));

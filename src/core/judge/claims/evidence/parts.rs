@@ -95,7 +95,7 @@ fn tops(source: &ToolResult) -> impl Iterator<Item = (&str, f64)> {
     let facts = source.facts();
     let leaves = facts.leaves.iter().take(LEAVES_MAX).filter(|leaf| leaf.record == 0);
     let leaves = leaves.filter_map(|leaf| Some((leaf.key.as_str(), leaf.value.number()?)));
-    let text = if facts.json { &[][..] } else { &facts.numbers[..] };
+    let text = if facts.is_structured() { &[][..] } else { &facts.numbers[..] };
     leaves.chain(text.iter().map(|number| ("", *number)).take(PARTS_MAX))
 }
 
