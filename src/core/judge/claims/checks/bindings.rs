@@ -181,6 +181,12 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if let Some(found) = table.listed_apart(scene, &texts) {
         return Some(found);
     }
+    // A line of a list that names one record tells of that one, to its end.
+    let named: Vec<u64> = texts.iter().map(|mention| mention.rows).filter(|rows| rows.count_ones() == 1).collect();
+    let of_one = scene.kind == Kind::Line
+        && table.columns
+        && !scene.text().contains('|')
+        && named.windows(2).all(|two| matches!(two, [one, other] if one == other));
     let clauses = clauses(scene, &texts);
     let mut last: Option<u64> = None;
     for clause in clauses {
@@ -211,6 +217,7 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let own = match anchors.first() {
             Some(first) => first.rows,
+            None if of_one && named.is_empty() && inherited.is_some() => inherited.unwrap_or_default(),
             None if named.is_empty()
                 && let Some(day) = table.day(scene, &clause) =>
             {
@@ -222,7 +229,7 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             },
         };
         let inherited = anchors.is_empty() && inherited.is_some_and(|rows| rows == own);
-        if let Some(found) = table.value_apart(scene, &clause, own, compares, inherited) {
+        if let Some(found) = table.value_apart(scene, &clause, own, compares, inherited, of_one) {
             return Some(found);
         }
     }
@@ -497,6 +504,7 @@ impl<'s> Table<'s> {
         own: u64,
         compares: bool,
         inherited: bool,
+        of_one: bool,
     ) -> Option<ClaimFinding> {
         let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
         let plain = scene.plain;
@@ -504,8 +512,8 @@ impl<'s> Table<'s> {
         if compares {
             return None;
         }
-        // A value is bound where its own clause names the record.
-        if inherited {
+        // A value is bound where its own clause names the record; a day or a time also further on in a line that names no other one.
+        if inherited && !of_one {
             return None;
         }
         // A record without any number is bound to none: the line of the names above a table.
@@ -513,7 +521,7 @@ impl<'s> Table<'s> {
             return None;
         }
         // A number where the result says what it is of.
-        let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
+        let of_columns = if self.columns && !inherited { plain.numbers.as_slice() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
             if plain.is_taken(&span) {
