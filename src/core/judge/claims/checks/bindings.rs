@@ -187,6 +187,9 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         && table.columns
         && !scene.text().contains('|')
         && named.windows(2).all(|two| matches!(two, [one, other] if one == other));
+    // `Mert, Defne'ye 900 TL`: what one owes the other.
+    let apart = named.iter().enumerate().any(|(at, rows)| named.iter().skip(at + 1).any(|other| other != rows));
+    let between = scene.kind == Kind::Line && apart && scene.plain.numbers.len() == 1;
     let clauses = clauses(scene, &texts);
     let mut last: Option<u64> = None;
     for clause in clauses {
@@ -202,7 +205,11 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let fresh = scene.text().get(..clause.start).is_some_and(|before| before.ends_with('.'));
         let inherited = last.filter(|_| !fresh);
         last = match anchors.as_slice() {
-            [] => inherited.filter(|_| named.is_empty()),
+            // What has no figure may name something that the results call otherwise.
+            [] => inherited.filter(|_| {
+                let figures = || scene.text().get(clause.clone()).is_some_and(|text| text.bytes().any(|byte| byte.is_ascii_digit()));
+                named.is_empty() && (!of_one || figures())
+            }),
             [first, rest @ ..] if rest.iter().all(|other| other.rows == first.rows) => Some(first.rows),
             _ => None,
         };
@@ -214,6 +221,9 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         if !compares && let Some(found) = table.texts_apart(scene, &named, &anchors) {
             return Some(found);
+        }
+        if between {
+            continue;
         }
         let own = match anchors.first() {
             Some(first) => first.rows,
@@ -289,7 +299,12 @@ impl<'s> Table<'s> {
         let mut said: Vec<(String, usize, usize)> = Vec::new();
         for word in &scene.plain.words {
             let own = word.lower.as_str();
-            let lower = if own.ends_with('s') { own.trim_end_matches("'s").trim_end_matches("’s") } else { own };
+            // `Ann's`, `Defne'ye`, `l'Orme`
+            let lower = match own.split_once(['\'', '’']) {
+                Some((before, behind)) if before.chars().count() > 2 && !behind.is_empty() => before,
+                Some((_, behind)) if !behind.is_empty() => behind,
+                _ => own,
+            };
             said.extend(words_of(&folded(lower)).filter(|part| !part.is_empty()).map(|part| (part.to_owned(), word.start, word.end)));
         }
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();
@@ -521,7 +536,7 @@ impl<'s> Table<'s> {
             return None;
         }
         // A number where the result says what it is of.
-        let of_columns = if self.columns && !inherited { plain.numbers.as_slice() } else { &[] };
+        let of_columns = if self.columns && (!inherited || scene.kind == Kind::Line) { plain.numbers.as_slice() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
             if plain.is_taken(&span) {
@@ -538,7 +553,8 @@ impl<'s> Table<'s> {
             if !is_telling(scene, number) {
                 continue;
             }
-            let mut mask = self.with(|row| evidence::fits(number, Precision::Approximate, &row.numbers));
+            let precision = if inherited { Precision::Exact } else { Precision::Approximate };
+            let mut mask = self.with(|row| evidence::fits(number, precision, &row.numbers));
             if mask == 0 {
                 // So much in all of one record's figures, told of another.
                 let total = |row: &Row| {

@@ -448,6 +448,10 @@ pub fn is_rescaled(scene: &CheckContext<'_>, number: &Number, base: f64) -> bool
             factors.push(*value);
         }
     }
+    // `per_100g`, of 150 g.
+    if scene.sources.iter().any(|source| source.text.contains("100g") || source.text.contains("100 g") || source.text.contains("100ml")) {
+        factors.extend(asked.iter().map(|(value, _)| value / 100.0));
+    }
     let said = scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower)).map(|count| count as f64);
     let counts: Vec<f64> = asked.iter().map(|(value, _)| *value).chain(said.take(FACTORS_OF)).collect();
     // `Scale it to 9`, of what serves 6.
