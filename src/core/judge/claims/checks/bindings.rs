@@ -173,7 +173,7 @@ struct Mention {
 
 /// A value told of a record that another one has.
 pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.sources.len() > SOURCES_MAX {
+    if scene.bond < CitationScope::Introduced && scene.kind != Kind::Line || scene.plain.asks() || scene.sources.len() > SOURCES_MAX {
         return None;
     }
     let table = Table::of(scene)?;
@@ -318,7 +318,8 @@ impl<'s> Table<'s> {
         cells.sort_by_key(|cell| std::cmp::Reverse(cell.0.len()));
         let mut found: Vec<Mention> = Vec::new();
         for (folded, column, raw) in cells {
-            let parts: Vec<&str> = folded.split(' ').collect();
+            // `Ship's log`, of which the passage has `ship` and `log`.
+            let parts: Vec<&str> = folded.split(' ').filter(|part| *part != "s").collect();
             let spaced = said.windows(parts.len()).find(|window| window.iter().zip(&parts).all(|(own, part)| own.0 == **part));
             let span = match spaced {
                 Some(window) => window.first().zip(window.last()).map(|(first, last)| first.1..last.2),
