@@ -225,8 +225,15 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if between {
             continue;
         }
+        // `L01 (55 dm²) and L02 (48 dm²)`: what stands in brackets is of the name before them.
+        let bracketed = anchors.is_empty().then(|| {
+            let before = scene.text().get(..clause.start)?.strip_suffix('(')?.trim_end_matches([' ', '*', '_', '`']);
+            texts.iter().find(|mention| mention.span.end == before.len() && mention.rows.count_ones() == 1).map(|mention| mention.rows)
+        });
+        let bracketed = bracketed.flatten().filter(|_| named.is_empty() && table.columns);
         let own = match anchors.first() {
             Some(first) => first.rows,
+            None if bracketed.is_some() => bracketed.unwrap_or_default(),
             None if of_one && named.is_empty() && inherited.is_some() => inherited.unwrap_or_default(),
             None if named.is_empty()
                 && let Some(day) = table.day(scene, &clause) =>
@@ -238,7 +245,7 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 None => continue,
             },
         };
-        let inherited = anchors.is_empty() && inherited.is_some_and(|rows| rows == own);
+        let inherited = anchors.is_empty() && bracketed.is_none() && inherited.is_some_and(|rows| rows == own);
         if let Some(found) = table.value_apart(scene, &clause, own, compares, inherited, of_one) {
             return Some(found);
         }
