@@ -150,6 +150,9 @@ static COMPARES: WordList = WordList::new(&[
     "rest",
     "remaining",
 ]);
+/// Those of them that are prepositions or particles, too.
+static PREPOSITIONS: WordList =
+    WordList::new(&["of", "from", "to", "von", "vor", "nach", "bis", "di", "do", "que", "che", "voor", "na", "po", "no", "o"]);
 /// Words between the values of two results that are compared.
 static BESIDE: WordList = WordList::new(&[
     "than", "als", "que", "che", "dan", "niż", "vs", "versus", "compared", "against", "gegen", "contre", "contra", "tegen",
@@ -195,7 +198,9 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     for clause in clauses {
         let inside = |span: &Range<usize>| clause.start <= span.start && span.end <= clause.end;
         let named: Vec<&Mention> = texts.iter().filter(|mention| inside(&mention.span)).take(MENTIONS_MAX).collect();
-        let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && COMPARES.has(&word.lower));
+        // In a line of a list prepositions lead to what the record has.
+        let weak = |word: &Word| scene.kind == Kind::Line && PREPOSITIONS.has(&word.lower);
+        let compares = scene.plain.words.iter().any(|word| inside(&(word.start..word.end)) && COMPARES.has(&word.lower) && !weak(word));
         let anchors: Vec<&&Mention> = named.iter().filter(|mention| mention.rows.count_ones() == 1).collect();
         // Two of one column are a comparison, or a list.
         let mixed = anchors.iter().enumerate().any(|(at, one)| {
@@ -604,7 +609,10 @@ impl<'s> Table<'s> {
             }
         }
         // Words of a log's lines name no record.
-        let log = || self.sources.iter().any(|source| failure::is_log(&source.text)) || scene.text().contains('|');
+        let log = || {
+            self.sources.iter().any(|source| failure::is_log(&source.text))
+                || scene.text().contains('|') && !self.sources.iter().all(|source| source.facts().is_structured())
+        };
         for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
             let has = |row: &Row| row.times.contains(&time.minutes);
             let mask = self.with(has);
