@@ -86,6 +86,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     }
     found.plain.extend(groups(facts));
     found.plain.extend(objects(facts));
+    found.plain.extend(means_of_counts(facts));
     let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -173,6 +174,17 @@ fn numbers_of_objects(facts: &ResultFacts, may_have: impl Fn(&str) -> bool) -> i
         }
     }
     objects.into_values().filter(|(numbers, only)| *only && numbers.len() >= SUMMED_FROM).map(|(numbers, _)| numbers)
+}
+
+/// The average of what numbers of things are told of: 4.24 stars of `{"5": 90, "4": 30, "3": 15, "2": 6, "1": 9}`.
+fn means_of_counts(facts: &ResultFacts) -> impl Iterator<Item = f64> {
+    let mut objects: BTreeMap<usize, Option<(f64, f64)>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.object > 0).take(LEAVES_OF) {
+        let sums = objects.entry(leaf.object).or_insert(Some((0.0, 0.0)));
+        let (value, count) = (leaf.key.parse::<f64>().ok().filter(|value| value.is_finite()), leaf.value.number());
+        *sums = sums.zip(value.zip(count)).map(|((sum, all), (value, count))| (sum + value * count, all + count));
+    }
+    objects.into_values().flatten().filter(|(_, all)| *all > 0.0).map(|(sum, all)| sum / all)
 }
 
 /// Sums of a column's numbers by the values of another: costs by region.
@@ -401,6 +413,8 @@ mod tests {
         }
         // Of one column nothing is multiplied.
         assert!(!has(31.0) && !has(125.0));
+        let facts = ResultFacts::read(r#"{"count":150,"stars":{"5":90,"4":30,"3":15,"2":6,"1":9}}"#);
+        assert!(facts.derived().plain.iter().any(|mean| (mean - 4.24).abs() < 1e-9));
         let facts = ResultFacts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
         assert!(facts.derived().amounts.contains(&7.0));
     }

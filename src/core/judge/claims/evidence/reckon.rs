@@ -325,6 +325,17 @@ pub fn is_kelvin(scene: &CheckContext<'_>, number: &Number) -> bool {
 pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
     let Some(unit) = of(number) else { return false };
+    // `63 °F (35 °C) warmer`: what lies between two, in the other unit, which has no zero to be moved.
+    let beside = scene.plain.numbers.iter().filter(|other| other.end <= number.span.start).next_back();
+    let converted = beside.filter(|other| of(other).is_some_and(|own| own != unit)).is_some_and(|other| {
+        let gap = scene.text().get(other.end..number.span.start).unwrap_or_default();
+        let factor = of(other).map_or(0.0, |own| own.factor / unit.factor);
+        let is = |shown: Interpretation| other.readings().any(|base| shown.rounds(base.value * factor));
+        gap.trim_matches([' ', '(', '/', '=', '≈', '\u{a0}']).is_empty() && number.readings().any(is)
+    });
+    if converted {
+        return true;
+    }
     // Only those that stand make another one stand.
     let others = scene.plain.numbers.iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
     let results = || scene.sources.iter().copied().chain(scene.grounds.results.iter().filter(|other| other.recent).take(RESULTS_OF));
