@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::facts::{ResultFacts, Scalar};
-use crate::judge::claims::language::{date, word_list::PhraseList};
+use crate::judge::claims::language::{date, number::numbers, word_list::PhraseList};
 
 /// Columns of which pairs are looked at.
 const COLUMNS_OF: usize = 8;
@@ -87,6 +87,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found.plain.extend(groups(facts));
     found.plain.extend(objects(facts));
     found.plain.extend(means_of_counts(facts));
+    found.plain.extend(sums_in_texts(facts));
     let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -185,6 +186,26 @@ fn means_of_counts(facts: &ResultFacts) -> impl Iterator<Item = f64> {
         *sums = sums.zip(value.zip(count)).map(|((sum, all), (value, count))| (sum + value * count, all + count));
     }
     objects.into_values().flatten().filter(|(_, all)| *all > 0.0).map(|(sum, all)| sum / all)
+}
+
+/// Bytes of a text with an amount.
+const AMOUNT_BYTES_MAX: usize = 200;
+
+/// Sums of the amounts of money that a column's texts have, one each: `Invoice 2026-0412 – EUR 18.90`.
+fn sums_in_texts(facts: &ResultFacts) -> Vec<f64> {
+    let cents = |text: &str| {
+        let all = numbers(text);
+        let mut own = all.iter().flat_map(|number| number.readings().next()).filter(|reading| reading.step == 0.01);
+        own.next().filter(|_| own.next().is_none()).map(|reading| reading.value)
+    };
+    let mut sums: BTreeMap<&str, Option<(f64, usize)>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        let Scalar::Text(text) = &leaf.value else { continue };
+        let amount = Some(text).filter(|text| text.len() <= AMOUNT_BYTES_MAX && text.contains(['.', ','])).and_then(|text| cents(text));
+        let sum = sums.entry(&leaf.key).or_insert(Some((0.0, 0)));
+        *sum = sum.zip(amount).map(|((sum, count), amount)| (sum + amount, count + 1));
+    }
+    sums.into_values().flatten().filter(|(_, count)| *count > 1).map(|(sum, _)| sum).collect()
 }
 
 /// Sums of a column's numbers by the values of another: costs by region.
@@ -415,6 +436,8 @@ mod tests {
         assert!(!has(31.0) && !has(125.0));
         let facts = ResultFacts::read(r#"{"count":150,"stars":{"5":90,"4":30,"3":15,"2":6,"1":9}}"#);
         assert!(facts.derived().plain.iter().any(|mean| (mean - 4.24).abs() < 1e-9));
+        let facts = ResultFacts::read(r#"[{"subject":"Invoice 2026-0412, EUR 18.90"},{"subject":"Invoice 88-10, EUR 142.35"}]"#);
+        assert!(facts.derived().plain.iter().any(|sum| (sum - 161.25).abs() < 1e-9));
         let facts = ResultFacts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
         assert!(facts.derived().amounts.contains(&7.0));
     }
