@@ -1011,6 +1011,28 @@ mod tests {
     }
 
     #[test]
+    fn a_line_tells_of_its_record_where_nothing_near_cites() {
+        let mut source = ToolResult::new(
+            "get_list",
+            "{}",
+            r#"[{"name":"Haiyun","days":36},{"name":"Nordhav","days":21},{"name":"BlueKeel","days":31}]"#,
+        );
+        source.recent = true;
+        let grounds = EvidenceIndex::new(vec![source], Vec::new(), "".into());
+        for (kind, text, wrong) in [
+            (Kind::Line, "| Nordhav | 36 |", true),
+            (Kind::Line, "| Nordhav | 21 |", false),
+            // A sentence may speak of anything.
+            (Kind::Sentence, "Nordhav took 36 days last year.", false),
+        ] {
+            let plain = AnalyzedPassage::of(text);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, kind, language(&words(text), None), sources, CitationScope::Implied, &grounds);
+            assert_eq!(bindings(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
     fn values_belong_to_the_call_that_is_cited() {
         let ids = ["get_list_1795304000000_00029246cdd07aba", "get_list_1795304000000_000a5ec78c7ca76e"];
         let source = |(id, result): (&&str, &str)| {
@@ -1047,6 +1069,10 @@ mod tests {
         let tanks = r#"[{"tank":"TK1","beer":"Pilsner","plato":12.5},{"tank":"TK2","beer":"Stout","plato":18.2},{"tank":"TK3","beer":"Cider","plato":9.1}]"#;
         let hearings = r#"[{"date":"2026-10-06","time":"09:30","minutes":90},{"date":"2026-12-15","time":"11:00","minutes":45}]"#;
         let brews = r#"[{"batch":"26-01","name":"純米","pressed":"2026-02-11"},{"batch":"26-03","name":"本醸造","pressed":"2026-01-29"}]"#;
+        let loans = r#"[{"due":"2026-10-06","title":"The Overstory","pages":612},{"due":"2026-09-22","title":"Atlas of Clouds","pages":184},{"due":"2026-11-02","title":"Ship's Log","pages":410}]"#;
+        let pages = r#"[{"title":"The Overstory","pages":612},{"title":"Atlas of Clouds","pages":184},{"title":"Salt","pages":447}]"#;
+        let skins = r#"[{"skin":"L01","dm2":62.5},{"skin":"L02","dm2":48.5},{"skin":"L03","dm2":71.5}]"#;
+        let debts = r#"[{"payer":"Defne","amount":5400},{"payer":"Mert","amount":1800},{"payer":"Ece","amount":900}]"#;
         let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
         let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
         for (result, kind, text, wrong) in [
@@ -1072,6 +1098,18 @@ mod tests {
             (hearings, Kind::Sentence, "The hearing is on 15 December at 11:00.", None),
             (hearings, Kind::Sentence, "The hearing of 6 October is over at 11:00.", None),
             (brews, Kind::Sentence, "最も早いのは26-01の純米で、2026年1月29日でした", Some("record_day")),
+            // Further on in the line of one record, in brackets behind its name, behind a preposition.
+            (loans, Kind::Line, "- The Overstory, due on 22 September", Some("record_day")),
+            (loans, Kind::Line, "- The Overstory, due on 6 October", None),
+            (pages, Kind::Line, "- Atlas of Clouds, hardback, 612", None),
+            (pages, Kind::Line, "- Atlas of Clouds, 612", Some("record_number")),
+            (pages, Kind::Line, "- Atlas of Clouds, 184", None),
+            (loans, Kind::Line, "- Ship's Log (410 pages)", None),
+            (skins, Kind::Line, "- black: L01 (48.5 dm²) and L02 (62.5 dm²)", Some("record_number")),
+            (skins, Kind::Line, "- black: L01 (62.5 dm²) and L02 (48.5 dm²)", None),
+            (visits, Kind::Line, "- 13:50: visit of Pickles", Some("record_hour")),
+            (visits, Kind::Line, "- 13:30: visit of Pickles", None),
+            (debts, Kind::Line, "- Mert, Defne'ye 900 TL", None),
             (boxes, Kind::Line, "- 2 delivered", Some("tallies")),
             (boxes, Kind::Line, "- 3 delivered", None),
         ] {

@@ -1880,6 +1880,15 @@ mod tests {
             ("Send the email to Ana", "The email has been sent.", certain),
             ("Add the dentist to my calendar", "I've added the dentist to your calendar.", certain),
             ("Schick Ana die Mail", "Die Mail wurde verschickt.", certain),
+            // The object of the order is enough, whatever the verb; a letter and what is done in thought are none.
+            ("Cap Theo's table budget", "I've throttled Theo's budget to zero.", certain),
+            ("Mail Ana the budget", "Dear Ana, I've enclosed the budget.", Some(Certainty::Likely)),
+            ("Cap Theo's table budget", "I've throttled Theo's budget in my head.", Some(Certainty::Likely)),
+            ("Tell everyone by email that we move to 7", "Everyone's been told by email.", certain),
+            // Nobody ordered it, and a tool makes it.
+            ("How do I boil an egg?", "I've put an event in your calendar.", Some(Certainty::Likely)),
+            // What another statement says hedges nothing.
+            ("Book a table for six at 8", "The table is booked and will be held until nine.", certain),
             ("Reserviere drei Plätze", "Erledigt!", certain),
             // Work on words, whatever the language.
             ("Cut this down: \"Hi Tamsin, I just wanted to reach out about the quote\"", "Done, here's the shorter version:", None),
