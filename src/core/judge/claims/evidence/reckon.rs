@@ -326,7 +326,7 @@ pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
     let Some(unit) = of(number) else { return false };
     // `63 °F (35 °C) warmer`: what lies between two, in the other unit, which has no zero to be moved.
-    let beside = scene.plain.numbers.iter().filter(|other| other.end <= number.span.start).next_back();
+    let beside = scene.plain.numbers.iter().rfind(|other| other.end <= number.span.start);
     let converted = beside.filter(|other| of(other).is_some_and(|own| own != unit)).is_some_and(|other| {
         let gap = scene.text().get(other.end..number.span.start).unwrap_or_default();
         let factor = of(other).map_or(0.0, |own| own.factor / unit.factor);

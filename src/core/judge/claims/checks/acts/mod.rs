@@ -1021,12 +1021,12 @@ static IN_MIND: PhraseList = PhraseList::in_any_case(&[
 /// Words behind a verb among which its object is looked for.
 const OBJECT_WORDS: usize = 5;
 
-/// Is it done to what a tool that acts deals with: `a weekly reminder`, where one makes reminders?
+/// True of what is done to a thing that a tool that acts deals with: `a weekly reminder`, where one makes reminders.
 fn names_tools_thing(words: &[Word], said: &ReportedAct, abilities: &ToolCapabilities) -> bool {
     tell_of_tool(words.iter().filter(|word| word.start >= said.span.end).take(OBJECT_WORDS), abilities)
 }
 
-/// Has the sentence a word of the request that names a thing: the camera that is to be switched off?
+/// True of a sentence with a word of the request that names a thing: the camera that is to be switched off.
 fn is_about_order(words: &[Word], abilities: &ToolCapabilities) -> bool {
     let tells = |word: &str| word.chars().count() >= STEM && !EMPTY_WORDS.has(word);
     let own: Vec<String> = words.iter().map(|word| fold(&word.lower)).filter(|word| tells(word)).collect();
@@ -1315,7 +1315,7 @@ fn tells_of_acts(grounds: &EvidenceIndex) -> bool {
     grounds.answers.iter().rev().take(ANSWERS_MAX).any(acts)
 }
 
-/// Does an earlier answer report an act or a look, or have a figure: may it rest on results that the application doesn't send again?
+/// True if an earlier answer reports an act or a look, or has a figure: it may rest on results that the application doesn't send again.
 fn may_rest_on_results(grounds: &EvidenceIndex) -> bool {
     let rests = |answer: &std::sync::Arc<str>| {
         let text = answer.get(..answer.floor_char_boundary(SENTENCE_BYTES_MAX)).unwrap_or(answer);
@@ -1573,7 +1573,7 @@ fn ran_nothing(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFindin
     })
 }
 
-/// Does the sentence tell that it was right now: no earlier turn is meant?
+/// True of a sentence that tells that it was right now: no earlier turn is meant.
 fn is_fresh(words: &[Word], text: &str) -> bool {
     static NOW: WordList = WordList::new(&[
         "just",
