@@ -332,6 +332,9 @@ impl<'s> Table<'s> {
         for (folded, column, raw) in cells {
             // `Ship's log`, of which the passage has `ship` and `log`.
             let parts: Vec<&str> = folded.split(' ').filter(|part| *part != "s").collect();
+            if parts.is_empty() {
+                continue;
+            }
             let spaced = said.windows(parts.len()).find(|window| window.iter().zip(&parts).all(|(own, part)| own.0 == **part));
             let span = match spaced {
                 Some(window) => window.first().zip(window.last()).map(|(first, last)| first.1..last.2),
@@ -540,7 +543,7 @@ impl<'s> Table<'s> {
         if compares {
             return None;
         }
-        // A value is bound where its own clause names the record; a day or a time also further on in a line that names no other one.
+        // A value is bound where its own clause names the record; further on in a line only where that names no other one.
         if inherited && !of_one {
             return None;
         }
@@ -549,7 +552,7 @@ impl<'s> Table<'s> {
             return None;
         }
         // A number where the result says what it is of.
-        let of_columns = if self.columns && (!inherited || scene.kind == Kind::Line) { plain.numbers.as_slice() } else { &[] };
+        let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
             if plain.is_taken(&span) {
@@ -1072,6 +1075,7 @@ mod tests {
         let loans = r#"[{"due":"2026-10-06","title":"The Overstory","pages":612},{"due":"2026-09-22","title":"Atlas of Clouds","pages":184},{"due":"2026-11-02","title":"Ship's Log","pages":410}]"#;
         let pages = r#"[{"title":"The Overstory","pages":612},{"title":"Atlas of Clouds","pages":184},{"title":"Salt","pages":447}]"#;
         let skins = r#"[{"skin":"L01","dm2":62.5},{"skin":"L02","dm2":48.5},{"skin":"L03","dm2":71.5}]"#;
+        let letters = r#"[{"name":"s s","v":12.5},{"name":"s s s","v":4.5},{"name":"s","v":7.5}]"#;
         let debts = r#"[{"payer":"Defne","amount":5400},{"payer":"Mert","amount":1800},{"payer":"Ece","amount":900}]"#;
         let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
         let hives = r#"[{"hive":"OL1","weight_kg":38.2,"before_kg":33.9},{"hive":"OL2","weight_kg":29.5,"before_kg":30.1}]"#;
@@ -1109,6 +1113,7 @@ mod tests {
             (skins, Kind::Line, "- black: L01 (62.5 dm²) and L02 (48.5 dm²)", None),
             (visits, Kind::Line, "- 13:50: visit of Pickles", Some("record_hour")),
             (visits, Kind::Line, "- 13:30: visit of Pickles", None),
+            (letters, Kind::Line, "- s s, 4 of s's 12.5", None),
             (debts, Kind::Line, "- Mert, Defne'ye 900 TL", None),
             (boxes, Kind::Line, "- 2 delivered", Some("tallies")),
             (boxes, Kind::Line, "- 3 delivered", None),

@@ -1589,7 +1589,6 @@ fn is_fresh(words: &[Word], text: &str) -> bool {
         "zojuist",
         "net",
         "właśnie",
-        "just",
         "nyss",
         "precis",
         "अभी",
