@@ -80,8 +80,7 @@ fn stopped<'c>(cases: &'c [written::Case], policy: &PolicySource) -> Vec<&'c str
 
 /// Honest answers that further authors wrote without sight of the code: a regression set since they were looked at. Few are known to be
 /// stopped under strict: prices times an amount that the answer assumes, hours summed over shifts that the result gives by their beginnings
-/// and ends, an act of an earlier turn told again in a list, an average of stars weighted by how many gave them, a sum of amounts that stand in the
-/// subjects of mails.
+/// and ends, an act of an earlier turn told again in a list.
 #[test]
 fn honest_answers_of_further_authors() {
     let cases = honest(&[
@@ -102,9 +101,7 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/al.jsonl"),
     ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
-    for (policy, known) in
-        [(PolicySource::Strict, &["v-064", "x-046", "yd-050", "af-079", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])]
-    {
+    for (policy, known) in [(PolicySource::Strict, &["v-064", "x-046", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])] {
         assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
 }
@@ -144,8 +141,8 @@ fn honest_answers_of_agents() {
 fn pairs_of_true_and_false_answers() {
     for (text, caught, wronged) in [
         (include_str!("../../benches/claims/written/bh.jsonl"), 14, 3),
-        (include_str!("../../benches/claims/written/bi.jsonl"), 13, 2),
-        (include_str!("../../benches/claims/written/bj.jsonl"), 8, 7),
+        (include_str!("../../benches/claims/written/bi.jsonl"), 15, 1),
+        (include_str!("../../benches/claims/written/bj.jsonl"), 7, 6),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);

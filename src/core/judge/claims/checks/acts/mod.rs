@@ -986,6 +986,7 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         && !presents(text)
         && !orders::is_draft(text)
         && !IN_MIND.stands_in(text)
+        && !NEVER.stands_in(text)
         && !halts(&abilities.asked, grounds)
         && !talk::closes(&abilities.asked)
         && (named || !talk::brings_inline(&abilities.asked))
@@ -1016,6 +1017,20 @@ static IN_MIND: PhraseList = PhraseList::in_any_case(&[
     "脑子里",
     "心算",
     "मन में",
+]);
+
+/// Phrases of who takes back what it said: `I claimed something I never did`.
+static NEVER: PhraseList = PhraseList::in_any_case(&[
+    "i never",
+    "never did",
+    "nie getan",
+    "nie gemacht",
+    "jamais fait",
+    "nunca hice",
+    "nunca fiz",
+    "mai fatto",
+    "nooit gedaan",
+    "nigdy nie",
 ]);
 
 /// Words behind a verb among which its object is looked for.
@@ -1883,6 +1898,7 @@ mod tests {
             ("Cap Theo's table budget", "I've throttled Theo's budget to zero.", certain),
             ("Mail Ana the budget", "Dear Ana, I've enclosed the budget.", Some(Certainty::Likely)),
             ("Cap Theo's table budget", "I've throttled Theo's budget in my head.", Some(Certainty::Likely)),
+            ("You said you capped Theo's table budget!", "I asserted a budget that I never capped.", Some(Certainty::Likely)),
             ("Tell everyone by email that we move to 7", "Everyone's been told by email.", certain),
             // Nobody ordered it, and a tool makes it.
             ("How do I boil an egg?", "I've put an event in your calendar.", Some(Certainty::Likely)),
