@@ -77,8 +77,8 @@ fn is_one_of(name: &str, names: &[&str]) -> bool {
 
 /// True for names of members that hold reasoning, which is not part of the answer.
 pub fn is_thought(name: &str) -> bool {
-    let begins = name.as_bytes().first().is_some_and(|byte| matches!(byte, b'r' | b't' | b's' | b'e'));
-    begins && ["reasoning", "thinking", "thought", "signature", "encrypted"].iter().any(|own| name.starts_with(own))
+    let begins = |own: &str| name.as_bytes().first() == own.as_bytes().first();
+    ["reasoning", "thinking", "thought", "signature", "encrypted"].iter().any(|own| begins(own) && name.starts_with(own))
 }
 
 /// True for a name under which some client might look for a call.

@@ -184,15 +184,13 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if let Some(found) = table.listed_apart(scene, &texts) {
         return Some(found);
     }
+    let mut records = texts.iter().map(|mention| mention.rows).filter(|rows| rows.count_ones() == 1);
+    let first = records.next();
+    let several = records.any(|rows| Some(rows) != first);
     // A line of a list that names one record tells of that one, to its end.
-    let named: Vec<u64> = texts.iter().map(|mention| mention.rows).filter(|rows| rows.count_ones() == 1).collect();
-    let of_one = scene.kind == Kind::Line
-        && table.columns
-        && !scene.text().contains('|')
-        && named.windows(2).all(|two| matches!(two, [one, other] if one == other));
+    let of_one = scene.kind == Kind::Line && table.columns && !scene.text().contains('|') && !several;
     // `Mert, Defne'ye 900 TL`: what one owes the other.
-    let apart = named.iter().enumerate().any(|(at, rows)| named.iter().skip(at + 1).any(|other| other != rows));
-    let between = scene.kind == Kind::Line && apart && scene.plain.numbers.len() == 1;
+    let between = scene.kind == Kind::Line && several && scene.plain.numbers.len() == 1;
     let clauses = clauses(scene, &texts);
     let mut last: Option<u64> = None;
     for clause in clauses {
@@ -236,20 +234,11 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             texts.iter().find(|mention| mention.span.end == before.len() && mention.rows.count_ones() == 1).map(|mention| mention.rows)
         });
         let bracketed = bracketed.flatten().filter(|_| named.is_empty() && table.columns);
-        let own = match anchors.first() {
-            Some(first) => first.rows,
-            None if bracketed.is_some() => bracketed.unwrap_or_default(),
-            None if of_one && named.is_empty() && inherited.is_some() => inherited.unwrap_or_default(),
-            None if named.is_empty()
-                && let Some(day) = table.day(scene, &clause) =>
-            {
-                day
-            }
-            None => match inherited.filter(|_| named.is_empty()) {
-                Some(rows) => rows,
-                None => continue,
-            },
-        };
+        let bare = named.is_empty();
+        let own = anchors.first().map(|first| first.rows).or(bracketed);
+        let own = own.or_else(|| inherited.filter(|_| bare && of_one));
+        let own = own.or_else(|| bare.then(|| table.day(scene, &clause)).flatten());
+        let Some(own) = own.or_else(|| inherited.filter(|_| bare)) else { continue };
         let inherited = anchors.is_empty() && bracketed.is_none() && inherited.is_some_and(|rows| rows == own);
         if let Some(found) = table.value_apart(scene, &clause, own, compares, inherited, of_one) {
             return Some(found);

@@ -201,9 +201,10 @@ fn sums_in_texts(facts: &ResultFacts) -> Vec<f64> {
     let mut sums: BTreeMap<&str, Option<(f64, usize)>> = BTreeMap::new();
     for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
         let Scalar::Text(text) = &leaf.value else { continue };
-        let amount = Some(text).filter(|text| text.len() <= AMOUNT_BYTES_MAX && text.contains(['.', ','])).and_then(|text| cents(text));
         let sum = sums.entry(&leaf.key).or_insert(Some((0.0, 0)));
-        *sum = sum.zip(amount).map(|((sum, count), amount)| (sum + amount, count + 1));
+        // One text without an amount is enough to leave its column out.
+        *sum = sum.filter(|_| text.len() <= AMOUNT_BYTES_MAX && text.contains(['.', ',']));
+        *sum = sum.and_then(|(sum, count)| Some((sum + cents(text)?, count + 1)));
     }
     sums.into_values().flatten().filter(|(_, count)| *count > 1).map(|(sum, _)| sum).collect()
 }

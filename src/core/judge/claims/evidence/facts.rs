@@ -162,18 +162,14 @@ impl ResultFacts {
         let mut facts = ResultFacts::default();
         let cut = text.get(..text.floor_char_boundary(RESULT_BYTES_MAX)).unwrap_or(text);
         facts.partial = cut.len() < text.len();
-        match parse(cut) {
-            Some(document) => {
-                facts.json = !document.root().is_string();
-                facts.value(document.root(), "", Within::default(), 0);
-            }
-            None => match markup::as_json(cut).and_then(|json| parse(&json)) {
-                Some(document) => {
-                    facts.markup = true;
-                    facts.value(document.root(), "", Within::default(), 0);
-                }
-                None => facts.lines(cut),
-            },
+        if let Some(document) = parse(cut) {
+            facts.json = !document.root().is_string();
+            facts.value(document.root(), "", Within::default(), 0);
+        } else if let Some(document) = markup::as_json(cut).and_then(|json| parse(&json)) {
+            facts.markup = true;
+            facts.value(document.root(), "", Within::default(), 0);
+        } else {
+            facts.lines(cut);
         }
         facts.numbers.sort_by(f64::total_cmp);
         facts.numbers.dedup();

@@ -105,17 +105,16 @@ fn value(element: Node<'_, '_>, out: &mut String, depth: usize) {
         }
         seen.push(name);
         member(name, out);
-        let mut alike = element.children().filter(|other| other.is_element() && other.tag_name().name() == name);
+        let alike = element.children().filter(|other| other.is_element() && other.tag_name().name() == name);
         if alike.clone().nth(1).is_none() {
             value(child, out, depth + 1);
             continue;
         }
         out.push('[');
-        if let Some(one) = alike.next() {
-            value(one, out, depth + 1);
-        }
-        for one in alike {
-            out.push(',');
+        for (at, one) in alike.enumerate() {
+            if at > 0 {
+                out.push(',');
+            }
             value(one, out, depth + 1);
         }
         out.push(']');
