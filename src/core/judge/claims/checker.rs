@@ -866,6 +866,7 @@ impl PassageChecker {
             all.extend(something_of_nothing(scene));
             all.extend(absence::absence(scene));
             all.extend(absence::told_of_null(scene));
+            all.extend(absence::denied_value(scene));
         }
         all.extend(values::addresses(scene));
         all.extend(self.line(scene));

@@ -12,9 +12,9 @@ const WINDOW_BYTES: usize = 2 * PASSAGE_BYTES_MAX;
 /// Bytes that may have been read before dropping them is worth a copy.
 const STRIDE_BYTES: usize = 16 << 10;
 /// Words after which a point ends no sentence.
-const ABBREVIATIONS: [&str; 26] = [
+const ABBREVIATIONS: [&str; 37] = [
     "mr", "mrs", "ms", "dr", "prof", "st", "no", "nr", "vs", "approx", "ca", "bzw", "z", "b", "d", "h", "u", "a", "e.g", "i.e", "g", "e",
-    "i", "etc", "inkl", "usw",
+    "i", "etc", "inkl", "usw", "dhr", "mevr", "dra", "sra", "sr", "srta", "sig", "av", "avda", "ul", "tel",
 ];
 
 /// Kind of a passage.

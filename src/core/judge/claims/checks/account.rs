@@ -539,7 +539,7 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     let spaceless = scene.plain.letters_beyond_ascii() > 6;
     let nothing =
         |source: &ToolResult| is_empty(source) || ToolCapability::effect_of(&source.tool) != Effect::Acts && finds_nothing(source);
-    let empty = scene.bond == CitationScope::Cited && scene.sources.iter().all(|source| nothing(source) && !source.failed);
+    let empty = scene.bond >= CitationScope::Introduced && scene.sources.iter().all(|source| nothing(source) && !source.failed);
     // `Fully booked`: nothing is free.
     static FULL: PhraseList = PhraseList::new(&[
         "fully booked",
@@ -581,10 +581,18 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     // What the call asked for may be said again; something more must be told.
-    let foreign =
-        scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact)) || !scene.plain.dates.dates.is_empty();
+    let counts = || scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
+    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact))
+        || !scene.plain.dates.dates.is_empty()
+        || scene.bond == CitationScope::Introduced && counts();
     // In German a capital makes no name.
     let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
+    // What another sentence's citation covers may be advice.
+    if scene.bond == CitationScope::Introduced
+        && (scene.kind != Kind::Sentence || !foreign && !names || states::is_unsure(scene.plain.folded(), &scene.plain.words))
+    {
+        return None;
+    }
     // An offer or a condition says nothing of what there is: "If you are flexible, I can look at other days."
     if !foreign && !names && states::is_offer(scene.plain.folded()) {
         return None;
@@ -748,7 +756,7 @@ fn names_another_part(scene: &CheckContext<'_>, named: &[NamedRecord], value: u6
 }
 
 /// Does the question or the passage leave out some of the records?
-fn excludes(scene: &CheckContext<'_>) -> bool {
+pub(super) fn excludes(scene: &CheckContext<'_>) -> bool {
     static EXCLUDES: WordList = WordList::new(&[
         "without",
         "except",
@@ -1663,7 +1671,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 }
 
 /// Words that tell of an absence in so many words; those that deny something else too are not among them.
-static ABSENT: WordList = WordList::new(&[
+pub(super) static ABSENT: WordList = WordList::new(&[
     "no",
     "none",
     "nothing",

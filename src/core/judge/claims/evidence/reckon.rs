@@ -7,7 +7,7 @@ use std::cell::OnceCell;
 
 use crate::judge::claims::{
     context::{CheckContext, CitationScope},
-    evidence::{self, EvidenceIndex, derive, facts::NamedValue, fits},
+    evidence::{self, EvidenceIndex, ToolResult, derive, facts::NamedValue, fits},
     language::{
         cues::{self, Role},
         date::{self, Date},
@@ -30,6 +30,12 @@ const THREES_OF: usize = 9;
 const SUMMED_OF: usize = 8;
 /// Bytes of a question in which amounts are looked for.
 const ASKED_BYTES_MAX: usize = 2000;
+/// Words for numbers of a question that are reckoned with.
+const COUNTS_OF: usize = 4;
+/// Numbers of a passage that are added up as so many of this and so many of that, and how many of one there are.
+const TERMS_MIN: usize = 4;
+const TERMS_MAX: usize = 8;
+const COUNTS_MAX: f64 = 100.0;
 /// Numbers of one passage for which that is done.
 pub const RECKONED_MAX: usize = 24;
 /// Times of day that are compared with one another.
@@ -42,8 +48,11 @@ const LEAVES_OF: usize = 200;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
-/// Hundreds and thousands: percent, grams of a kilo.
-const HUNDREDS: [f64; 2] = [100.0, 1000.0];
+/// Those of them that belong to spans of time.
+const SPANS: [f64; 7] = [7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
+/// Results, and words of a passage, its question and its results, by which numbers of common knowledge are chosen.
+const SOURCES_OF: usize = 3;
+const WORDS_OF: usize = 200;
 
 /// Days of a month, of two, of a quarter, of a year.
 pub const DAYS: [f64; 12] = [28.0, 29.0, 31.0, 59.0, 61.0, 62.0, 89.0, 90.0, 91.0, 92.0, 365.0, 366.0];
@@ -62,8 +71,12 @@ pub struct Operands {
     wide: Vec<f64>,
     near: Vec<f64>,
     told: Vec<f64>,
+    /// The passage's numbers and words for numbers that stand, in their order.
+    terms: Vec<f64>,
     /// The passage tells how much it is a day.
     daily: bool,
+    /// Numbers of common knowledge that the passage, its question or its results speak of.
+    known: Vec<f64>,
     /// Numbers that two of `wide` and the constants make, sorted, once they are asked for.
     pairs: OnceCell<Vec<f64>>,
 }
@@ -78,6 +91,9 @@ impl Operands {
             let said = lexicon::spaceless_counts(scene.text()).chain(lexicon::spaceless_counts(&scene.grounds.asked));
             near.extend(said.map(|count| count as f64));
         }
+        // `We are three.`
+        let asked = scene.grounds.asked.words().iter().filter_map(|word| scene.lexicon.count(&word.lower));
+        near.extend(asked.filter(|count| *count > 1).take(COUNTS_OF).map(|count| count as f64));
         let asked = scene.grounds.asked.numbers();
         near.extend(asked.iter().flat_map(Number::readings).map(|reading| reading.value));
         near.extend(pence(&scene.grounds.asked));
@@ -85,6 +101,9 @@ impl Operands {
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
         for source in scene.sources.iter().take(if reach == Reach::Results { 3 } else { 0 }) {
             let facts = source.facts();
+            // So many of one result, less those that another one lists.
+            let lists = facts.lists.iter().filter(|list| list.depth == 0 && scene.sources.len() > 1);
+            wide.extend(lists.map(|list| list.length as f64).take(2));
             wide.extend(facts.columns().values().take(4).map(|column| column.iter().sum::<f64>()));
             wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
         }
@@ -92,7 +111,15 @@ impl Operands {
         near.extend(scene.told.iter().rev().take(4));
         near.truncate(THREES_OF);
         let told = scene.told.iter().rev().take(SUMMED_OF).copied().collect();
-        Self { wide: once(wide, OPERANDS_MAX), near: once(near, THREES_OF), told, daily: says_daily(scene), pairs: OnceCell::new() }
+        Self {
+            wide: once(wide, OPERANDS_MAX),
+            near: once(near, THREES_OF),
+            told,
+            terms: terms(scene, own),
+            daily: says_daily(scene),
+            known: constants(scene),
+            pairs: OnceCell::new(),
+        }
     }
 
     /// Do two or three of them make this number?
@@ -108,9 +135,15 @@ impl Operands {
         let fits = |made: f64| number.readings().any(|shown| shown.rounds(made) || share > 0.0 && shown.nears(made, share));
         let is = |made: f64| {
             let made = made.abs();
-            fits(made) || number.percent && fits(made * 100.0) || number.unit.is_some() && (fits(made * 1000.0) || fits(made / 1000.0))
+            // In metres of what the result has in centimetres.
+            let centi = || number.unit.is_some_and(|unit| unit.dimension == "length" && unit.factor == 1.0) && fits(made / 100.0);
+            fits(made)
+                || number.percent && fits(made * 100.0)
+                || number.unit.is_some() && (fits(made * 1000.0) || fits(made / 1000.0) || centi())
         };
         let whole = number.whole().is_some();
+        // 750 g of 1 kg.
+        let scaled = self.known.contains(&1000.0);
         let of_constant = || {
             self.wide.iter().any(|one| {
                 CONSTANTS.iter().any(|constant| is(one * constant) || is(one / constant) || role == Role::Any && is(constant / one))
@@ -122,7 +155,13 @@ impl Operands {
                     let share = || shares_of(*one, *other).into_iter().any(&is);
                     let mean = || is((one + other) / 2.0) || is(one / other) || is(other / one);
                     match role {
-                        Role::Share => share() || mean() || is(one + other) || is(one - other),
+                        Role::Share => {
+                            share()
+                                || scaled && shares_of(*one, *other).into_iter().any(|made| is(made / 1000.0))
+                                || mean()
+                                || is(one + other)
+                                || is(one - other)
+                        }
                         Role::Average => mean() || is(one - other),
                         Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
                         Role::Any => made_of(*one, *other, whole).into_iter().any(&is) || share(),
@@ -138,12 +177,13 @@ impl Operands {
             || daily()
             || rate()
             || role != Role::Average && self.threes(is)
+            || role != Role::Average && self.is_sum_of_products(number)
             || role == Role::Total && self.is_sum_of_told(is)
     }
 
     /// True if two of them make this number with one of common knowledge: two prices a month, in a year.
     pub fn make_with_constant(&self, number: &Number) -> bool {
-        let constants = || CONSTANTS.into_iter().chain(HUNDREDS);
+        let constants = || self.known.iter().copied();
         let made = self.pairs.get_or_init(|| {
             let single: Vec<f64> = self.wide.iter().copied().chain(constants()).collect();
             let mut made = single.clone();
@@ -179,6 +219,32 @@ impl Operands {
         derive::sums_of_some(&self.told).any(|(count, sum)| count > 2 && is(sum))
     }
 
+    /// So many of one price and so many of another: `two adults at 95, a child at 48, two bicycles at 40` come to 318.
+    fn is_sum_of_products(&self, number: &Number) -> bool {
+        let terms = self.terms.as_slice();
+        if !(TERMS_MIN..=TERMS_MAX).contains(&terms.len()) {
+            return false;
+        }
+        // Each number is a term of its own, or counts the one behind it: a flag for each two neighbours.
+        (0..1_u32 << (terms.len() - 1)).any(|joins| {
+            let (mut sum, mut at) = (0.0, 0);
+            while let Some(one) = terms.get(at) {
+                let counts = joins & (1 << at) != 0;
+                match terms.get(at + 1).filter(|_| counts && one.fract() == 0.0 && *one <= COUNTS_MAX) {
+                    Some(price) => {
+                        sum += one * price;
+                        at += 2;
+                    }
+                    None => {
+                        sum += one;
+                        at += 1;
+                    }
+                }
+            }
+            joins != 0 && number.readings().any(|shown| shown.rounds(sum))
+        })
+    }
+
     /// So much of one number for so much of another: litres for 100 km, of all litres and all kilometres.
     fn rates(&self, is: impl Fn(f64) -> bool) -> bool {
         let all = &self.near;
@@ -200,6 +266,47 @@ impl Operands {
             })
         })
     }
+}
+
+/// The passage's words for numbers and its numbers that stand, `own`, in their order.
+fn terms(scene: &CheckContext<'_>, own: &[f64]) -> Vec<f64> {
+    let plain = scene.plain;
+    let counts = plain.words.iter().filter_map(|word| Some((word.start, scene.lexicon.count(&word.lower)? as f64)));
+    // `one way` counts nothing.
+    let words = counts.filter(|(_, count)| *count > 1.0);
+    let numbers = plain.numbers.iter().filter_map(|number| Some((number.span.start, number.readings().next()?.value)));
+    let mut found: Vec<(usize, f64)> = words.chain(numbers.filter(|(_, value)| own.contains(value))).collect();
+    found.sort_by_key(|(at, _)| *at);
+    found.dedup_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, value)| value).take(TERMS_MAX + 1).collect()
+}
+
+/// Numbers of common knowledge that a passage may put between two others: those of time where it, its question or its results speak of spans
+/// of time, a hundred where one of them speaks of percent, a thousand where one has a unit that goes by thousands.
+fn constants(scene: &CheckContext<'_>) -> Vec<f64> {
+    let asked = &scene.grounds.asked;
+    let sources = || scene.sources.iter().take(SOURCES_OF).copied();
+    let words = scene.plain.words.iter().chain(asked.words()).take(WORDS_OF).filter_map(|word| unit::named(&word.lower));
+    let numbers = scene.plain.numbers.iter().chain(asked.numbers()).take(WORDS_OF).filter_map(|number| number.unit);
+    let keys = sources().flat_map(|source| source.facts().keys().iter().take(WORDS_OF));
+    let of_keys = keys.flat_map(|key| key.split(['_', ' ', '-', '.'])).filter_map(unit::named);
+    let units: Vec<&Unit> = words.chain(numbers).chain(of_keys).collect();
+    let mut found = vec![2.0];
+    let spans = |source: &ToolResult| source.facts().dates.times.len() + source.facts().dates.dates.len() > 1;
+    if units.iter().any(|unit| unit.dimension == "time") || sources().any(spans) {
+        found.extend(SPANS);
+    }
+    let sign = |text: &str| text.contains(['%', '％']);
+    const SHARES: [&str; 3] = ["percent", "pct", "rate"];
+    let of_shares =
+        |source: &ToolResult| sign(&source.text) || source.facts().keys().iter().any(|key| SHARES.iter().any(|share| key.contains(share)));
+    if sign(scene.text()) || sign(asked) || sources().any(of_shares) {
+        found.push(100.0);
+    }
+    if units.iter().any(|unit| !matches!(unit.dimension.as_str(), "time" | "temperature") && !unit.is_money()) {
+        found.push(1000.0);
+    }
+    found
 }
 
 /// True of a passage that reports what its results say, to a user who brought no figures. What it reckons takes one step or two, and no
@@ -253,10 +360,10 @@ pub fn says_daily(scene: &CheckContext<'_>) -> bool {
     DAILY.stands_in(scene.plain.folded())
 }
 
-/// Amounts in pence or cents as they are written for short: `45p`, `30c`.
+/// Amounts in pence or cents, and numbers of times, as they are written for short: `45p`, `30c`, `2x`.
 fn pence(text: &str) -> impl Iterator<Item = f64> {
     let words = text.get(..text.floor_char_boundary(ASKED_BYTES_MAX)).unwrap_or(text).split(|c: char| !c.is_ascii_alphanumeric());
-    words.filter_map(|word| word.strip_suffix(['p', 'c'])?.parse::<u32>().ok()).map(f64::from)
+    words.filter_map(|word| word.strip_suffix(['p', 'c', 'x'])?.parse::<u32>().ok()).map(f64::from)
 }
 
 fn once(mut values: Vec<f64>, most: usize) -> Vec<f64> {
@@ -751,6 +858,21 @@ mod tests {
         ] {
             assert_eq!(wrong(result, asked, &[], said), Vec::<String>::new(), "{said}");
         }
+        // Sums of so many of this and so many of that; what the question counts; percent of grams and kilos.
+        let ferry = r#"{"adult_kr":95,"child_kr":48,"bicycle_kr":40}"#;
+        let family = "two adults at 95, a child at 48, two bicycles at 40";
+        let water = r#"{"water_l":450}"#;
+        for (result, asked, told, right, false_one) in [
+            (ferry, "What does it cost?", &[][..], format!("It makes 318 one way: {family}."), format!("It makes 338 one way: {family}.")),
+            (water, "We are three.", &[], "So 150 litres each.".into(), "So 163 litres each.".into()),
+            (r#"{"flour_kg":1,"water_g":750}"#, "", &[], "750 g of water, so 75 %.".into(), "750 g of water, so 65 %.".into()),
+        ] {
+            assert_eq!(wrong(result, asked, told, &right), Vec::<String>::new(), "{right}");
+            assert_eq!(wrong(result, asked, told, &false_one).len(), 1, "{false_one}");
+        }
+        // A number of common knowledge stands between two others only where something speaks of what it counts.
+        let rooms = r#"{"price":4200,"sea_price":3100,"floor":204}"#;
+        assert_eq!(wrong(rooms, "", &[], "So the other one makes 8,300."), ["8,300"]);
         assert_eq!(wrong(r#"{"passed":5,"failed":2}"#, "", &[], "75.4 % passed."), ["75.4 %"]);
         assert_eq!(wrong(r#"{"rows":100,"skipped":2}"#, "", &[], "97 of the 100 rows were imported."), ["97"]);
         assert_eq!(wrong(hall, "For 110 people", &[], "1,900 + 110 × 34 = 5,740"), ["5,740"]);
