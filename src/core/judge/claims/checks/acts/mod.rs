@@ -4,6 +4,7 @@
 //! world needs an execution that succeeded and can do more than read. What is listed is what needs none: acts of language and
 //! thought. The words lie in `lexicon/acts.toml`, one table per language.
 
+mod claimed_act;
 pub mod further;
 pub mod halves;
 mod open_part;
@@ -29,7 +30,7 @@ use crate::{
         context::ClaimFinding,
         evidence::{
             EvidenceIndex,
-            tool_capabilities::{Effect, ToolCapabilities, ToolCapability, ToolRunState},
+            tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
         },
         language::{
             date,
@@ -44,10 +45,11 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+use claimed_act::ClaimedAct;
 use readings::{
     EMPTY_WORDS, HERE, HERE_PHRASES, OF_USER, brings_text, edits_files, halts, has_blanks, is_about_any_tool, is_about_tool, is_english,
-    is_habitual, is_of_other_language, is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents,
-    quotes, swaps_words, tell_of_tool, tells_of_own,
+    is_open_box, is_own_past, is_plain_present, is_quoted, is_text_work, leaves_alone, plays, presents, quotes, swaps_words, tell_of_tool,
+    tells_of_own,
 };
 pub(in crate::judge::claims) use talk::is_of_talk;
 
@@ -789,213 +791,14 @@ fn said(pattern: &Pattern, form: ActForm, speech: &'static Speech, text: &str) -
 }
 
 fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
-    let ActSentence { text, words, kind, abilities, grounds, before: Before { apart, .. } } = *case;
-    let speech = said.speech;
-    let looks = Speech::begins(&speech.looks, &said.verb);
+    let looks = Speech::begins(&said.speech.looks, &said.verb);
     if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
         return looked(case, said);
     }
-    let harmless = said.is_harmless() && !(looks && said.form == ActForm::First);
-    // `They've been told`: somebody else than the user.
-    let told_others = || {
-        let mut subject = words.iter().rev().filter(|word| word.end <= said.span.start);
-        let plain = |word: &&Word| !["have", "has", "been", "also", "now", "already", "both", "all", "just"].contains(&word.lower.as_str());
-        said.form == ActForm::Passive
-            && ["told", "informed", "asked"].contains(&said.verb.as_str())
-            && subject
-                .find(plain)
-                .is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
-    };
-    if harmless && !(said.form == ActForm::First && tells_others(words, said, speech)) && !told_others() || abilities.has_acted() {
+    if claimed_act::is_no_act(case, said) || case.abilities.has_acted() {
         return None;
     }
-    if plays(&abilities.asked) {
-        return None;
-    }
-    let informs = said.form == ActForm::Passive
-        && ["informed", "notified", "contacted", "emailed", "messaged", "alerted", "told", "asked"].contains(&said.verb.as_str());
-    let strong = said.is_strong() || informs;
-    let wanted = abilities.asked.asks_for_act();
-    let asked = is_verb_of(&said.verb, abilities.asked.name_words()) || is_finished(&said.verb) && said.form == ActForm::Brief;
-    let able = abilities.tools.iter().filter(|ability| ability.effect() != Effect::Reads);
-    let would = |ability: &&ToolCapability| has_form(&said.verb, &ability.words);
-    let named = able.clone().any(|ability| would(&ability));
-    let acts = able.clone().next().is_some();
-    // What the answer itself holds was made by writing it: `I've added the tax to each line`, `I've taken the first figure`.
-    let shared = speech.compiled().shared.as_ref().is_some_and(|shared| shared.is_match(&said.verb));
-    if said.form == ActForm::First && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && abilities.looked()
-    {
-        return None;
-    }
-    // `That I've already set up for you`, of what an earlier answer told.
-    let earlier = || {
-        let told = |grounds: &EvidenceIndex| tells_of_acts(grounds) && case.is_topic_of(grounds);
-        words.iter().any(|word| EARLIER.has(&word.lower)) && grounds.is_some_and(told)
-    };
-    if speech.is_script() && abilities.looked() && !apart && !wanted && is_told_of_others(case, said) {
-        return None;
-    }
-    if case.is_repeated(&said.verb) || earlier() || said.form != ActForm::First && case.is_users(&said.verb, speech) {
-        return None;
-    }
-    let idle = abilities.recent.is_empty();
-    let looked = abilities.looked();
-    let question = abilities.asked.is_question();
-    // Nothing but orders: no sentence of it asks to be told something.
-    let ordered = || wanted && !abilities.asked.asks_to_know();
-    let already = words.iter().any(|word| ALREADY.has(&word.lower));
-    // `La vidange est déjà réservée`, of a tool that may do more than list.
-    if already && looked && said.form != ActForm::First && abilities.may_have_acted() {
-        return None;
-    }
-    // `I left a comment on #4101`
-    let next = words.iter().find(|word| word.start >= said.span.end);
-    let leaves = said.verb == "left" && next.is_some_and(|next| matches!(next.lower.as_str(), "a" | "an"));
-    let counts = match said.form {
-        ActForm::First => {
-            strong && !shared
-                || idle && (named || asked)
-                || idle && (said.verb != "left" || leaves) && names_tools_thing(words, said, abilities) && !is_of_language(case, said)
-                || (acts || idle) && !shared && !is_vague(words, said) && !is_of_language(case, said)
-                || acts
-                    && wanted
-                    && (strong
-                        || named
-                        || asked
-                        || (idle || apart || leaves) && !is_vague(words, said)
-                        || looked && is_made_or_changed(said) && !is_of_language(case, said))
-        }
-        _ if !acts => false,
-        ActForm::Brief => {
-            // To run `run_tests` may be all that was asked for, though it only reads.
-            let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(&abilities.words_of(tool));
-            let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
-            let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
-            let alone = !accompanied && said.verb != "confirmed";
-            // `¡Apuntado!`, where nothing ran that was ordered, and the sentence says no more.
-            let only = || ordered() && idle && words.len() <= 2;
-            alone && (is_finished(&said.verb) && wanted || strong && (idle || wanted && apart) || wanted && named || only())
-        }
-        ActForm::Passive => {
-            // `It's closed on Mondays`: how a thing is that was looked up. `Unlocked` is `locked: false` of a result.
-            let as_it_is = || AS_IT_IS.has(&said.verb) && (looked || !asked && is_plain_present(words, said));
-            let told_of = looked && already || as_it_is();
-            let meant = asked && wanted || named && (wanted || idle && !question) || strong && wanted && !told_of;
-            let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
-            // Somebody was told, though nobody asked for it, and no result says so.
-            let told = informs
-                && !abilities.recent.is_empty()
-                && !already
-                && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
-            // What was looked up was refused: `the plan was rejected`.
-            let refused = || looked && super::account::FAILED_DEEDS.iter().any(|deed| said.verb.starts_with(deed));
-            // `is set by your administrator`: how it is done, and by whom.
-            let before = words.iter().rev().find(|word| word.end <= said.span.start).map_or("", |word| word.lower.as_str());
-            let by_others = || next.is_some_and(|next| next.lower == "by") && matches!(before, "is" | "are");
-            let excused = by_others() || looked && reported() || case.is_reason(&said.verb) || refused();
-            (meant || told) && !excused
-        }
-        ActForm::State | ActForm::Ordered => {
-            wanted && (idle || apart || ordered() && !denies(words)) && !(abilities.looked() && case.is_reported(&said.verb))
-        }
-    };
-    if !counts {
-        return None;
-    }
-    // What the sentence may be instead. Where the request is about a tool that acts, it makes the act less than certain.
-    let fits = is_about_tool(abilities);
-    let names_text = || words.iter().any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower));
-    let of_text = is_text_work(case, speech) && (said.form == ActForm::First || !strong && !named || brings_text(abilities));
-    let otherwise = said.form != ActForm::First && (of_text || tells_of_own(&abilities.asked))
-        || said.form != ActForm::State && (shared || !strong || speech.is_script()) && swaps_words(text)
-        || is_finished(&said.verb) && !named && names_text()
-        || is_habitual(words, said);
-    // In a dialogue it may be done to what is only spoken of: `I've added a cola. Shall I place the order?`
-    let spoken = || grounds.is_some_and(|grounds| !grounds.answers.is_empty());
-    let by_words =
-        || said.form != ActForm::First && (orders::is_of_others(text) || said.form == ActForm::Passive && orders::is_stative(&said.verb));
-    if idle
-        && is_of_what_is_shown(case)
-        && !named
-        && !(said.form == ActForm::First && !spoken() && names_tools_thing(words, said, abilities))
-        || by_words()
-        || otherwise && !fits
-        || is_of_other_language(case, said)
-        || leaves_alone(words, said)
-    {
-        return None;
-    }
-    let failed = able.clone().find(|ability| abilities.ran(&ability.tool).failed);
-    // `The transfer is set up but hasn't gone through`
-    let denied = |clause: &str| {
-        // An address may have any word in it.
-        let plain: Vec<&str> = clause.split(' ').filter(|word| !word.contains(['@', '/'])).collect();
-        super::account::denies(&plain.join(" "))
-    };
-    // `The lock wouldn't let me: remote unlocking is switched off`
-    static DENIES: WordList = WordList::new(&["not", "cannot", "unable", "nicht", "pas", "niet", "nie", "não", "non", "değil", "inte"]);
-    let denied_in_words = || words.iter().any(|word| DENIES.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"));
-    if failed.is_some() && said.form != ActForm::First && denied_in_words() {
-        return None;
-    }
-    if failed.is_some() && text.get(clause(text, said.span.clone())).is_some_and(denied) {
-        return None;
-    }
-    // Where the answer has told of the failure, what it says of states and of others' acts is told beside it.
-    if failed.is_some() && said.form != ActForm::First && case.before.failure {
-        return None;
-    }
-    let code = if failed.is_some() { Code::FailedExecution } else { Code::UnsupportedAction };
-    let expected = match (failed, able.clone().find(would)) {
-        (Some(tool), _) => format!("`{}` ran and failed", tool.tool),
-        (None, would) => not_run(would, abilities),
-    };
-    // Where something ran, a reader could think of a way in which it did that, too; and where the answer isn't the first of the
-    // conversation, of an earlier turn in which it was done.
-    let nothing_did = abilities.recent.is_empty() || failed.is_some() && !abilities.has_acted();
-    let plain = match said.form {
-        ActForm::First => {
-            named
-                || strong && !shared
-                || asked
-                || is_finished(&said.verb)
-                || idle && (!shared && fits || (!shared || !spoken()) && is_about_order(words, abilities))
-        }
-        ActForm::Passive if is_plain_present(words, said) => named || asked || strong && !shared && fits,
-        ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
-        ActForm::State | ActForm::Ordered => !abilities.looked(),
-    };
-    // Where the answer has told of a failure or denies something, it may be told of that.
-    let doubtful = || failed.is_some() && said.form != ActForm::First && (case.before.failure || super::account::denies(text));
-    let certain = acts
-        && (wanted || said.form == ActForm::First && (named || strong))
-        && !otherwise
-        && (said.form == ActForm::First || asked && named || !tells_of_year(words))
-        && (fits
-            || said.form == ActForm::State
-            || said.form == ActForm::First && !spoken() && is_about_order(words, abilities)
-            || tell_of_tool(words.iter(), abilities) || !(is_english(&abilities.asked) || speech.code == "en" && spoken()))
-        // `Feito: «nós vamos»` of a phrase that the user quotes.
-        && (said.form != ActForm::Brief || fits || quoted(&abilities.asked).is_empty())
-        && !doubtful()
-        && nothing_did
-        && plain
-        && !is_written(case, speech)
-        && !brings_text(abilities)
-        && !unlooked::tells_history(text)
-        && !presents(text)
-        && !orders::is_draft(text)
-        && !IN_MIND.stands_in(text)
-        && !NEVER.stands_in(text)
-        && !halts(&abilities.asked, grounds)
-        && !talk::closes(&abilities.asked)
-        && (named || !talk::brings_inline(&abilities.asked))
-        && !talk::takes_doubles_out(&abilities.asked, text)
-        && !(talk::asks_for_text(&abilities.asked) && (!asked || says_we(words, said)))
-        && !abilities.acted_before
-        && grounds.is_none_or(|grounds| !tells_of_acts(grounds));
-    let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
-    Some(ClaimFinding { rule: "acts", code, span: said.span.clone(), found: sentence(text), expected, certainty })
+    ClaimedAct::new(case, said).judge()
 }
 
 /// Phrases of what is done in thought alone.
