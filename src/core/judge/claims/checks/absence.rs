@@ -13,6 +13,7 @@ use crate::{
             rows::Cell,
         },
         language::{
+            cues,
             fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
             number::{Number, Precision},
@@ -178,15 +179,13 @@ fn denies_more(scene: &CheckContext<'_>, word: &Word) -> bool {
 
 /// The words of the clause that goes on at `from`; `None` where it has figures, by which it may be narrowed.
 fn clause_behind<'s>(scene: &'s CheckContext<'_>, from: usize) -> Option<&'s [Word]> {
-    static JOINS: WordList =
-        WordList::new(&["and", "but", "while", "und", "aber", "et", "mais", "y", "pero", "e", "ma", "en", "maar", "i", "ale", "so"]);
     let rest = scene.text().get(from..)?;
     let mark = rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len());
     if rest.get(..mark)?.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
     let words = scene.words_after(from);
-    let end = words.iter().position(|word| word.end > from + mark || JOINS.has(&word.lower)).unwrap_or(words.len());
+    let end = words.iter().position(|word| word.end > from + mark || cues::CONJUNCTIONS.has(&word.lower)).unwrap_or(words.len());
     words.get(..end)
 }
 

@@ -27,39 +27,20 @@ use crate::{
 
 /// Numbers of a record that may be told for another amount.
 const RESCALED_OF: usize = 12;
-/// Words that begin another clause, in any language.
-static JOINS: WordList = WordList::new(&[
-    "and",
-    "but",
+/// Words that begin another clause, beside conjunctions, in any language.
+static SUBORDINATES: WordList = WordList::new(&[
     "while",
     "whereas",
-    "und",
-    "aber",
     "während",
     "sowie",
-    "et",
-    "mais",
     "tandis",
-    "y",
-    "pero",
     "mientras",
-    "e",
-    "ma",
     "mentre",
     "enquanto",
-    "mas",
-    "en",
-    "maar",
     "terwijl",
-    "i",
     "a",
-    "ale",
     "oraz",
-    "ve",
-    "ama",
     "ise",
-    "och",
-    "men",
     "जबकि",
     "और",
 ]);
@@ -356,7 +337,7 @@ impl<'s> Table<'s> {
         let column = named.iter().map(|(.., column)| *column).find(|column| named.iter().filter(|(.., own)| own == column).count() > 1)?;
         let (listed, others): (Vec<_>, Vec<_>) = named.iter().partition(|(.., own)| *own == column);
         let is_joined = |gap: &str| {
-            gap.split([',', '、', '，', '&', ' ', '*', '`']).all(|word| word.is_empty() || JOINS.has(word) || matches!(word, "と" | "和"))
+            gap.split([',', '、', '，', '&', ' ', '*', '`']).all(|word| word.is_empty() || joins(word) || matches!(word, "と" | "和"))
         };
         // `4 are free: 2, 3 and 5`: the first isn't one of the list.
         let joined = |one: &Range<usize>, next: &Range<usize>| scene.text().get(one.end..next.start).is_some_and(is_joined);
@@ -808,8 +789,8 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
             cuts.push((at, at + c.len_utf8()));
         }
     }
-    let joins = |word: &&Word| JOINS.has(&word.lower) && !kept(word.start);
-    cuts.extend(scene.plain.words.iter().filter(joins).map(|word| (word.start, word.end)));
+    let cuts_apart = |word: &&Word| joins(&word.lower) && !kept(word.start);
+    cuts.extend(scene.plain.words.iter().filter(cuts_apart).map(|word| (word.start, word.end)));
     cuts.sort_unstable();
     let mut found = Vec::new();
     let mut from = 0;
@@ -821,6 +802,11 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     }
     found.push(from..text.len().max(from));
     found
+}
+
+/// Does this word begin another clause, or another member of a list?
+fn joins(word: &str) -> bool {
+    cues::CONJUNCTIONS.has(word) || SUBORDINATES.has(word)
 }
 
 /// The text between the brackets of which one stands there: its place.

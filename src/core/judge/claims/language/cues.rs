@@ -47,6 +47,11 @@ pub static ALL: WordList = WordList::new(&[
     "wszystkie",
 ]);
 
+/// Words that join what they stand between, or set it against each other, in any language.
+pub static CONJUNCTIONS: WordList = WordList::new(&[
+    "and", "but", "und", "aber", "et", "mais", "y", "pero", "e", "ma", "en", "maar", "i", "ale", "ve", "ama", "och", "men",
+]);
+
 /// The words of `lexicon/reckon.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]

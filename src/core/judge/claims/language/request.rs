@@ -8,6 +8,7 @@ use std::{
 use serde::Deserialize;
 
 use crate::judge::claims::language::{
+    cues::CONJUNCTIONS,
     fold::{fold, lower_of, name_words},
     lexicon::{Word, WordSet, words},
     number::{Number, numbers},
@@ -284,7 +285,7 @@ fn is_act(sentence: &str) -> bool {
         let knows = |at: usize| left.iter().skip(at).take(VERB_WORDS).any(|word| KNOWS.has(&word.lower));
         left.windows(2).enumerate().skip(1).any(|(at, two)| {
             matches!(two, [verb, who] if LETS.has(&verb.lower) && others(who))
-                && left.get(at - 1).is_some_and(|word| CONJUNCTIONS.has(&word.lower))
+                && left.get(at - 1).is_some_and(|word| word.lower == "then" || CONJUNCTIONS.has(&word.lower))
                 && knows(at)
         })
     };
@@ -631,8 +632,6 @@ static DEEDS: WordList = WordList::new(&[
 ]);
 
 /// Words that join two orders.
-static CONJUNCTIONS: WordList = WordList::new(&["and", "then", "und", "et", "y", "e", "en", "i", "ve", "och"]);
-
 /// Verbs by which somebody is let know something.
 static LETS: WordList = WordList::new(&["let", "laat", "lass", "lasst", "fais", "faites", "hazle", "haz", "fai", "fate", "faz", "faça"]);
 static KNOWS: WordList = WordList::new(&["know", "weten", "wissen", "savoir", "saber", "sapere"]);

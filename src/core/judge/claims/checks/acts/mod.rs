@@ -33,6 +33,7 @@ use crate::{
             tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
         },
         language::{
+            cues::CONJUNCTIONS,
             date,
             fold::{akin, behind_last, fold, folded, name_words, stands_in},
             lexicon::{Word, WordSet},
@@ -185,9 +186,7 @@ impl Speech {
             return true;
         }
         // What comes behind `and` is another statement: `I refreshed it and nothing has moved`.
-        static JOINS: WordList =
-            WordList::new(&["and", "und", "et", "y", "e", "en", "i", "ve", "och", "but", "aber", "mais", "pero", "ma", "maar"]);
-        let joined = words.iter().find(|word| word.start >= said.span.end && JOINS.has(&word.lower));
+        let joined = words.iter().find(|word| word.start >= said.span.end && CONJUNCTIONS.has(&word.lower));
         let end = joined.map_or(clause.end, |word| word.start).min(clause.end).min(said.span.end + 40);
         let near = |word: &&Word| word.start >= clause.start && word.end <= end;
         words.iter().filter(near).any(|word| {
