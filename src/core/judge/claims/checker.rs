@@ -18,7 +18,7 @@ use crate::{
         claims::{
             checks::{
                 absence, account, actions,
-                acts::{self, further::further, halves, unlooked::unlooked},
+                acts::{self, ReportedAct, further::further, halves, unlooked::unlooked},
                 bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
                 fields, figures,
@@ -692,6 +692,7 @@ impl PassageChecker {
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
+            && !tells_own_look(&scene)
             && let Some(finding) = account::told_of_nothing(&CheckContext { bond: CitationScope::Cited, ..scene })
         {
             self.found(&finding, &whole.passage, start, grounds.result(ids.first().map_or("", String::as_str)), rules, found);
@@ -866,7 +867,6 @@ impl PassageChecker {
             all.extend(something_of_nothing(scene));
             all.extend(absence::absence(scene));
             all.extend(absence::told_of_null(scene));
-            all.extend(absence::denied_value(scene));
         }
         all.extend(values::addresses(scene));
         all.extend(self.line(scene));
@@ -901,6 +901,11 @@ impl PassageChecker {
         all.extend(certain);
         // What follows on "nothing came up" isn't told of the result.
         all.retain(|finding| !told_before || !is_vaguely_told_of_nothing(finding));
+        // `I checked both boards and all three sprints`, before `Nothing is assigned to you (id)`.
+        let of_nothing = |finding: &ClaimFinding| scene.bond < CitationScope::Cited && finding.rule == "told_of_nothing";
+        if all.iter().any(of_nothing) && tells_own_look(scene) {
+            all.retain(|finding| !of_nothing(finding));
+        }
         if all.is_empty() && !scene.endless {
             all.extend(bindings::bindings(scene));
             all.extend(bindings::tallies(scene));
@@ -1142,6 +1147,11 @@ static TRIAL: PhraseList = PhraseList::new(&[
 /// Does the passage tell of a trial?
 fn tells_trial(scene: &CheckContext<'_>) -> bool {
     TRIAL.stands_in(scene.plain.lower())
+}
+
+/// Does the passage say that the assistant looked something up?
+fn tells_own_look(scene: &CheckContext<'_>) -> bool {
+    acts::told(scene.plain, scene.kind).iter().any(ReportedAct::is_own_look)
 }
 
 /// Is it a sentence without figures and names, beside an empty result?

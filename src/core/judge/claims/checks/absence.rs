@@ -10,10 +10,8 @@ use crate::{
             ToolResult,
             facts::{NamedValue, Scalar},
             lists::{self, MatchConfidence, MatchedLists, is_something, things},
-            rows::Cell,
         },
         language::{
-            cues,
             fold::{akin, behind_last, fold, stands_in},
             lexicon::{Word, words},
             number::{Number, Precision},
@@ -105,98 +103,6 @@ fn is_empty_by_count(scene: &CheckContext<'_>) -> bool {
         leaves.iter().filter(zero).any(|leaf| named(leaves, leaf.record))
     };
     scene.plain.words.iter().any(|word| EMPTY.has(&word.lower)) && scene.sources.iter().any(|source| empty(source))
-}
-
-/// Bytes of a value that a denial may name.
-const VALUE_BYTES_MAX: usize = 60;
-/// Words before what is denied that nobody said: `none of them carries the security label`.
-const STRANGE_MAX: usize = 2;
-
-/// The finding of a denial of what the user asked for, where one of the result's values is that: `no critical findings` of a list in which
-/// one finding is critical.
-pub fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources.as_slice() else { return None };
-    if scene.bond < CitationScope::Introduced
-        || scene.endless
-        || scene.plain.asks()
-        || source.fails()
-        || source.is_partial()
-        || source.is_trial()
-        || account::excludes(scene)
-        || !scene.plain.dates.times.is_empty()
-    {
-        return None;
-    }
-    let negation = scene.plain.words.iter().find(|word| denies_more(scene, word))?;
-    let clause = clause_behind(scene, negation.end)?;
-    let asked = scene.grounds.asked.name_words();
-    let is_asked = |own: &str| asked.iter().any(|word| word == own || akin(word, own));
-    let rows = source.rows().rows.as_slice();
-    let having = |own: &str| -> Vec<usize> {
-        let is = |word: &str| word == own || word.chars().count() >= NAME_CHARS && akin(word, own);
-        let has = |cell: &Cell| cell.raw.len() <= VALUE_BYTES_MAX && !account::denies(&cell.raw) && cell.folded.split(' ').any(is);
-        rows.iter().enumerate().filter(|(_, row)| row.cells.iter().any(has)).map(|(at, _)| at).collect()
-    };
-    let names_member = |own: &str| source.facts().keys().iter().any(|key| akin(key, own));
-    let mut denied: Option<(&Word, Vec<usize>)> = None;
-    let mut strange = 0;
-    for word in clause.iter().filter(|word| !names_nothing(scene, source, word)) {
-        let folded = fold(&word.lower);
-        let own = folded.rsplit(' ').next().unwrap_or_default();
-        let records = having(own);
-        let capitals = || scene.text().get(word.start..word.end).is_some_and(|text| text.chars().all(char::is_uppercase));
-        let long = || own.chars().count() >= NAME_CHARS || capitals();
-        match &denied {
-            None if !records.is_empty() && long() && is_asked(own) && !names_member(own) => denied = Some((word, records)),
-            // A second value narrows to the records that have it.
-            Some((_, of)) if !records.is_empty() && !records.iter().any(|record| of.contains(record)) => return None,
-            _ if !records.is_empty() || is_asked(own) || names_member(own) || stands_in(source.folded_arguments(), own) => {}
-            None if strange < STRANGE_MAX => strange += 1,
-            _ => return None,
-        }
-    }
-    let (word, records) = denied?;
-    let record: Vec<&str> = rows.get(*records.first()?)?.cells.iter().map(|cell| cell.raw.as_str()).take(4).collect();
-    let span = negation.start..word.end;
-    Some(ClaimFinding {
-        rule: "denied_value",
-        code: Code::FalseAbsence,
-        found: scene.text().get(span.clone()).unwrap_or_default().to_owned(),
-        span,
-        expected: format!("the result has {}", record.join(", ")),
-        certainty: Certainty::Likely,
-    })
-}
-
-/// Does this word deny what follows it? `No, …` is an answer of its own; `any` and `empty` deny nothing behind them.
-fn denies_more(scene: &CheckContext<'_>, word: &Word) -> bool {
-    static OTHERS: WordList =
-        WordList::new(&["any", "zero", "empty", "leer", "vide", "vacio", "vacia", "vuoto", "vuota", "vazio", "vazia", "leeg", "bos"]);
-    let own = fold(&word.lower);
-    let alone = || scene.text().get(word.end..).is_some_and(|rest| rest.starts_with([',', '.', ':', ';', '!']));
-    account::ABSENT.has(&own) && !OTHERS.has(&own) && !alone()
-}
-
-/// The words of the clause that goes on at `from`; `None` where it has figures, by which it may be narrowed.
-fn clause_behind<'s>(scene: &'s CheckContext<'_>, from: usize) -> Option<&'s [Word]> {
-    let rest = scene.text().get(from..)?;
-    let mark = rest.find([',', ';', ':', '.', '!', '–', '—', '\n', '(']).unwrap_or(rest.len());
-    if rest.get(..mark)?.bytes().any(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let words = scene.words_after(from);
-    let end = words.iter().position(|word| word.end > from + mark || cues::CONJUNCTIONS.has(&word.lower)).unwrap_or(words.len());
-    words.get(..end)
-}
-
-/// Does this word say nothing of which things are denied: a word of the language, of looking, or the name of what the tool lists?
-fn names_nothing(scene: &CheckContext<'_>, source: &ToolResult, word: &Word) -> bool {
-    let (lexicon, lower) = (scene.lexicon, word.lower.as_str());
-    let sets = [&lexicon.common, &lexicon.scope, &lexicon.found, &lexicon.generic, &lexicon.pronouns];
-    lower.chars().count() < 3
-        || sets.iter().any(|set| set.contains(lower))
-        || names_thing(lower, source.nouns(), lexicon)
-        || source.facts().lists.iter().any(|list| names_thing(lower, &list.words, lexicon))
 }
 
 /// Object of a claim of absence.
@@ -448,31 +354,6 @@ mod tests {
             let sources = grounds.results.iter().collect();
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
             assert_eq!(absence(&scene).is_some(), wrong, "{text}");
-        }
-    }
-
-    #[test]
-    fn what_a_value_is_is_denied() {
-        let scan =
-            r#"[{"package":"libxml2","severity":"critical"},{"package":"perl","severity":"high"},{"package":"zlib","severity":"high"}]"#;
-        let issues = r#"[{"id":201,"labels":"docs"},{"id":198,"labels":"bug,security"},{"id":195,"labels":"enhancement"}]"#;
-        for (result, asked, text, wrong) in [
-            (scan, "Are there critical findings?", "The scan has no critical findings.", true),
-            (scan, "Are there medium findings?", "The scan has no medium findings.", false),
-            // Another value narrows it.
-            (scan, "Are there critical findings in perl?", "There are no critical findings in perl.", false),
-            (scan, "Are there critical findings?", "There are no critical findings since 3 May.", false),
-            (scan, "What did the scan find?", "There are no other critical findings.", false),
-            (issues, "Is anything labelled security open?", "Three are open; none of them carries the security label.", true),
-            (issues, "Is anything labelled security open?", "Three are open; none of them carries the urgent label.", false),
-            (issues, "Is anything labelled security open?", "No, only one.", false),
-        ] {
-            let grounds = EvidenceIndex::new(vec![ToolResult::new("scan_report", "{}", result)], Vec::new(), asked.into());
-            let plain = AnalyzedPassage::of(text);
-            let lexicon = language(&words(text), None);
-            let sources = grounds.results.iter().collect();
-            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
-            assert_eq!(denied_value(&scene).is_some(), wrong, "{text}");
         }
     }
 

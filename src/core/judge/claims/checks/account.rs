@@ -581,16 +581,11 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     // What the call asked for may be said again; something more must be told.
-    let counts = || scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
-    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact))
-        || !scene.plain.dates.dates.is_empty()
-        || scene.bond == CitationScope::Introduced && counts();
+    let foreign =
+        scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact)) || !scene.plain.dates.dates.is_empty();
     // In German a capital makes no name.
     let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
-    // What another sentence's citation covers may be advice.
-    if scene.bond == CitationScope::Introduced
-        && (scene.kind != Kind::Sentence || !foreign && !names || states::is_unsure(scene.plain.folded(), &scene.plain.words))
-    {
+    if scene.bond == CitationScope::Introduced && !tells_of_things(scene, names) {
         return None;
     }
     // An offer or a condition says nothing of what there is: "If you are flexible, I can look at other days."
@@ -603,6 +598,16 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
     }
     let certainty = if listed && (foreign || names) { Certainty::Certain } else { Certainty::Likely };
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
+}
+
+/// True of a sentence, covered by the citation of a later one, that tells of things: with a number, a date or a name that nobody said. What
+/// else such a sentence says may be advice, or how it was looked.
+fn tells_of_things(scene: &CheckContext<'_>, names: bool) -> bool {
+    let plain = scene.plain;
+    let counts = || plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
+    let numbers = || plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact));
+    let dates = || plain.dates.dates.iter().any(|date| !scene.grounds.said_dates().dates.iter().any(|said| date.is(said)));
+    scene.kind == Kind::Sentence && (names || counts() || numbers() || dates()) && !states::is_unsure(plain.folded(), &plain.words)
 }
 
 pub(in crate::judge::claims) fn whole(
@@ -1671,7 +1676,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 }
 
 /// Words that tell of an absence in so many words; those that deny something else too are not among them.
-pub(super) static ABSENT: WordList = WordList::new(&[
+static ABSENT: WordList = WordList::new(&[
     "no",
     "none",
     "nothing",
@@ -2579,6 +2584,25 @@ mod tests {
             let sources = grounds.results.iter().collect();
             let lexicon = language(&words(text), None);
             let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_a_later_citation_covers_tells_of_things() {
+        let found = ToolResult::new("list_issues", r#"{"assignee":"pkeller","from":"2026-05-04"}"#, "[]");
+        let grounds = EvidenceIndex::new(vec![found], Vec::new(), "Is anything assigned to me?".into());
+        for (text, wrong) in [
+            ("You've got two on your plate: one on the importer and one about dates.", true),
+            ("One is due on 9 June.", true),
+            ("The importer is the first on your plate.", false),
+            ("I looked from 4 May on.", false),
+            ("You could take over two of Ann's.", false),
+        ] {
+            let plain = AnalyzedPassage::of(text);
+            let sources = grounds.results.iter().collect();
+            let lexicon = language(&words(text), None);
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Introduced, &grounds);
             assert_eq!(told_of_nothing(&scene).is_some(), wrong, "{text}");
         }
     }

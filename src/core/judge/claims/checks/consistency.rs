@@ -860,7 +860,7 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     ]);
     let [source] = scene.sources.as_slice() else { return None };
     let rows = &source.rows().rows;
-    if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited {
+    if source.fails() || rows.len() < 2 || scene.bond != CitationScope::Cited || account::excludes(scene) {
         return None;
     }
     // In Portuguese and Spanish `no` stands before a noun in another sense, or before a verb.
@@ -870,6 +870,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
     let end = clause_end(scene, denies.end);
     let clause: Vec<&Word> = after.iter().filter(|word| word.end <= end).take(8).collect();
+    // `no surgery on the 14th`: numbers that other rows have narrow it to those.
+    let numbers =
+        || scene.plain.numbers.iter().filter(|number| rows.iter().any(|row| evidence::fits(number, Precision::Exact, &row.numbers)));
     let has = |word: &Word| {
         let folded = fold(&word.lower);
         let one = folded.strip_suffix("es").unwrap_or(&folded);
@@ -879,7 +882,8 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             && rows.iter().any(|row| {
                 // `GPS: none`
                 let blank = row.cells.iter().any(|cell| cell.number.is_none() && account::is_nothing(&cell.folded));
-                !blank && row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded))
+                let all = || numbers().all(|number| evidence::fits(number, Precision::Exact, &row.numbers));
+                !blank && row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && all()
             })
     };
     let (at, word) = clause.iter().enumerate().take(3).find(|(_, word)| has(word))?;
@@ -953,6 +957,7 @@ mod tests {
         let trains = r#"[{"id":"ICE-571","dep":"08:05","price_eur":59.9},{"id":"ICE-1092","dep":"09:12","price_eur":37.9},{"id":"NJ-40490","dep":"22:10","price_eur":29.9}]"#;
         let tunnels = r#"{"unit":"mS/cm","T1":1.8,"T2":2.4,"T3":2.2,"T4":3.2}"#;
         let runs = "old 1.840 s\nnew 1.472 s";
+        let surgeries = r#"[{"day":13,"what":"surgery"},{"day":14,"what":"checkup"},{"day":15,"what":"surgery"}]"#;
         let zone = "id   type   value\nr1   A      203.0.113.24\nr2   AAAA   2001:db8::24\nr3   MX     mail";
         for (result, text, wrong) in [
             (hours, "30 hours in total.", &[][..]),
@@ -972,6 +977,10 @@ mod tests {
             (runs, "It takes 1.472 s now instead of 1.840 s, 40% less.", &["changed"]),
             (zone, "The zone has no AAAA record.", &["denied_value"]),
             (zone, "The zone has no TXT record.", &[]),
+            (zone, "Apart from the one for @ the zone has no AAAA record.", &[]),
+            (surgeries, "There is no surgery.", &["denied_value"]),
+            (surgeries, "On the 14th there is no surgery.", &[]),
+            (surgeries, "On the 13th there is no surgery.", &["denied_value"]),
         ] {
             assert_eq!(rules(result, text), wrong, "{text}");
         }
