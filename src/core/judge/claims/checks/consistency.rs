@@ -829,6 +829,13 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     })
 }
 
+/// Words behind a denial among which the thing denied is looked for, and words beside one that was asked for that nobody said.
+const DENIED_WORDS: usize = 3;
+const STRANGE_MAX: usize = 1;
+/// Letters of a word that was asked for, and bytes of a value that it is looked for in.
+const SOUGHT_CHARS: usize = 5;
+const SOUGHT_BYTES: usize = 90;
+
 /// `no AAAA record` where a record has that value: what is denied is a value of the result, and nothing narrows it.
 fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     static DENIES: WordList = WordList::new(&[
@@ -873,45 +880,72 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `no surgery on the 14th`: numbers that other rows have narrow it to those.
     let numbers =
         || scene.plain.numbers.iter().filter(|number| rows.iter().any(|row| evidence::fits(number, Precision::Exact, &row.numbers)));
+    let asked = scene.grounds.asked.name_words();
+    let is_asked = |folded: &str| asked.iter().any(|own| akin(own, folded));
+    // What the user asked for may be a word of a value, too.
+    let is_sought = |folded: &str| {
+        folded.chars().count() >= SOUGHT_CHARS
+            && is_asked(folded)
+            && !stands_in(source.folded_arguments(), folded)
+            && !source.nouns().iter().any(|noun| akin(noun, folded))
+    };
     let has = |word: &Word| {
         let folded = fold(&word.lower);
         let one = folded.strip_suffix("es").unwrap_or(&folded);
         let single = folded.strip_suffix('s').unwrap_or(&folded);
-        let is = |cell: &str| cell == folded || cell == single || cell == one;
+        let sought = is_sought(&folded);
+        let part = |cell: &str| sought && cell.len() <= SOUGHT_BYTES && words_of(cell).any(|own| own == folded || akin(own, &folded));
+        let is = |cell: &str| cell == folded || cell == single || cell == one || part(cell);
         folded.chars().count() >= 3
             && rows.iter().any(|row| {
                 // `GPS: none`
-                let blank = row.cells.iter().any(|cell| cell.number.is_none() && account::is_nothing(&cell.folded));
+                let blank = |cell: &Cell| cell.number.is_none() && words_of(&cell.folded).any(account::is_nothing);
                 let all = || numbers().all(|number| evidence::fits(number, Precision::Exact, &row.numbers));
-                !blank && row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && all()
+                row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && !row.cells.iter().any(blank) && all()
             })
     };
-    let (at, word) = clause.iter().enumerate().take(3).find(|(_, word)| has(word))?;
+    let sought = |word: &Word| is_sought(&fold(&word.lower));
+    let reach = |(at, word): &(usize, &&Word)| *at < DENIED_WORDS || sought(word);
+    let (at, word) = clause.iter().enumerate().filter(reach).find(|(_, word)| has(word))?;
     // `indexes on a and b, but none on c`: what is denied isn't the thing that stands behind the preposition.
-    if clause.iter().take(at).any(|word| PREPOSITIONS.has(&word.lower)) {
+    if !sought(word) && clause.iter().take(at).any(|word| PREPOSITIONS.has(&word.lower)) {
         return None;
     }
     let common = scene.lexicon.common.contains(&word.lower) || scene.lexicon.scope.contains(&word.lower);
     // Whatever else the clause says narrows what is denied, but for words of the call and of nothing in particular.
     let rest: Vec<Word> = clause.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, word)| (*word).clone()).collect();
-    let asked = scene.grounds.asked.name_words();
     let plain = |word: &Word| {
         let folded = fold(&word.lower);
         scene.is_open_end(std::slice::from_ref(word), source)
+            || PREPOSITIONS.has(&word.lower)
+            || THEM.has(&word.lower)
             || scene.lexicon.generic.contains(&word.lower)
             || source.nouns().iter().any(|noun| akin(noun, &folded))
-            || asked.iter().any(|own| akin(own, &folded))
+            || is_asked(&folded)
             || stands_in(source.folded_arguments(), &folded)
     };
+    // `carries the security label`, `ist keine Nussallergie vermerkt`
+    let strange = rest.iter().filter(|word| !plain(word)).count();
+    let narrowed = strange > if sought(word) { STRANGE_MAX } else { 0 };
+    // `Four were under three hours, none of them a Harrier`: of some records only.
+    let them = |word: &&Word| THEM.has(&word.lower);
+    let count = || scene.words_before(denies.start).iter().find_map(|word| scene.lexicon.count(&word.lower));
+    if clause.iter().any(them) && count().is_some_and(|count| count != rows.len() as u64) {
+        return None;
+    }
     // `0 conflicts` says so itself.
     let zero = format!("0 {}", fold(&word.lower));
-    if common || !rest.iter().all(plain) || stands_in(source.folded(), &zero) {
+    if common || narrowed || stands_in(source.folded(), &zero) {
         return None;
     }
     let span = denies.start..word.end;
     Some(finding(scene, "denied_value", Code::FalseAbsence, span, format!("the result has `{}`", word.lower), Certainty::Likely))
 }
 
+/// Words for what was told of before, in any language.
+static THEM: WordList = WordList::new(&[
+    "them", "these", "those", "davon", "ihnen", "dont", "eux", "elles", "ellos", "ellas", "loro", "deles", "delas", "daarvan", "nich",
+]);
 /// Words between a thing and what it belongs to.
 static PREPOSITIONS: WordList = WordList::new(&[
     "on", "of", "for", "in", "with", "at", "by", "from", "to", "about", "under", "auf", "für", "von", "mit", "bei", "zu", "im", "am",
@@ -942,13 +976,32 @@ mod tests {
     };
 
     fn rules(result: &str, text: &str) -> Vec<&'static str> {
-        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items", "{}", result)], Vec::new(), "".into());
+        rules_asked("", result, text)
+    }
+
+    fn rules_asked(asked: &str, result: &str, text: &str) -> Vec<&'static str> {
+        let grounds = EvidenceIndex::new(vec![ToolResult::new("list_items", "{}", result)], Vec::new(), asked.into());
         let plain = AnalyzedPassage::of(text);
         let lexicon = language(&words(text), None);
         let sources = grounds.results.iter().collect();
         let bond = CitationScope::Cited;
         let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, bond, &grounds);
         consistency(&scene).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn what_was_asked_for_is_denied() {
+        let items = r#"[{"no":"a1","labels":"docs"},{"no":"a2","labels":"bug,security"},{"no":"a3","labels":"bug","note":"none"}]"#;
+        for (text, wrong) in [
+            ("There is no security label.", true),
+            ("All three are open; none of them carries the security label.", true),
+            ("Two are bugs; none of them carries the security label.", false),
+            ("There are no performance labels.", false),
+            ("No security label stands on the board of Ann.", false),
+        ] {
+            let found = rules_asked("Is anything open with a security or performance label?", items, text);
+            assert_eq!(found.contains(&"denied_value"), wrong, "{text}: {found:?}");
+        }
     }
 
     #[test]
