@@ -480,6 +480,7 @@ impl PassageChecker {
         found: &mut Vec<LocatedViolation>,
     ) {
         let Some(grounds) = evidence.grounds() else { return };
+        let whole = Arc::new(whole);
         let (kind, start) = (whole.passage.kind, whole.passage.start);
         let AnalyzedPassage { text, words, urls, .. } = whole.plain();
         let bare = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '*' | '_' | '(' | ')' | '.'));
@@ -498,7 +499,9 @@ impl PassageChecker {
             }
         } else {
             let before = std::mem::take(&mut self.block);
-            if !self.blank {
+            if !self.blank && !before.is_empty() {
+                // A total may stand before its parts: `You owe 1,739.90. The work is 2,539.90, of which you paid 800 (id).`
+                self.learn(&whole, grounds);
                 for before in &before {
                     let had = found.len();
                     self.earlier(before, &own, start, grounds, rules, found);
@@ -509,7 +512,7 @@ impl PassageChecker {
             }
             self.compare(&whole, &own, CitationScope::Cited, start, grounds, rules, found);
         }
-        self.list.begin(if kind == Kind::Line { String::new() } else { whole.passage.text });
+        self.list.begin(if kind == Kind::Line { String::new() } else { whole.passage.text.clone() });
         self.near.clone_from(&own);
         (self.lead, self.lead_used, self.blank) = (Some((own, strong)), false, false);
     }

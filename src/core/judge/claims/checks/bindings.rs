@@ -539,7 +539,8 @@ impl<'s> Table<'s> {
             if !is_telling(scene, number) {
                 continue;
             }
-            let precision = if inherited { Precision::Exact } else { Precision::Approximate };
+            let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
+            let precision = if hedged && !inherited { Precision::Approximate } else { Precision::Exact };
             let mut mask = self.with(|row| evidence::fits(number, precision, &row.numbers));
             if mask == 0 {
                 // So much in all of one record's figures, told of another.

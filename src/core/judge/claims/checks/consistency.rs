@@ -3,7 +3,7 @@
 //! Where a passage names a total, an average or an end of a scale, its value must be that of the cited records, not any number that
 //! could be made of them.
 
-use std::{borrow::Cow, ops::Range, sync::OnceLock};
+use std::{borrow::Cow, cell::LazyCell, ops::Range, sync::OnceLock};
 
 use serde::Deserialize;
 
@@ -832,6 +832,8 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// Words behind a denial among which the thing denied is looked for, and words beside one that was asked for that nobody said.
 const DENIED_WORDS: usize = 3;
 const STRANGE_MAX: usize = 1;
+/// Numbers of a passage by which records are narrowed.
+const NUMBERS_OF: usize = 24;
 /// Letters of a word that was asked for, and bytes of a value that it is looked for in.
 const SOUGHT_CHARS: usize = 5;
 const SOUGHT_BYTES: usize = 90;
@@ -878,8 +880,10 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let end = clause_end(scene, denies.end);
     let clause: Vec<&Word> = after.iter().filter(|word| word.end <= end).take(8).collect();
     // `no surgery on the 14th`: numbers that other rows have narrow it to those.
-    let numbers =
-        || scene.plain.numbers.iter().filter(|number| rows.iter().any(|row| evidence::fits(number, Precision::Exact, &row.numbers)));
+    let numbers = LazyCell::new(|| -> Vec<&Number> {
+        let stands = |number: &&Number| rows.iter().any(|row| evidence::fits(number, Precision::Exact, &row.numbers));
+        scene.plain.numbers.iter().take(NUMBERS_OF).filter(stands).collect()
+    });
     let asked = scene.grounds.asked.name_words();
     let is_asked = |folded: &str| asked.iter().any(|own| akin(own, folded));
     // What the user asked for may be a word of a value, too.
@@ -900,7 +904,7 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             && rows.iter().any(|row| {
                 // `GPS: none`
                 let blank = |cell: &Cell| cell.number.is_none() && words_of(&cell.folded).any(account::is_nothing);
-                let all = || numbers().all(|number| evidence::fits(number, Precision::Exact, &row.numbers));
+                let all = || numbers.iter().all(|number| evidence::fits(number, Precision::Exact, &row.numbers));
                 row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && !row.cells.iter().any(blank) && all()
             })
     };

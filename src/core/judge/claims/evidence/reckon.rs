@@ -67,7 +67,8 @@ pub enum Reach {
 }
 
 /// Numbers from which others are reckoned.
-pub struct Operands {
+pub struct Operands<'s> {
+    scene: &'s CheckContext<'s>,
     wide: Vec<f64>,
     near: Vec<f64>,
     told: Vec<f64>,
@@ -75,15 +76,15 @@ pub struct Operands {
     terms: Vec<f64>,
     /// The passage tells how much it is a day.
     daily: bool,
-    /// Numbers of common knowledge that the passage, its question or its results speak of.
-    known: Vec<f64>,
+    /// Numbers of common knowledge that the passage, its question or its results speak of, once they are asked for.
+    known: OnceCell<Vec<f64>>,
     /// Numbers that two of `wide` and the constants make, sorted, once they are asked for.
     pairs: OnceCell<Vec<f64>>,
 }
 
-impl Operands {
+impl<'s> Operands<'s> {
     /// Those of a passage. `own`: its numbers that stand by themselves.
-    pub fn new(scene: &CheckContext<'_>, own: &[f64], reach: Reach) -> Self {
+    pub fn new(scene: &'s CheckContext<'s>, own: &[f64], reach: Reach) -> Self {
         let mut near: Vec<f64> = own.to_vec();
         let counts = scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower));
         near.extend(counts.map(|count| count as f64));
@@ -112,12 +113,13 @@ impl Operands {
         near.truncate(THREES_OF);
         let told = scene.told.iter().rev().take(SUMMED_OF).copied().collect();
         Self {
+            scene,
             wide: once(wide, OPERANDS_MAX),
             near: once(near, THREES_OF),
             told,
             terms: terms(scene, own),
             daily: says_daily(scene),
-            known: constants(scene),
+            known: OnceCell::new(),
             pairs: OnceCell::new(),
         }
     }
@@ -143,7 +145,7 @@ impl Operands {
         };
         let whole = number.whole().is_some();
         // 750 g of 1 kg.
-        let scaled = self.known.contains(&1000.0);
+        let scaled = || self.known().contains(&1000.0);
         let of_constant = || {
             self.wide.iter().any(|one| {
                 CONSTANTS.iter().any(|constant| is(one * constant) || is(one / constant) || role == Role::Any && is(constant / one))
@@ -157,7 +159,7 @@ impl Operands {
                     match role {
                         Role::Share => {
                             share()
-                                || scaled && shares_of(*one, *other).into_iter().any(|made| is(made / 1000.0))
+                                || shares_of(*one, *other).into_iter().any(|made| is(made / 1000.0)) && scaled()
                                 || mean()
                                 || is(one + other)
                                 || is(one - other)
@@ -178,12 +180,16 @@ impl Operands {
             || rate()
             || role != Role::Average && self.threes(is)
             || role != Role::Average && self.is_sum_of_products(number)
-            || role == Role::Total && self.is_sum_of_told(is)
+            || (role == Role::Total || role == Role::Any && is_long(number)) && self.is_sum_of_told(is)
+    }
+
+    fn known(&self) -> &[f64] {
+        self.known.get_or_init(|| constants(self.scene))
     }
 
     /// True if two of them make this number with one of common knowledge: two prices a month, in a year.
     pub fn make_with_constant(&self, number: &Number) -> bool {
-        let constants = || self.known.iter().copied();
+        let constants = || self.known().iter().copied();
         let made = self.pairs.get_or_init(|| {
             let single: Vec<f64> = self.wide.iter().copied().chain(constants()).collect();
             let mut made = single.clone();
@@ -266,6 +272,13 @@ impl Operands {
             })
         })
     }
+}
+
+/// Units of its last digit from which on a number is rarely a sum of some others by chance.
+const LONG_FROM: f64 = 10_000.0;
+
+fn is_long(number: &Number) -> bool {
+    number.readings().any(|reading| reading.value / reading.step >= LONG_FROM)
 }
 
 /// The passage's words for numbers and its numbers that stand, `own`, in their order.
