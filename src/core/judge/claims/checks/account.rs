@@ -720,7 +720,21 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
             let amounts = |source: &&ToolResult| source.facts().derived().amounts.contains(&(value as f64));
             value > REMAINDER_FROM && sources.iter().any(amounts)
         };
-        if allowed.contains(&value) || told || value == together || measure && spans() || roughly || made() || noun.iter().any(of_column) {
+        // `102 children` of lines of classes: what their figures come to.
+        let sum = || {
+            let of =
+                |source: &ToolResult| -> f64 { source.rows().rows.iter().flat_map(|row| &row.cells).filter_map(|cell| cell.number).sum() };
+            value > REMAINDER_FROM && sources.iter().any(|source| of(source) == value as f64)
+        };
+        if allowed.contains(&value)
+            || sum()
+            || told
+            || value == together
+            || measure && spans()
+            || roughly
+            || made()
+            || noun.iter().any(of_column)
+        {
             return None;
         }
         // `Two open deals; Rail is won`: those that aren't named.

@@ -536,7 +536,7 @@ impl<'s> Table<'s> {
                 }
                 continue;
             }
-            if !is_telling(scene, number) {
+            if !is_telling(scene, number) || is_of_duration(scene, number) {
                 continue;
             }
             let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
@@ -742,6 +742,16 @@ fn finding(scene: &CheckContext<'_>, span: Range<usize>, rule: &'static str, exp
 /// Does a number say something of one record: not a small count, unless it stands in a line of a list?
 fn is_telling(scene: &CheckContext<'_>, number: &Number) -> bool {
     number.whole().is_none_or(|whole| whole > 12) || scene.kind == Kind::Line && number.whole().is_some_and(|whole| whole > 2)
+}
+
+/// Is it a part of a duration: the 54 of `8 min 54 s`?
+fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let of_time = |number: &Number| number.unit.is_some_and(|unit| unit.dimension == "time");
+    let beside = |other: &Number| {
+        let (one, two) = if other.end <= number.span.start { (other.end, number.span.start) } else { (number.end, other.span.start) };
+        of_time(other) && scene.text().get(one..two).is_some_and(|gap| gap.trim().is_empty())
+    };
+    of_time(number) && scene.plain.numbers.iter().any(beside)
 }
 
 /// Do two values of the record make this number?
@@ -1051,6 +1061,7 @@ mod tests {
         let loans = r#"[{"due":"2026-10-06","title":"The Overstory","pages":612},{"due":"2026-09-22","title":"Atlas of Clouds","pages":184},{"due":"2026-11-02","title":"Ship's Log","pages":410}]"#;
         let pages = r#"[{"title":"The Overstory","pages":612},{"title":"Atlas of Clouds","pages":184},{"title":"Salt","pages":447}]"#;
         let skins = r#"[{"skin":"L01","dm2":62.5},{"skin":"L02","dm2":48.5},{"skin":"L03","dm2":71.5}]"#;
+        let runs = r#"[{"suite":"e2e","tests":42,"seconds":1182},{"suite":"unit","tests":412,"seconds":54},{"suite":"wide","tests":7,"seconds":42.5}]"#;
         let letters = r#"[{"name":"s s","v":12.5},{"name":"s s s","v":4.5},{"name":"s","v":7.5}]"#;
         let debts = r#"[{"payer":"Defne","amount":5400},{"payer":"Mert","amount":1800},{"payer":"Ece","amount":900}]"#;
         let boxes = "S-601 DELIVERED\nS-602 DELIVERED\nS-603 IN_TRANSIT\nS-604 DELIVERED";
@@ -1085,6 +1096,8 @@ mod tests {
             (pages, Kind::Line, "- Atlas of Clouds, 612", Some("record_number")),
             (pages, Kind::Line, "- Atlas of Clouds, 184", None),
             (loans, Kind::Line, "- Ship's Log (410 pages)", None),
+            (runs, Kind::Line, "- e2e: 19 min 42 s", None),
+            (runs, Kind::Line, "- e2e: 54 s", Some("record_number")),
             (skins, Kind::Line, "- black: L01 (48.5 dm²) and L02 (62.5 dm²)", Some("record_number")),
             (skins, Kind::Line, "- black: L01 (62.5 dm²) and L02 (48.5 dm²)", None),
             (visits, Kind::Line, "- 13:50: visit of Pickles", Some("record_hour")),

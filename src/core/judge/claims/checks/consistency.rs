@@ -467,6 +467,8 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// Figures of a result that is one record, and the least difference that is looked for.
 const APART_OF: usize = 8;
 const APART_FROM: f64 = 100.0;
+/// Figures side by side that are added up, at least.
+const NEIGHBOURS_MIN: usize = 3;
 
 /// True of the difference of two figures of a result that is one record: so many kilometres until the next service. Small ones would fit by
 /// chance.
@@ -478,6 +480,17 @@ pub fn lies_between_figures(scene: &CheckContext<'_>, number: &Number) -> bool {
             && figures.iter().any(|one| figures.iter().any(|other| number.readings().any(|shown| one > other && shown.rounds(one - other))))
     };
     large && scene.sources.iter().take(SOURCES_MAX).any(apart)
+}
+
+/// True of what some figures side by side of a result that is one record come to: the day's, the evening's and the night's of a meter.
+pub fn is_sum_of_neighbours(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let large = number.readings().any(|reading| reading.value >= APART_FROM) && !number.percent;
+    let made = |source: &&ToolResult| {
+        let figures: Vec<f64> = source.facts().leaves.iter().filter_map(|leaf| leaf.value.number()).take(APART_OF + 1).collect();
+        let runs = || (NEIGHBOURS_MIN..=figures.len()).flat_map(|length| figures.windows(length));
+        figures.len() <= APART_OF && runs().any(|run| number.readings().any(|shown| shown.rounds(run.iter().sum())))
+    };
+    large && scene.sources.iter().take(SOURCES_MAX).any(made)
 }
 
 /// True of a step of a column, from one value to the next: of what a meter has counted in a month.

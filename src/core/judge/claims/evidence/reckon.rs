@@ -883,6 +883,9 @@ mod tests {
             assert_eq!(wrong(result, asked, told, &right), Vec::<String>::new(), "{right}");
             assert_eq!(wrong(result, asked, told, &false_one).len(), 1, "{false_one}");
         }
+        let meter = r#"{"month":"2024-02","day_kwh":131,"evening_kwh":64,"night_kwh":53,"paid":545.60}"#;
+        assert_eq!(wrong(meter, "", &[], "In February it was 248 kWh."), Vec::<String>::new());
+        assert_eq!(wrong(meter, "", &[], "In February it was 258 kWh."), ["258 kWh"]);
         // A number of common knowledge stands between two others only where something speaks of what it counts.
         let rooms = r#"{"price":4200,"sea_price":3100,"floor":204}"#;
         assert_eq!(wrong(rooms, "", &[], "So the other one makes 8,300."), ["8,300"]);
