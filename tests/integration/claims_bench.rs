@@ -122,7 +122,7 @@ fn honest_answers_that_reckon() {
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
     let strict = stopped(&cases, &PolicySource::Strict);
     let reckons = strict.iter().filter(|id| id.starts_with("ax")).count();
-    assert!(reckons <= 19 && strict.len() - reckons <= 7, "{strict:?}");
+    assert!(reckons <= 18 && strict.len() - reckons <= 7, "{strict:?}");
 }
 
 /// Honest answers of two authors, one of whom was asked for agents in production: looked at. The one that is stopped tells a goal as reached
@@ -136,14 +136,16 @@ fn honest_answers_of_agents() {
 }
 
 /// Pairs of a true and a false answer to the same results, by three authors who never saw the code: what careless answers get wrong where a
-/// result has much in it. `bh` and `bi` were looked at, `bj` wasn't. Denials and counts by a fourth (`bk`), looked at.
+/// result has much in it. `bh` and `bi` were looked at, `bj` wasn't. Denials and counts by a fourth (`bk`), looked at;
+/// reckoning by a fifth (`bl`), of whose answers the honest ones that were stopped were looked at.
 #[test]
 fn pairs_of_true_and_false_answers() {
     for (text, caught, wronged) in [
-        (include_str!("../../benches/claims/written/bh.jsonl"), 14, 3),
+        (include_str!("../../benches/claims/written/bh.jsonl"), 13, 3),
         (include_str!("../../benches/claims/written/bi.jsonl"), 16, 1),
         (include_str!("../../benches/claims/written/bj.jsonl"), 7, 6),
         (include_str!("../../benches/claims/written/bk.jsonl"), 10, 0),
+        (include_str!("../../benches/claims/written/bl.jsonl"), 9, 7),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
