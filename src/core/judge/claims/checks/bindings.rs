@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::{account, states},
+        checks::{account, states, values},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             self, ToolResult, failure, reckon,
@@ -539,8 +539,7 @@ impl<'s> Table<'s> {
             if !is_telling(scene, number) || is_of_duration(scene, number) {
                 continue;
             }
-            let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
-            let precision = if hedged && !inherited { Precision::Approximate } else { Precision::Exact };
+            let precision = if inherited { Precision::Exact } else { values::precision_of(scene, number) };
             let mut mask = self.with(|row| evidence::fits(number, precision, &row.numbers));
             if mask == 0 {
                 // So much in all of one record's figures, told of another.

@@ -474,23 +474,26 @@ const NEIGHBOURS_MIN: usize = 3;
 /// chance.
 pub fn lies_between_figures(scene: &CheckContext<'_>, number: &Number) -> bool {
     let large = number.readings().any(|reading| reading.value >= APART_FROM) && !number.percent;
-    let apart = |source: &&ToolResult| {
-        let figures: Vec<f64> = source.facts().leaves.iter().filter_map(|leaf| leaf.value.number()).take(APART_OF + 1).collect();
-        figures.len() <= APART_OF
-            && figures.iter().any(|one| figures.iter().any(|other| number.readings().any(|shown| one > other && shown.rounds(one - other))))
+    let apart = |figures: Vec<f64>| {
+        figures.iter().any(|one| figures.iter().any(|other| number.readings().any(|shown| one > other && shown.rounds(one - other))))
     };
-    large && scene.sources.iter().take(SOURCES_MAX).any(apart)
+    large && few_figures(scene).any(apart)
 }
 
 /// True of what some figures side by side of a result that is one record come to: the day's, the evening's and the night's of a meter.
 pub fn is_sum_of_neighbours(scene: &CheckContext<'_>, number: &Number) -> bool {
     let large = number.readings().any(|reading| reading.value >= APART_FROM) && !number.percent;
-    let made = |source: &&ToolResult| {
-        let figures: Vec<f64> = source.facts().leaves.iter().filter_map(|leaf| leaf.value.number()).take(APART_OF + 1).collect();
-        let runs = || (NEIGHBOURS_MIN..=figures.len()).flat_map(|length| figures.windows(length));
-        figures.len() <= APART_OF && runs().any(|run| number.readings().any(|shown| shown.rounds(run.iter().sum())))
+    let made = |figures: Vec<f64>| {
+        let mut runs = (NEIGHBOURS_MIN..=figures.len()).flat_map(|length| figures.windows(length));
+        runs.any(|run| number.readings().any(|shown| shown.rounds(run.iter().sum())))
     };
-    large && scene.sources.iter().take(SOURCES_MAX).any(made)
+    large && few_figures(scene).any(made)
+}
+
+/// The figures of each result that has few: those of one record.
+fn few_figures(scene: &CheckContext<'_>) -> impl Iterator<Item = Vec<f64>> {
+    let of = |source: &&ToolResult| source.facts().leaves.iter().filter_map(|leaf| leaf.value.number()).take(APART_OF + 1).collect();
+    scene.sources.iter().take(SOURCES_MAX).map(of).filter(|figures: &Vec<f64>| figures.len() <= APART_OF)
 }
 
 /// True of a step of a column, from one value to the next: of what a meter has counted in a month.
@@ -797,7 +800,7 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             last.dimension == "time"
                 && unit.dimension == "time"
                 && last.step > unit.factor * 1.5
-                && (gap.is_empty() || ["and", "und", "et", "y", "e", "en", "i", "ve", "och"].contains(&gap.as_str()))
+                && (gap.is_empty() || cues::CONJUNCTIONS.has(&gap))
         });
         match all.last_mut().filter(|_| joins) {
             Some(last) => {

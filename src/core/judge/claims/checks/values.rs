@@ -233,7 +233,7 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
 }
 
 /// Precision with which a passage states a number.
-fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
+pub(super) fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
     let before = scene.words_before(number.span.start);
     let sign = scene.sign_before(number.span.start);
     let hedged = before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'));

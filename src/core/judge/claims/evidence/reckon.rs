@@ -48,8 +48,6 @@ const LEAVES_OF: usize = 200;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
-/// Those of them that belong to spans of time.
-const SPANS: [f64; 7] = [7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 /// Results, and words of a passage, its question and its results, by which numbers of common knowledge are chosen.
 const SOURCES_OF: usize = 3;
 const WORDS_OF: usize = 200;
@@ -68,6 +66,7 @@ pub enum Reach {
 
 /// Numbers from which others are reckoned.
 pub struct Operands<'s> {
+    /// The passage.
     scene: &'s CheckContext<'s>,
     wide: Vec<f64>,
     near: Vec<f64>,
@@ -304,11 +303,10 @@ fn constants(scene: &CheckContext<'_>) -> Vec<f64> {
     let keys = sources().flat_map(|source| source.facts().keys().iter().take(WORDS_OF));
     let of_keys = keys.flat_map(|key| key.split(['_', ' ', '-', '.'])).filter_map(unit::named);
     let units: Vec<&Unit> = words.chain(numbers).chain(of_keys).collect();
-    let mut found = vec![2.0];
     let spans = |source: &ToolResult| source.facts().dates.times.len() + source.facts().dates.dates.len() > 1;
-    if units.iter().any(|unit| unit.dimension == "time") || sources().any(spans) {
-        found.extend(SPANS);
-    }
+    let of_time = units.iter().any(|unit| unit.dimension == "time") || sources().any(spans);
+    // All but the two are of time.
+    let mut found = if of_time { CONSTANTS.to_vec() } else { vec![2.0] };
     let sign = |text: &str| text.contains(['%', '％']);
     const SHARES: [&str; 3] = ["percent", "pct", "rate"];
     let of_shares =

@@ -104,7 +104,7 @@ impl<'c> ClaimedAct<'c> {
         let Self { case, said, first, strong, named, shared, wanted, looked, .. } = *self;
         let ActSentence { words, abilities, grounds, .. } = *case;
         // `I've added the tax to each line`, `I've taken the first figure`.
-        if first && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && abilities.looked() {
+        if first && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && looked {
             return true;
         }
         if said.speech.is_script() && looked && !case.before.apart && !wanted && is_told_of_others(case, said) {
@@ -137,9 +137,9 @@ impl<'c> ClaimedAct<'c> {
             ActForm::Brief => self.brief_counts(),
             ActForm::Passive => self.passive_counts(),
             ActForm::State | ActForm::Ordered => {
-                let ActSentence { words, abilities, before, .. } = *self.case;
+                let ActSentence { words, before, .. } = *self.case;
                 let meant = self.idle || before.apart || self.is_ordered() && !denies(words);
-                self.wanted && meant && !(abilities.looked() && self.case.is_reported(&self.said.verb))
+                self.wanted && meant && !(self.looked && self.case.is_reported(&self.said.verb))
             }
         }
     }
@@ -166,12 +166,12 @@ impl<'c> ClaimedAct<'c> {
 
     /// `Done!`
     fn brief_counts(&self) -> bool {
-        let Self { case, said, strong, wanted, named, idle, .. } = *self;
+        let Self { case, said, strong, wanted, named, idle, looked, .. } = *self;
         let ActSentence { words, abilities, kind, before, .. } = *case;
         // To run `run_tests` may be all that was asked for, though it only reads.
         let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(&abilities.words_of(tool));
         let ran = is_finished(&said.verb) && abilities.recent.iter().any(runs);
-        let accompanied = ran || has_finite(words, said) || kind == Kind::Line && abilities.looked();
+        let accompanied = ran || has_finite(words, said) || kind == Kind::Line && looked;
         // `¡Apuntado!`, where nothing ran that was ordered, and the sentence says no more.
         let only = || self.is_ordered() && idle && words.len() <= 2;
         let meant = is_finished(&said.verb) && wanted || strong && (idle || wanted && before.apart) || wanted && named || only();
@@ -261,7 +261,7 @@ impl<'c> ClaimedAct<'c> {
             }
             ActForm::Passive if is_plain_present(words, said) => named || asked || strong && !shared && is_about_tool(abilities),
             ActForm::Brief | ActForm::Passive => named || strong || asked || is_finished(&said.verb),
-            ActForm::State | ActForm::Ordered => !abilities.looked(),
+            ActForm::State | ActForm::Ordered => !self.looked,
         };
         acts && plain && (wanted || first && (named || strong))
     }
