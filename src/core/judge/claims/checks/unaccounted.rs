@@ -38,7 +38,7 @@ const SQUASHED_BYTES_MAX: usize = 8192;
 /// Minutes by which a time that is told about may be off.
 const ABOUT_MINUTES: u32 = 20;
 /// Letters of an id.
-const ID_CHARS: std::ops::RangeInclusive<usize> = 5..=64;
+const ID_CHARS: std::ops::RangeInclusive<usize> = 4..=64;
 /// Letters and figures of a short id.
 const SHORT_ID_CHARS: usize = 5;
 /// Letters of a name that everybody knows.
@@ -197,7 +197,10 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
         let id = text.get(span.clone()).unwrap_or_default();
         // `Q1-Q3` of what has both.
-        let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_anywhere(scene, part));
+        let known = stands_anywhere(scene, id) || id.split(['-', '_']).all(|part| stands_as_word(scene, part));
+        // `A260`, of what was measured at 260 nm.
+        let figures = id.trim_start_matches(|c: char| c.is_ascii_uppercase());
+        let known = known || id.len() - figures.len() == 1 && stands_as_word(scene, figures);
         // `both A100s`: more than one of them.
         let known =
             known || id.strip_suffix('s').is_some_and(|one| one.ends_with(|c: char| c.is_ascii_digit()) && stands_anywhere(scene, one));
@@ -267,6 +270,22 @@ fn stands_anywhere(scene: &CheckContext<'_>, id: &str) -> bool {
         || cited()
         || squashed(grounds.said_folded())
         || grounds.definitions.contains(id)
+}
+
+/// Does anything in the conversation have this as a word, or in one with letters before it or behind it: the `381` of `Q381`?
+fn stands_as_word(scene: &CheckContext<'_>, part: &str) -> bool {
+    let own = fold(part);
+    let has = |text: &str| {
+        let text = text.get(..text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
+        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+        text.match_indices(own.as_str()).any(|(at, _)| {
+            let (before, behind) = (text.get(..at).unwrap_or_default(), text.get(at + own.len()..).unwrap_or_default());
+            !digit(before.chars().next_back()) && !digit(behind.chars().next())
+        })
+    };
+    scene.sources.first().is_some_and(|source| scene.grounds.has_words(part, source))
+        || scene.sources.iter().take(SOURCES_MAX).any(|source| has(source.folded()) || has(source.folded_arguments()))
+        || has(scene.grounds.said_folded())
 }
 
 /// The places of words that are ids: letters and at least two digits.

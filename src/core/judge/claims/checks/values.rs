@@ -244,7 +244,7 @@ pub(super) fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precisi
 fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.sign_before(number.span.start);
-    let bound = is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤'));
+    let bound = is_round(number) && (is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤')));
     let reckons = may_reckon(scene);
     let has = || {
         let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
@@ -365,6 +365,19 @@ fn has_month(text: &str) -> bool {
         .windows(7)
         .take(MONTH_BYTES_MAX)
         .any(|part| matches!(part, [year @ .., b'-', a, b] if year.len() == 4 && digits(year) && digits(&[*a, *b])))
+}
+
+/// Whole numbers up to here are a bound whatever they are.
+const SMALL_BOUND: f64 = 30.0;
+
+/// Is it a number that one chooses for a bound, not one that was measured or counted: `over 1,200`, `up to 175`, `below 0.5`?
+fn is_round(number: &Number) -> bool {
+    number.readings().any(|reading| {
+        let units = (reading.value / reading.step).round();
+        let whole = reading.step >= 1.0;
+        let step = if whole && units >= 1000.0 { 50.0 } else { 5.0 };
+        whole && reading.value <= SMALL_BOUND || units < 10.0 || units % step == 0.0
+    })
 }
 
 /// Do these words, the last of them right before a number, say that it is a bound, or what something is a part of?

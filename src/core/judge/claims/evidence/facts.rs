@@ -18,6 +18,7 @@ use crate::{
             date::{self, Dates},
             fold::{fold, key, name_words},
             number::{self, numbers},
+            unit,
         },
     },
     wire::json::{DEPTH_MAX, Document, Kind, Value},
@@ -31,6 +32,10 @@ const RESULT_BYTES_MAX: usize = 512 << 10;
 pub const LEAVES_MAX: usize = 20_000;
 /// Values whose keys are looked at.
 const KEYS_OF: usize = 500;
+/// Values among which spans of time are looked for.
+const SPANS_OF: usize = 500;
+/// Bytes of a text that is a span of time for its key's sake: `3-5` of `working_days`.
+const SPAN_BYTES_MAX: usize = 12;
 /// Numbers of a line that are taken for its columns.
 const MEMBERS_MAX: usize = 4;
 /// Maximum depth to which JSON inside strings is read.
@@ -106,6 +111,7 @@ pub struct ResultFacts {
     counts: OnceLock<Vec<u64>>,
     folded: OnceLock<String>,
     keys: OnceLock<Vec<String>>,
+    spans: OnceLock<Vec<f64>>,
 }
 
 /// The member of an object that holds rows, and the names of their columns, where the object has both.
@@ -145,7 +151,7 @@ impl ResultFacts {
         let derived = self.derived.get().map_or(0, |derived| {
             derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
         });
-        let words = (self.counts.get().map_or(0, Vec::len) + derived) * 8;
+        let words = (self.counts.get().map_or(0, Vec::len) + self.spans.get().map_or(0, Vec::len) + derived) * 8;
         self.read_bytes + words + self.folded.get().map_or(0, String::capacity) + self.keys.get().map_or(0, |keys| bytes_of_texts(keys))
     }
 
@@ -190,6 +196,28 @@ impl ResultFacts {
     /// Its text folded for comparison, `text` being what it was read from.
     pub fn folded(&self, text: &str) -> &str {
         self.folded.get_or_init(|| fold(text))
+    }
+
+    /// Its spans of time, in whatever unit it has them: numbers whose key names a unit of time, and numbers of its texts that have one.
+    pub fn spans(&self) -> &[f64] {
+        self.spans.get_or_init(|| {
+            let mut found = Vec::new();
+            for leaf in self.leaves.iter().take(SPANS_OF) {
+                match &leaf.value {
+                    Scalar::Number(number) if unit::is_key_of_time(&leaf.key) => found.push(*number),
+                    Scalar::Text(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
+                        let named = text.len() <= SPAN_BYTES_MAX && unit::is_key_of_time(&leaf.key);
+                        let spans = numbers(text).into_iter();
+                        let spans = spans.filter(|number| named || number.unit.is_some_and(|unit| unit.dimension == "time"));
+                        found.extend(spans.filter_map(|number| number.readings().next()).map(|reading| reading.value));
+                    }
+                    _ => {}
+                }
+            }
+            found.sort_by(f64::total_cmp);
+            found.dedup();
+            found
+        })
     }
 
     /// The keys of the first values, each once.

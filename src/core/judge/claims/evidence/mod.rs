@@ -545,7 +545,11 @@ impl EvidenceIndex {
     pub fn has_date(&self, date: &date::Date) -> bool {
         // Where more was compared than an honest answer asks for, no date is found any more.
         let in_bounds = |count: usize| self.compared.fetch_add(count, Ordering::Relaxed) < COMPARED_MAX;
-        let agrees = |dates: &Dates| in_bounds(dates.dates.len()) && dates.dates.iter().any(|other| date.agrees(other));
+        // Only what has a time may be of another day in another time zone.
+        let agrees = |dates: &Dates| {
+            let zoned = !dates.times.is_empty();
+            in_bounds(dates.dates.len()) && dates.dates.iter().any(|other| date.is(other) || zoned && date.agrees(other))
+        };
         let epoch = |facts: &ResultFacts| {
             let of = |number: &f64| [number / 86_400.0, number / 86_400_000.0].map(|days| days.floor() as i64);
             let days = |days: i64| {

@@ -43,6 +43,10 @@ const TIMES_OF: usize = 16;
 /// Dates from which others are counted, and steps by which they are.
 const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
+/// Seconds of a week.
+const WEEK: f64 = 604_800.0;
+/// Spans of time of one result by which they are.
+const SPANS_OF: usize = 8;
 /// Values of a result among which one names the day of a month.
 const LEAVES_OF: usize = 200;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
@@ -128,7 +132,7 @@ impl<'s> Operands<'s> {
         // Of what is written exactly, nothing but its last digit was rounded.
         let share = if precision.is_approximate() {
             0.02
-        } else if number.whole().is_some() {
+        } else if number.whole().is_some_and(|whole| whole % 10 == 0) {
             0.004
         } else {
             0.0
@@ -165,7 +169,10 @@ impl<'s> Operands<'s> {
                         }
                         Role::Average => mean() || is(one - other),
                         Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
-                        Role::Any => made_of(*one, *other, whole).into_iter().any(&is) || share(),
+                        Role::Any if self.near.contains(one) || self.near.contains(other) => {
+                            made_of(*one, *other, whole).into_iter().any(&is) || share()
+                        }
+                        Role::Any => is(one - other) || is(one / other) || is(other / one),
                     }
                 })
             })
@@ -190,12 +197,11 @@ impl<'s> Operands<'s> {
     pub fn make_with_constant(&self, number: &Number) -> bool {
         let constants = || self.known().iter().copied();
         let made = self.pairs.get_or_init(|| {
-            let single: Vec<f64> = self.wide.iter().copied().chain(constants()).collect();
-            let mut made = single.clone();
-            for (at, one) in single.iter().enumerate() {
-                let of = |other: &f64| [one + other, (one - other).abs(), one * other, one / other, other / one];
-                made.extend(single.iter().skip(at + 1).flat_map(of));
-            }
+            let single: Vec<f64> = self.near.iter().chain(&self.told).copied().collect();
+            let of = |one: f64, other: f64| [one + other, (one - other).abs(), one * other, one / other, other / one];
+            let others = || self.wide.iter().copied().chain(constants());
+            let mut made: Vec<f64> = single.iter().flat_map(|one| others().flat_map(|other| of(*one, other))).collect();
+            made.extend(single);
             made.sort_by(f64::total_cmp);
             made
         });
@@ -704,6 +710,7 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     let steps = steps(scene, grounds);
     // Of eighteen payments the last is due seventeen months after the first.
     let by_months = |months: i64| months > 0 && (steps.contains(&months) || steps.contains(&(months + 1)));
+    let by_years = |years: i64| years == 1 || years > 1 && (steps.contains(&years) || steps.contains(&(years * 12)));
     // `{"amount": 305, "day": 1}`
     let named_day = {
         let leaves = scene.sources.iter().flat_map(|source| source.facts().leaves.iter().take(LEAVES_OF));
@@ -734,7 +741,7 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
                 let on_day = *day == known_day || next_day == 1 && *day < known_day || named_day == Some(*day);
                 apart != 0 && steps.iter().any(|step| apart == *step || apart + 1 == *step || apart == step * 7)
                     || on_working_days(apart)
-                    || *day == known_day && (year != known_year && *month == known_month)
+                    || (*month, *day) == (known_month, known_day) && by_years(i64::from((year - known_year).abs()))
                     || on_day && by_months(months_apart((year, *month)))
                     || next_day == known_day && by_months(months_apart((next_year, next_month)))
             })
@@ -783,14 +790,29 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
             .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
     );
     all.extend(grounds.said_numbers().iter().take(8));
-    all.extend(scene.sources.iter().flat_map(|source| source.facts().numbers.iter().filter(|number| **number <= 60.0).take(4)));
+    for source in &scene.sources {
+        let spans = source.facts().spans();
+        all.extend(spans.iter().take(SPANS_OF));
+        // Two years, and three more.
+        if let [one, other] = spans {
+            all.push(one + other);
+        }
+    }
+    // `within a week`
+    let units = scene.plain.words.iter().chain(grounds.asked.words()).filter_map(|word| unit::named(&word.lower));
+    all.extend(units.filter(|unit| unit.dimension == "time").flat_map(|unit| match unit.factor {
+        WEEK => vec![7.0],
+        factor if factor > WEEK => vec![30.0, 31.0],
+        _ => vec![],
+    }));
     let days = |value: &f64| (*value >= 1.0 && *value <= 400.0 && value.fract() == 0.0).then_some(*value as i64);
     all.iter().filter_map(days).take(STEPS_OF).collect()
 }
 
 /// Does a result write it without a year, in figures: `12/29`, `12月29日`?
 fn written_short(scene: &CheckContext<'_>, date: &Date) -> bool {
-    date.readings.iter().flatten().any(|(_, month, day)| {
+    let has_year = |year: i32| scene.sources.iter().any(|source| source.text.contains(&year.to_string()));
+    date.readings.iter().flatten().any(|(year, month, day)| {
         let forms = [
             format!("{month}/{day}"),
             format!("{day}/{month}"),
@@ -799,7 +821,7 @@ fn written_short(scene: &CheckContext<'_>, date: &Date) -> bool {
             format!("{day:02}.{month:02}"),
             format!("{month}月{day}日"),
         ];
-        scene.sources.iter().any(|source| {
+        (*year == 0 || has_year(*year)) && scene.sources.iter().any(|source| {
             forms.iter().any(|form| {
                 memchr::memmem::find_iter(source.text.as_bytes(), form.as_bytes()).any(|at| {
                     let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);

@@ -11,7 +11,10 @@ use std::{
 use foldhash::fast::FixedState;
 use serde::Deserialize;
 
-use super::{fold::lower, word_list::data_file};
+use super::{
+    fold::{key, lower},
+    word_list::data_file,
+};
 
 /// A unit of measure.
 #[derive(Debug, Deserialize, PartialEq)]
@@ -89,6 +92,22 @@ const NAME_BYTES_MAX: usize = 32;
 pub fn named(word: &str) -> Option<&'static Unit> {
     let window = word.get(..word.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(word);
     suffix_behind(window.trim_start_matches(BLANKS), 1)?.unit
+}
+
+/// Bytes of a unit's name that stands anywhere in a key, not at one of its ends.
+const INNER_NAME_BYTES: usize = 4;
+/// Bytes of a unit's name that a key ends with: a letter says too little.
+const LAST_NAME_BYTES: usize = 2;
+
+/// Does a key name a unit of time: `appealperioddays`, `garantiejaar`, `停留天数`?
+pub fn is_key_of_time(own: &str) -> bool {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    let names = NAMES.get_or_init(|| {
+        let of_time = table().unit.iter().filter(|unit| unit.dimension == "time");
+        of_time.flat_map(|unit| &unit.names).map(|name| key(name)).filter(|name| name.len() >= LAST_NAME_BYTES).collect()
+    });
+    let inner = |name: &str| (name.len() >= INNER_NAME_BYTES || !name.is_ascii()) && own.contains(name);
+    names.iter().any(|name| own.ends_with(name.as_str()) || inner(name))
 }
 
 /// Marks between a number and its unit.
