@@ -707,6 +707,10 @@ impl PassageChecker {
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(scene, passage, start, rules, found);
             if scene.sources.iter().all(|source| source.fails()) {
+                let of_failure = values::of_failure(scene).into_iter().chain(unaccounted::of_failure(scene));
+                for finding in of_failure {
+                    self.found(&finding, passage, start, scene.sources.first().copied(), rules, found);
+                }
                 return;
             }
         } else if scene.cites.len() > 1 {

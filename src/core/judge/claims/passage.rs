@@ -123,7 +123,7 @@ impl PassageSplitter {
                 self.scanned = after;
                 continue;
             }
-            if !mark.is_ascii() {
+            if !mark.is_ascii() && mark != DANDA {
                 // A bracket behind the mark belongs to it: there stands what it cites.
                 let rest = self.buffer().get(after..).unwrap_or_default();
                 let closer = match rest.chars().next() {
@@ -248,14 +248,17 @@ impl PassageSplitter {
     }
 }
 
+/// The full stop of Hindi, behind which a blank stands.
+const DANDA: char = '।';
+
 /// Position of the next mark that may end a passage.
 fn mark(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = from;
     loop {
-        // The last two begin `。`, `！` and `？`, and other characters.
-        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xe3 | 0xef))?;
-        if bytes[at].is_ascii() || text.get(at..).is_some_and(|rest| rest.starts_with(['。', '！', '？'])) {
+        // The last three begin `।`, `。`, `！` and `？`, and other characters.
+        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xe0 | 0xe3 | 0xef))?;
+        if bytes[at].is_ascii() || text.get(at..).is_some_and(|rest| rest.starts_with([DANDA, '。', '！', '？'])) {
             return Some(at);
         }
         at += 1;

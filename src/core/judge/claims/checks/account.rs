@@ -581,8 +581,9 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     // What the call asked for may be said again; something more must be told.
-    let foreign =
-        scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact)) || !scene.plain.dates.dates.is_empty();
+    let unsaid = |date: &date::Date| !scene.grounds.said_dates().dates.iter().any(|said| date.is(said));
+    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact))
+        || scene.plain.dates.dates.iter().any(unsaid);
     // In German a capital makes no name.
     let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
     if scene.bond == CitationScope::Introduced && !tells_of_things(scene, names) {

@@ -56,7 +56,19 @@ pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<Cla
     }
     let mut found = times(scene);
     found.extend(ids(scene));
+    found.extend(versions(scene));
     found.extend(named_by_nobody(scene));
+    found
+}
+
+/// Those of a sentence that cites what failed, but for names: who is told of it, the conversation needn't have.
+pub(in crate::judge::claims) fn of_failure(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    if scene.bond < CitationScope::Cited || scene.endless || scene.text().contains(['?', '？']) {
+        return Vec::new();
+    }
+    let mut found = times(scene);
+    found.extend(ids(scene));
+    found.extend(versions(scene));
     found
 }
 
@@ -220,6 +232,33 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         }
     }
     found
+}
+
+/// Versions and addresses of a passage that are looked for.
+const VERSIONS_MAX: usize = 8;
+
+/// Versions and IP addresses that stand nowhere: `3.19.0`, `198.51.100.7`.
+fn versions(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let text = scene.text();
+    let mut at = 0;
+    let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.')).map(|word| {
+        let from = at;
+        at += word.len() + text.get(at + word.len()..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
+        let bare = word.trim_start_matches('.');
+        (from + word.len() - bare.len(), bare.trim_end_matches('.'))
+    });
+    let dotted = |word: &str| {
+        let mut parts = word.split('.');
+        // `1.234.567` is a number.
+        let grouped = parts.clone().skip(1).all(|part| part.len() == 3);
+        word.matches('.').count() >= 2 && parts.all(|part| !part.is_empty()) && !grouped
+    };
+    let spans = words.filter(|(_, word)| dotted(word)).map(|(from, word)| from..from + word.len());
+    let free = |span: &Range<usize>| {
+        !scene.plain.is_taken(span) && !scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end)
+    };
+    let wrong = spans.filter(free).take(VERSIONS_MAX).find(|span| !scene.grounds.has_raw(text.get(span.clone()).unwrap_or_default()))?;
+    Some(ungrounded(scene, "versions", wrong))
 }
 
 /// `under-16s`, `over-60s`, `mid-90s`: words with a number, and no id, as `web-4` is.

@@ -65,8 +65,19 @@ pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     }
     let mut found = dates(scene);
     found.extend(numbers_of(scene));
+    found.extend(places(scene));
     found.extend(quotations(scene, source));
     found.extend(addresses_of_mail(scene, source));
+    found
+}
+
+/// Numbers and codes beside the citation of what failed that nothing in the conversation has: `error 507` of a 504.
+pub fn of_failure(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
+    if scene.bond != CitationScope::Cited || scene.endless || scene.text().contains('?') {
+        return Vec::new();
+    }
+    let mut found = dates(scene);
+    found.extend(numbers_of(scene));
     found
 }
 
@@ -97,6 +108,42 @@ fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let (known, open) = sort(scene);
     scene.known.get_or_init(|| known);
     open.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
+}
+
+/// Places in an order up to here are counted, and days of a month.
+const COUNTED_PLACE: f64 = 12.0;
+const LAST_DAY: f64 = 31.0;
+
+/// Numbers of tickets, rooms and orders that nobody said: `#114`, `47番`, `No. 22`; and places in an order that no day of a month has.
+fn places(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let text = scene.text();
+    let named = |number: &Number| {
+        let before = text.get(..number.span.start).unwrap_or_default();
+        before.ends_with(['#', '№'])
+            || before.ends_with("No. ")
+            || before.ends_with("Nr. ")
+            || text.get(number.end..).is_some_and(|rest| rest.starts_with(['号', '號', '番']))
+    };
+    let first = |number: &Number| {
+        text.get(..number.span.start)
+            .is_some_and(|before| before.rsplit('\n').next().is_some_and(|line| !line.contains(char::is_alphanumeric)))
+    };
+    let stands = |number: &Number| {
+        scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, Precision::Exact, source))
+            || scene.has_number(number, Precision::Exact)
+    };
+    let wrong = |number: &&Number| {
+        let value = number.readings().next().map_or(0.0, |reading| reading.value);
+        let counted = value <= if named(number) { COUNTED_PLACE } else { LAST_DAY };
+        number.ordinal
+            && !counted
+            && !scene.plain.is_taken(&(number.span.start..number.end))
+            && (named(number) || !first(number))
+            && !stands(number)
+            && !is_figure_of_name(scene, number)
+    };
+    let number = scene.plain.numbers.iter().find(wrong)?;
+    Some(ungrounded(scene, "places", number.span.clone()))
 }
 
 /// Does a passage that another one's citation covers tell what is so in general: `it is usually around 35 °C`?
@@ -162,7 +209,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
         let named = || {
             is_http_status(scene, number) || is_figure_of_name(scene, number) || is_section(scene, number) || is_full_hour(scene, number)
         };
-        if !(taken || is_common(number) || stands_alone(scene, number, precision) || named()) {
+        if !(taken || is_common(scene, number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
         } else if !taken {
             known.extend(number.readings().map(|reading| reading.value));
@@ -418,22 +465,47 @@ fn is_added_up(before: &[Word]) -> bool {
 }
 
 /// Numbers that an answer may use without a source: small ones, round ones, years.
-fn is_common(number: &Number) -> bool {
+fn is_common(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(whole) = number.whole() else {
         let hundred = number.percent && number.readings().any(|reading| reading.value == 100.0 || reading.value == 0.0);
         return hundred;
     };
-    let year = (1900..=2100).contains(&whole) && number.unit.is_none();
+    let year = YEARS.contains(&whole) && number.unit.is_none() && is_near_year(scene, whole);
     // With a unit a small number says something: `5 °C`.
     let small = whole <= SMALL && number.unit.is_none_or(|unit| unit.dimension == "time") || whole <= 2;
     small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year
+}
+
+/// Whole numbers that are read as years.
+const YEARS: std::ops::RangeInclusive<u64> = 1900..=2100;
+
+/// Does a year lie beside one that the conversation has, or so far from one as it says? Where it has none, any may be known.
+fn is_near_year(scene: &CheckContext<'_>, year: u64) -> bool {
+    let (mut any, mut near) = (false, false);
+    let own = i32::try_from(year).unwrap_or(0);
+    let mut compare = |known: i32| {
+        any = true;
+        near |= (own - known).abs() <= 1;
+    };
+    let dates = scene.sources.iter().flat_map(|source| &source.facts().dates.dates).chain(&scene.grounds.said_dates().dates);
+    dates.flat_map(|date| date.readings.iter().flatten()).map(|(year, ..)| *year).filter(|year| *year != 0).for_each(&mut compare);
+    let is_year = |value: &&f64| value.fract() == 0.0 && YEARS.contains(&(**value as u64));
+    let numbers = scene.sources.iter().flat_map(|source| {
+        let numbers = &source.facts().numbers;
+        let from = numbers.partition_point(|number| *number < *YEARS.start() as f64);
+        numbers.get(from..).unwrap_or_default().iter().take_while(|number| **number <= *YEARS.end() as f64)
+    });
+    numbers.chain(scene.grounds.said_numbers()).filter(is_year).map(|value| *value as i32).for_each(&mut compare);
+    !any || near || may_reckon(scene)
 }
 
 /// `a 413`, `HTTP 504`: a status code as the protocol has it (RFC 9110, section 15).
 fn is_http_status(scene: &CheckContext<'_>, number: &Number) -> bool {
     static SAYS: WordList = WordList::new(&["http", "status", "code", "error", "fehler", "erreur", "errore", "erro", "código", "kod"]);
     static BEHIND: WordList = WordList::new(&["error", "errors", "response", "responses", "status", "fehler"]);
-    let known = matches!(number.whole(), Some(400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511));
+    // Where a result has such a code, it is that one.
+    let told = scene.sources.iter().any(|source| source.facts().numbers.iter().any(|code| (400.0..600.0).contains(code)));
+    let known = !told && matches!(number.whole(), Some(400..=418 | 421..=426 | 428 | 429 | 431 | 451 | 500..=508 | 510 | 511));
     let plain = number.unit.is_none() && !number.percent && !number.scaled;
     let before = scene.words_before(number.span.start).last().map_or("", |word| word.lower.as_str());
     // `gets a 413.`, `a 504 timeout`

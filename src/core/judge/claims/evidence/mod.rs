@@ -589,13 +589,18 @@ impl EvidenceIndex {
     /// Does this address stand in the conversation, or is it made of what stands there?
     pub fn has_address(&self, address: &str) -> bool {
         let plain = url::plain(address);
+        let words = |part: &str| self.has_folded(&fold(part));
+        plain.is_empty() || self.has_raw(&plain) || url::is_made_of(&plain, self.addresses(), words)
+    }
+
+    /// Do these characters stand anywhere in the conversation or in a tool's definition, be it within a word?
+    pub fn has_raw(&self, sought: &str) -> bool {
         let text = |at: usize| match at.checked_sub(2 * self.results.len()) {
             None => self.results.get(at / 2).map(|source| if at.is_multiple_of(2) { &*source.text } else { &*source.arguments }),
             Some(at) if at == self.said.len() => Some(self.definitions.as_str()),
             Some(at) => self.said.get(at).map(|said| &**said),
         };
-        let words = |part: &str| self.has_folded(&fold(part));
-        plain.is_empty() || self.standing_raw.has(&text, &plain, WordForm::Parts) || url::is_made_of(&plain, self.addresses(), words)
+        self.standing_raw.has(&text, sought, WordForm::Parts)
     }
 
     /// Is this host one of which the conversation has an address?

@@ -821,15 +821,16 @@ fn written_short(scene: &CheckContext<'_>, date: &Date) -> bool {
             format!("{day:02}.{month:02}"),
             format!("{month}月{day}日"),
         ];
-        (*year == 0 || has_year(*year)) && scene.sources.iter().any(|source| {
-            forms.iter().any(|form| {
-                memchr::memmem::find_iter(source.text.as_bytes(), form.as_bytes()).any(|at| {
-                    let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-                    let bytes = source.text.as_bytes();
-                    !digit(at.checked_sub(1).and_then(|at| bytes.get(at))) && !digit(bytes.get(at + form.len()))
+        (*year == 0 || has_year(*year))
+            && scene.sources.iter().any(|source| {
+                forms.iter().any(|form| {
+                    memchr::memmem::find_iter(source.text.as_bytes(), form.as_bytes()).any(|at| {
+                        let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
+                        let bytes = source.text.as_bytes();
+                        !digit(at.checked_sub(1).and_then(|at| bytes.get(at))) && !digit(bytes.get(at + form.len()))
+                    })
                 })
             })
-        })
     })
 }
 
