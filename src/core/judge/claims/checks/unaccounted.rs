@@ -18,6 +18,7 @@ use crate::judge::claims::{
         date::Time,
         fold::fold,
         lexicon::{self, Word},
+        unit,
         word_list::WordList,
     },
 };
@@ -338,7 +339,9 @@ fn id_spans(text: &str) -> Vec<Range<usize>> {
         let end = digit + bytes.iter().skip(digit).take_while(inside).count();
         let word = text.get(from..end).unwrap_or_default().trim_end_matches('-');
         let before = text.get(..from).and_then(|before| before.chars().next_back());
-        let joined = before.is_some_and(|c| c.is_alphanumeric() || matches!(c, '.' | '/' | '@' | '#' | ':'))
+        // `毎分5km12` begins with a number.
+        let spaceless = |c: char| unit::is_spaceless(c) && word.starts_with(|c: char| c.is_ascii_alphabetic());
+        let joined = before.is_some_and(|c| c.is_alphanumeric() && !spaceless(c) || matches!(c, '.' | '/' | '@' | '#' | ':'))
             || matches!(bytes.get(end), Some(b'@' | b'/' | b'='));
         if !joined && is_id(word) {
             found.push(from..from + word.len());

@@ -218,7 +218,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     // What is reckoned from those that stand makes the next one known: from those of the results too where the passage shows that it
     // reckons, else from those that it tells itself, and from the question's.
     let reckons = may_reckon(scene);
-    let may_be = |number: &Number| reckon::may_be(number);
+    let may_be = |number: &Number| reckon::may_be(scene, number);
     let mut rounds = if open.len() <= reckon::RECKONED_MAX && open.iter().any(|(number, _)| may_be(number)) { ROUNDS_MAX } else { 0 };
     while rounds > 0 && !open.is_empty() {
         let all = reckon::Operands::new(scene, &known, if reckons { reckon::Reach::Results } else { reckon::Reach::Passage });

@@ -427,9 +427,15 @@ fn shares_of(one: f64, other: f64) -> [f64; 4] {
     [one / other * 100.0, other / one * 100.0, (one - other) / other * 100.0, (other - one) / one * 100.0]
 }
 
-/// May it be reckoned from others at all? A temperature is none of them more or less.
-pub fn may_be(number: &Number) -> bool {
-    number.unit.is_none_or(|unit| unit.dimension != "temperature")
+/// Figures without a mark between them from which on a number without a unit is one of a telephone or an order.
+const NAME_FIGURES: usize = 7;
+
+/// May it be reckoned from others at all? A temperature is none of them more or less, and a number that names something is of none.
+pub fn may_be(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let figures = scene.text().get(number.span.clone()).unwrap_or_default();
+    let plain = number.unit.is_none() && !number.scaled && figures.bytes().all(|byte| byte.is_ascii_digit());
+    let names = plain && figures.len() > 1 && (figures.len() >= NAME_FIGURES || figures.starts_with('0'));
+    !names && number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
 
 /// Kelvin of 0 °C.
