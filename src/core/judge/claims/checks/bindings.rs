@@ -143,6 +143,9 @@ const COLUMN_WORDS_MAX: usize = 3;
 const COLUMN_CHARS_MIN: usize = 4;
 /// Records of which those of several results are compared.
 const SOURCES_MAX: usize = 4;
+/// Words of a name, and letters of one that stands for all of it.
+const NAME_PARTS_MAX: usize = 4;
+const NAME_CHARS_MIN: usize = 3;
 /// Values of a clause that are compared with one another.
 const MENTIONS_MAX: usize = 16;
 
@@ -291,8 +294,8 @@ impl<'s> Table<'s> {
         }
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();
         for cell in self.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_text) {
-            // Most cells begin with no word of the passage.
-            let begins = || words_of(&cell.folded).next().is_some_and(|first| said.iter().any(|own| own.0 == first));
+            // Most cells have no word of the passage.
+            let begins = || words_of(&cell.folded).any(|part| said.iter().any(|own| own.0 == part));
             if (!cell.raw.is_ascii() || begins()) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
                 cells.push((&cell.folded, &cell.column, &cell.raw));
             }
@@ -308,8 +311,10 @@ impl<'s> Table<'s> {
             let spaced = said.windows(parts.len()).find(|window| window.iter().zip(&parts).all(|(own, part)| own.0 == **part));
             let span = match spaced {
                 Some(window) => window.first().zip(window.last()).map(|(first, last)| first.1..last.2),
-                None if !raw.is_ascii() => scene.text().find(raw).map(|at| at..at + raw.len()),
-                None => None,
+                None => {
+                    let whole = || scene.text().find(raw).map(|at| at..at + raw.len());
+                    (if raw.is_ascii() { None } else { whole() }).or_else(|| self.short_name(scene, raw, folded))
+                }
             };
             let Some(span) = span else { continue };
             let taken = found.iter().any(|other| other.span.start < span.end && span.start < other.span.end && other.span != span);
@@ -320,6 +325,37 @@ impl<'s> Table<'s> {
             }
         }
         found
+    }
+
+    /// The place of a name of a row that the passage writes otherwise: `P. Girard` of `Girard, P.`, `Grace` of `Grace Mbeki`. It is a word
+    /// with a capital that no other row has, and no other name beside it.
+    fn short_name(&self, scene: &CheckContext<'_>, raw: &str, folded: &str) -> Option<Range<usize>> {
+        let capital = |text: &str| text.chars().next().is_some_and(char::is_uppercase);
+        let parts: Vec<&str> = raw.split([' ', ',']).filter(|part| !part.is_empty()).collect();
+        let proper = |part: &&str| capital(part) && part.chars().all(|c| c.is_alphabetic() || matches!(c, '.' | '-' | '\'' | '’'));
+        if !(2..=NAME_PARTS_MAX).contains(&parts.len()) || !parts.iter().all(proper) {
+            return None;
+        }
+        let words = &scene.plain.words;
+        let text = |word: &Word| scene.text().get(word.start..word.end).unwrap_or_default();
+        let of_name = |word: &Word| words_of(folded).any(|part| part == fold(&word.lower));
+        // `Ann Brown` isn't Ann Smith.
+        let alone = |at: usize| {
+            let beside = |one: usize, other: usize| {
+                let pair = words.get(one).zip(words.get(other));
+                pair.is_some_and(|(one, other)| scene.text().get(one.end..other.start) == Some(" ") && capital(text(one)) && capital(text(other)))
+            };
+            let free = |own: usize, other: usize| !beside(own.min(other), own.max(other)) || words.get(other).is_some_and(of_name);
+            at.checked_sub(1).is_none_or(|before| before == 0 || free(at, before)) && free(at, at + 1)
+        };
+        let is = |(at, word): (usize, &Word)| {
+            let own = fold(&word.lower);
+            let said = capital(text(word)) && own.chars().count() >= NAME_CHARS_MIN && of_name(word) && alone(at);
+            let common = scene.lexicon.common.contains(&own) || lexicon::month(&own).is_some();
+            let of_others = || self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded != folded && stands_in(&cell.folded, &own));
+            (said && !common && !of_others()).then_some(word.start..word.end)
+        };
+        words.iter().enumerate().find_map(is)
     }
 
     /// Records that are listed as being all of one kind, one of which is of another: `Free: A1, A2 and A3` where A2 is taken.
