@@ -343,7 +343,9 @@ impl<'s> Table<'s> {
         let alone = |at: usize| {
             let beside = |one: usize, other: usize| {
                 let pair = words.get(one).zip(words.get(other));
-                pair.is_some_and(|(one, other)| scene.text().get(one.end..other.start) == Some(" ") && capital(text(one)) && capital(text(other)))
+                pair.is_some_and(|(one, other)| {
+                    scene.text().get(one.end..other.start) == Some(" ") && capital(text(one)) && capital(text(other))
+                })
             };
             let free = |own: usize, other: usize| !beside(own.min(other), own.max(other)) || words.get(other).is_some_and(of_name);
             at.checked_sub(1).is_none_or(|before| before == 0 || free(at, before)) && free(at, at + 1)
@@ -352,7 +354,8 @@ impl<'s> Table<'s> {
             let own = fold(&word.lower);
             let said = capital(text(word)) && own.chars().count() >= NAME_CHARS_MIN && of_name(word) && alone(at);
             let common = scene.lexicon.common.contains(&own) || lexicon::month(&own).is_some();
-            let of_others = || self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded != folded && stands_in(&cell.folded, &own));
+            let of_others =
+                || self.rows.iter().flat_map(|row| &row.cells).any(|cell| cell.folded != folded && stands_in(&cell.folded, &own));
             (said && !common && !of_others()).then_some(word.start..word.end)
         };
         words.iter().enumerate().find_map(is)

@@ -241,25 +241,32 @@ const VERSIONS_MAX: usize = 8;
 /// Versions and IP addresses that stand nowhere: `3.19.0`, `198.51.100.7`.
 fn versions(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let text = scene.text();
-    let mut at = 0;
-    let words = text.split(|c: char| !(c.is_ascii_digit() || c == '.')).map(|word| {
-        let from = at;
-        at += word.len() + text.get(at + word.len()..).and_then(|rest| rest.chars().next()).map_or(0, char::len_utf8);
-        let bare = word.trim_start_matches('.');
-        (from + word.len() - bare.len(), bare.trim_end_matches('.'))
-    });
-    let dotted = |word: &str| {
-        let mut parts = word.split('.');
-        // `1.234.567` is a number.
-        let grouped = parts.clone().skip(1).all(|part| part.len() == 3);
-        word.matches('.').count() >= 2 && parts.all(|part| !part.is_empty()) && !grouped
-    };
-    let spans = words.filter(|(_, word)| dotted(word)).map(|(from, word)| from..from + word.len());
-    let free = |span: &Range<usize>| {
+    let is_free = |span: &Range<usize>| {
         !scene.plain.is_taken(span) && !scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end)
     };
-    let wrong = spans.filter(free).take(VERSIONS_MAX).find(|span| !scene.grounds.has_raw(text.get(span.clone()).unwrap_or_default()))?;
+    let is_known = |span: &Range<usize>| scene.grounds.has_raw(text.get(span.clone()).unwrap_or_default());
+    let wrong = version_spans(text).filter(is_free).take(VERSIONS_MAX).find(|span| !is_known(span))?;
     Some(ungrounded(scene, "versions", wrong))
+}
+
+/// The places of figures with at least two points between them, but for numbers whose points part thousands: `1.234.567`.
+fn version_spans(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let bytes = text.as_bytes();
+    let inside = |byte: &&u8| byte.is_ascii_digit() || **byte == b'.';
+    let mut end = 0;
+    memchr::memchr_iter(b'.', bytes).filter_map(move |at| {
+        let digit = |at: Option<usize>| at.and_then(|at| bytes.get(at)).is_some_and(u8::is_ascii_digit);
+        if at < end || !digit(at.checked_sub(1)) || !digit(Some(at + 1)) {
+            return None;
+        }
+        let from = at - bytes.iter().take(at).rev().take_while(inside).count();
+        end = at + bytes.iter().skip(at).take_while(inside).count();
+        let word = text.get(from..end)?;
+        let (bare, start) = (word.trim_matches('.'), from + word.len() - word.trim_start_matches('.').len());
+        let grouped = bare.split('.').skip(1).all(|part| part.len() == 3);
+        let dotted = bare.split('.').count() > 2 && bare.split('.').all(|part| !part.is_empty()) && !grouped;
+        dotted.then(|| start..start + bare.len())
+    })
 }
 
 /// `under-16s`, `over-60s`, `mid-90s`: words with a number, and no id, as `web-4` is.
@@ -611,6 +618,28 @@ mod tests {
         let bond = CitationScope::Cited;
         let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, bond, &grounds);
         unaccounted(&scene).into_iter().map(|finding| finding.rule).collect()
+    }
+
+    #[test]
+    fn versions_of_a_text() {
+        let found = |text: &'static str| version_spans(text).filter_map(|span| text.get(span)).collect::<Vec<_>>();
+        assert_eq!(found("v3.19.0 and 198.51.100.7, not 3.5 or 1.234.567."), ["3.19.0", "198.51.100.7"]);
+        assert_eq!(found("版本3.4.1です... 1..2"), ["3.4.1"]);
+    }
+
+    #[test]
+    fn versions_ids_and_codes_that_stand_nowhere() {
+        let result = r#"{"version":"3.18.0","host":"198.51.100.7","job":"Q-301","room":4}"#;
+        for (text, wrong) in [
+            ("It runs 3.18.0 on 198.51.100.7.", &[][..]),
+            ("It runs 3.19.0.", &["versions"]),
+            ("It answers at 198.51.170.7.", &["versions"]),
+            ("ジョブはQ-301です。", &[]),
+            ("ジョブはQ-381です。", &["ids"]),
+            ("The job is U-65.", &["ids"]),
+        ] {
+            assert_eq!(rules(result, text), wrong, "{text}");
+        }
     }
 
     #[test]
