@@ -309,6 +309,7 @@ mod tests {
         use Kind::{Blank, Code, Heading, Line, Sentence};
         for (text, expected) in [
             ("One. Two! Three", vec![("One.", Sentence), (" Two!", Sentence), (" Three", Sentence)]),
+            ("बस 4:10 की है। (id) रुकूँ? ठीक।", vec![("बस 4:10 की है। (id)", Sentence), (" रुकूँ?", Sentence), (" ठीक।", Sentence)]),
             (
                 "It is 3.5 at e.g. noon. (execution_id: a_1) Next.",
                 vec![("It is 3.5 at e.g. noon. (execution_id: a_1)", Sentence), (" Next.", Sentence)],

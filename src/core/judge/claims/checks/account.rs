@@ -2608,6 +2608,21 @@ mod tests {
     }
 
     #[test]
+    fn the_day_that_was_asked_for_is_nothing_that_is_told() {
+        let found = ToolResult::new("list_issues", r#"{"from":"2026-05-04"}"#, "[]");
+        let grounds = EvidenceIndex::new(vec![found], vec!["Is anything due on 4 May?".into()], "Is anything due on 4 May?".into());
+        let certainty = |text: &str| {
+            let plain = AnalyzedPassage::of(text);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, language(&words(text), None), sources, CitationScope::Cited, &grounds);
+            told_of_nothing(&scene).map(|finding| finding.certainty)
+        };
+        assert_eq!(certainty("The importer is due on 9 May."), Some(Certainty::Certain));
+        assert_eq!(certainty("The importer is what is due on 4 May."), Some(Certainty::Likely));
+        assert_eq!(certainty("Nothing is due on 4 May."), None);
+    }
+
+    #[test]
     fn a_text_that_says_that_nothing_was_found_is_empty() {
         for (tool, result, text, wrong) in [
             ("find_member", "no match for 'Gareth Poole'", "Gareth Poole has been a member since May 2016.", true),

@@ -1038,6 +1038,21 @@ mod tests {
     }
 
     #[test]
+    fn a_name_may_be_written_otherwise() {
+        let marks = r#"[{"pupil":"Brandt, L.","points":48},{"pupil":"Girard, P.","points":39},{"pupil":"Ann Smith","points":91}]"#;
+        for (text, wrong) in [
+            ("P. Girard has 39.", false),
+            ("P. Girard has 91.", true),
+            ("Smith did best with 91.", false),
+            ("Smith did best with 48.", true),
+            // Another Ann.
+            ("Ann Brown has 48.", false),
+        ] {
+            assert_eq!(rule(&[("{}", marks)], Kind::Sentence, text) == Some("record_number"), wrong, "{text}");
+        }
+    }
+
+    #[test]
     fn a_line_tells_of_its_record_where_nothing_near_cites() {
         let mut source = ToolResult::new(
             "get_list",

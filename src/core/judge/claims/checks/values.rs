@@ -71,7 +71,7 @@ pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     found
 }
 
-/// Numbers and codes beside the citation of what failed that nothing in the conversation has: `error 507` of a 504.
+/// Numbers and dates beside the citation of what failed that nothing in the conversation has: `error 507` of a 504.
 pub fn of_failure(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if scene.bond != CitationScope::Cited || scene.endless || scene.text().contains('?') {
         return Vec::new();
@@ -110,40 +110,44 @@ fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     open.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
 }
 
-/// Places in an order up to here are counted, and days of a month.
+/// Places in an order up to here are counted; further ones may be days of a month.
 const COUNTED_PLACE: f64 = 12.0;
 const LAST_DAY: f64 = 31.0;
 
-/// Numbers of tickets, rooms and orders that nobody said: `#114`, `47番`, `No. 22`; and places in an order that no day of a month has.
+/// A number of a ticket, a room or an order that nobody said (`#114`, `47番`, `No. 22`), or a place in an order that no day of a month has.
 fn places(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let text = scene.text();
-    let named = |number: &Number| {
-        let before = text.get(..number.span.start).unwrap_or_default();
-        before.ends_with(['#', '№'])
-            || before.ends_with("No. ")
-            || before.ends_with("Nr. ")
-            || text.get(number.end..).is_some_and(|rest| rest.starts_with(['号', '號', '番']))
-    };
-    let first = |number: &Number| {
-        text.get(..number.span.start)
-            .is_some_and(|before| before.rsplit('\n').next().is_some_and(|line| !line.contains(char::is_alphanumeric)))
+    let is_counted = |number: &Number, named: bool| {
+        let most = if named { COUNTED_PLACE } else { LAST_DAY };
+        number.readings().all(|reading| reading.value <= most)
     };
     let stands = |number: &Number| {
-        scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, Precision::Exact, source))
-            || scene.has_number(number, Precision::Exact)
+        let source = |source: &&ToolResult| scene.grounds.has_plain_number(number, Precision::Exact, source);
+        scene.sources.iter().any(source) || scene.has_number(number, Precision::Exact) || is_figure_of_name(scene, number)
     };
-    let wrong = |number: &&Number| {
-        let value = number.readings().next().map_or(0.0, |reading| reading.value);
-        let counted = value <= if named(number) { COUNTED_PLACE } else { LAST_DAY };
+    let is_wrong = |number: &&Number| {
+        let named = has_number_sign(text, number);
         number.ordinal
-            && !counted
+            && !is_counted(number, named)
+            && (named || !begins_line(text, number.span.start))
             && !scene.plain.is_taken(&(number.span.start..number.end))
-            && (named(number) || !first(number))
             && !stands(number)
-            && !is_figure_of_name(scene, number)
     };
-    let number = scene.plain.numbers.iter().find(wrong)?;
+    let number = scene.plain.numbers.iter().find(is_wrong)?;
     Some(ungrounded(scene, "places", number.span.clone()))
+}
+
+/// `#114`, `No. 22`, `47番`
+fn has_number_sign(text: &str, number: &Number) -> bool {
+    let before = text.get(..number.span.start).unwrap_or_default();
+    let behind = text.get(number.end..).unwrap_or_default();
+    ["#", "№", "No. ", "Nr. "].iter().any(|sign| before.ends_with(sign)) || behind.starts_with(['号', '號', '番'])
+}
+
+/// Has its line nothing but marks before this place?
+fn begins_line(text: &str, place: usize) -> bool {
+    let before = text.get(..place).unwrap_or_default();
+    before.rsplit('\n').next().is_some_and(|line| !line.contains(char::is_alphanumeric))
 }
 
 /// Does a passage that another one's citation covers tell what is so in general: `it is usually around 35 °C`?
@@ -419,7 +423,7 @@ const SMALL_BOUND: f64 = 30.0;
 
 /// Is it a number that one chooses for a bound, not one that was measured or counted: `over 1,200`, `up to 175`, `below 0.5`?
 fn is_round(number: &Number) -> bool {
-    number.readings().any(|reading| {
+    number.readings().all(|reading| {
         let units = (reading.value / reading.step).round();
         let whole = reading.step >= 1.0;
         let step = if whole && units >= 1000.0 { 50.0 } else { 5.0 };
@@ -678,4 +682,54 @@ pub fn names(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let json = source.facts().is_structured() && !source.facts().lists.is_empty();
     let any = words.iter().any(|word| scene.grounds.has_words(word, source));
     (json && !any).then(|| ungrounded(scene, "names", start..start + name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::{
+        evidence::EvidenceIndex,
+        language::lexicon::{language, words},
+        plain::AnalyzedPassage,
+    };
+
+    fn found(result: &str, said: &str, check: impl Fn(&CheckContext<'_>) -> Vec<ClaimFinding>) -> Vec<String> {
+        let source = ToolResult::new("get_tickets", r#"{"floor":3}"#, result);
+        let grounds = EvidenceIndex::new(vec![source], Vec::new(), "".into());
+        let plain = AnalyzedPassage::of(said);
+        let sources = grounds.results.iter().collect();
+        let lexicon = language(&words(said), None);
+        let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+        check(&scene).into_iter().map(|finding| finding.found).collect()
+    }
+
+    #[test]
+    fn numbers_of_tickets_and_rooms() {
+        let tickets = r#"[{"id":31,"day":"2026-05-14"},{"id":214,"day":"2026-05-20"}]"#;
+        for (said, wrong) in [
+            ("#214 is open.", &[][..]),
+            ("#114 is open.", &["114"]),
+            ("31番は開いています。", &[]),
+            ("61番は開いています。", &["61"]),
+            ("It is due on the 20th.", &[]),
+            ("It is due on the 59th.", &["59"]),
+            ("It is the 3rd of them.", &[]),
+        ] {
+            assert_eq!(found(tickets, said, values), wrong, "{said}");
+        }
+    }
+
+    #[test]
+    fn codes_of_what_failed() {
+        let failed = "504 Gateway Timeout after 30 seconds";
+        for (said, wrong) in [
+            ("The service didn't answer within 30 seconds (error 504).", &[][..]),
+            ("The service didn't answer within 30 seconds (error 507).", &["507"]),
+            ("The service gave up after 70 seconds.", &["70 seconds"]),
+        ] {
+            assert_eq!(found(failed, said, of_failure), wrong, "{said}");
+        }
+        // Where the result has no code, the one of the protocol is known.
+        assert_eq!(found("too many requests", "It answered with a 429.", of_failure), Vec::<String>::new());
+    }
 }

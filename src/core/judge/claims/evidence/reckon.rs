@@ -307,10 +307,11 @@ fn constants(scene: &CheckContext<'_>) -> Vec<f64> {
     let words = scene.plain.words.iter().chain(asked.words()).take(WORDS_OF).filter_map(|word| unit::named(&word.lower));
     let numbers = scene.plain.numbers.iter().chain(asked.numbers()).take(WORDS_OF).filter_map(|number| number.unit);
     let keys = sources().flat_map(|source| source.facts().keys().iter().take(WORDS_OF));
-    let of_keys = keys.flat_map(|key| key.split(['_', ' ', '-', '.'])).filter_map(unit::named);
+    let of_keys = keys.clone().filter_map(|key| unit::named(key));
     let units: Vec<&Unit> = words.chain(numbers).chain(of_keys).collect();
     let spans = |source: &ToolResult| source.facts().dates.times.len() + source.facts().dates.dates.len() > 1;
-    let of_time = units.iter().any(|unit| unit.dimension == "time") || sources().any(spans);
+    let of_time =
+        units.iter().any(|unit| unit.dimension == "time") || keys.clone().any(|key| unit::is_key_of_time(key)) || sources().any(spans);
     // All but the two are of time.
     let mut found = if of_time { CONSTANTS.to_vec() } else { vec![2.0] };
     let sign = |text: &str| text.contains(['%', '％']);
@@ -871,7 +872,7 @@ mod tests {
             (shop, "Prices include 20 % VAT", &[], "Less VAT that is 14.08."),
             (shop, "", &[4.68], "All 66 would bring roughly 309."),
             (r#"{"bottles":214}"#, "", &[], "That fills 17 cases of 12, with 10 over."),
-            (r#"{"kwh":42.6}"#, "I pay 31 cents a kWh", &[13.21], "At that pace it makes 158 a year."),
+            (r#"{"kwh":42.6}"#, "I pay 31 cents a kWh", &[13.21], "At that pace it makes about 158 a year."),
             (r#"{"pct":[46,53,61]}"#, "", &[], "On average that is 53.3 %."),
             (r#"{"start":"13:30","end":"15:06"}"#, "", &[], "It takes 1 h 36 min."),
             (r#"{"gen":205,"feb":171,"mar":138,"unit":"Smc"}"#, "", &[], "You used 514 Smc."),
@@ -926,6 +927,38 @@ mod tests {
     }
 
     #[test]
+    fn what_names_something_is_not_reckoned() {
+        let calls = r#"[{"to":"13800000001","sent":true},{"to":"13800000002","sent":false}]"#;
+        assert_eq!(wrong(calls, "", &[], "13800000001 was reached."), Vec::<String>::new());
+        assert_eq!(wrong(calls, "to 50 parents", &[], "13800000051 was not reached."), ["13800000051"]);
+        assert_eq!(wrong(r#"{"no":"0033"}"#, "", &[], "Invoice 0031 is valid."), ["0031"]);
+    }
+
+    #[test]
+    fn two_figures_of_the_result_alone_make_no_product() {
+        let prices = r#"[{"n":"A","eur":47.5},{"n":"B","eur":12.25},{"n":"C","eur":88},{"n":"D","eur":19.75}]"#;
+        // Their difference or ratio may be meant, their sum or product is told as one.
+        assert_eq!(wrong(prices, "", &[], "D is 7.50 more than B, so take it."), Vec::<String>::new());
+        assert_eq!(wrong(prices, "", &[], "Therefore the board shows 938.13."), ["938.13"]);
+        assert_eq!(wrong(prices, "", &[], "Together that makes 938.13."), Vec::<String>::new());
+        // Not the last digit, but the number itself is another.
+        assert_eq!(wrong(r#"{"rows":1296,"bad":4}"#, "", &[], "So 1,297 rows are left."), ["1,297"]);
+    }
+
+    #[test]
+    fn a_bound_is_round() {
+        let night = r#"{"bpm":[51,58,97],"rows":18230}"#;
+        for (said, found) in [
+            ("It stayed below 100.", &[][..]),
+            ("It stayed above 50 and under 120.", &[]),
+            ("It stayed below 99.", &["99"]),
+            ("It wrote 51 of 68,230 rows.", &["68,230"]),
+        ] {
+            assert_eq!(wrong(night, "", &[], said), found, "{said}");
+        }
+    }
+
+    #[test]
     fn days_that_follow_from_others() {
         let result = r#"{"given":"2024-11-03","taken":"2025-04-10","days":5}"#;
         for said in
@@ -940,5 +973,14 @@ mod tests {
         let refund = r#"{"approved":"2026-04-06","business_days":"3-5"}"#;
         assert_eq!(wrong(refund, "", &[], "It comes by 13 April 2026."), Vec::<String>::new());
         assert_eq!(wrong(refund, "", &[], "It comes by 24 April 2026."), ["24 April 2026"]);
+        // Another year needs a term, a day's difference a time.
+        let warranty = r#"{"bought":"2023-11-20","warranty_years":2,"extended_years":3}"#;
+        assert_eq!(wrong(warranty, "", &[], "It ends on 20 November 2028."), Vec::<String>::new());
+        assert_eq!(wrong(warranty, "", &[], "It ends on 20 November 2032."), ["20 November 2032"]);
+        assert_eq!(wrong(r#"{"bought":"2023-11-20"}"#, "", &[], "You bought it on 21 November 2023."), ["21 November 2023"]);
+        assert_eq!(wrong(r#"{"bought":"2023-11-20T23:30:00Z"}"#, "", &[], "You bought it on 21 November 2023."), Vec::<String>::new());
+        // A year without a day, too.
+        assert_eq!(wrong(warranty, "", &[], "It was made in 2022."), Vec::<String>::new());
+        assert_eq!(wrong(warranty, "", &[], "It was made in 1987."), ["1987"]);
     }
 }
