@@ -154,6 +154,8 @@ impl<'s> Operands<'s> {
                 CONSTANTS.iter().any(|constant| is(one * constant) || is(one / constant) || role == Role::Any && is(constant / one))
             })
         };
+        // Two figures of the results that the passage doesn't name are compared, not put together.
+        let is_told = |value: &f64| self.near.contains(value) || self.told.contains(value);
         let pairs = || {
             self.wide.iter().enumerate().any(|(at, one)| {
                 self.wide.iter().skip(at + 1).any(|other| {
@@ -169,9 +171,7 @@ impl<'s> Operands<'s> {
                         }
                         Role::Average => mean() || is(one - other),
                         Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
-                        Role::Any if self.near.contains(one) || self.near.contains(other) => {
-                            made_of(*one, *other, whole).into_iter().any(&is) || share()
-                        }
+                        Role::Any if is_told(one) || is_told(other) => made_of(*one, *other, whole).into_iter().any(&is) || share(),
                         Role::Any => is(one - other) || is(one / other) || is(other / one),
                     }
                 })
@@ -754,6 +754,15 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
             })
         })
     }) || written_short(scene, date)
+        || is_day_of_question(scene, date)
+}
+
+/// Does the question name the day without its month, and the month beside another day: `17-21 August and Monday 24`?
+fn is_day_of_question(scene: &CheckContext<'_>, date: &Date) -> bool {
+    let asked = date::dates(&scene.grounds.asked);
+    let has_month = |month: u32| asked.dates.iter().flat_map(|other| other.readings.iter().flatten()).any(|(_, other, _)| *other == month);
+    let has_day = |day: u32| scene.grounds.asked.numbers().iter().any(|number| number.whole() == Some(u64::from(day)));
+    date.readings.iter().flatten().any(|(_, month, day)| has_month(*month) && has_day(*day))
 }
 
 /// Working days from which others are counted.
@@ -979,6 +988,9 @@ mod tests {
         assert_eq!(wrong(warranty, "", &[], "It ends on 20 November 2032."), ["20 November 2032"]);
         assert_eq!(wrong(r#"{"bought":"2023-11-20"}"#, "", &[], "You bought it on 21 November 2023."), ["21 November 2023"]);
         assert_eq!(wrong(r#"{"bought":"2023-11-20T23:30:00Z"}"#, "", &[], "You bought it on 21 November 2023."), Vec::<String>::new());
+        let asked = "May I take 17–21 August and Monday 24?";
+        assert_eq!(wrong(warranty, asked, &[], "You are off until 24 August."), Vec::<String>::new());
+        assert_eq!(wrong(warranty, asked, &[], "You are off until 27 August."), ["27 August"]);
         // A year without a day, too.
         assert_eq!(wrong(warranty, "", &[], "It was made in 2022."), Vec::<String>::new());
         assert_eq!(wrong(warranty, "", &[], "It was made in 1987."), ["1987"]);
