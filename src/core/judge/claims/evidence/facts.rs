@@ -34,6 +34,8 @@ pub const LEAVES_MAX: usize = 20_000;
 const KEYS_OF: usize = 500;
 /// Values among which spans of time are looked for.
 const SPANS_OF: usize = 500;
+/// Spans of time after which no further ones are looked for.
+const SPANS_MAX: usize = 64;
 /// Bytes of a text that is a span of time for its key's sake: `3-5` of `working_days`.
 const SPAN_BYTES_MAX: usize = 12;
 /// Numbers of a line that are taken for its columns.
@@ -203,6 +205,9 @@ impl ResultFacts {
         self.spans.get_or_init(|| {
             let mut found = Vec::new();
             for leaf in self.leaves.iter().take(SPANS_OF) {
+                if found.len() >= SPANS_MAX {
+                    break;
+                }
                 match &leaf.value {
                     Scalar::Number(number) if unit::is_key_of_time(&leaf.key) => found.push(*number),
                     Scalar::Text(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
@@ -686,6 +691,24 @@ mod tests {
         assert_eq!(facts.of_key("total").count(), 1);
         assert!(facts.numbers.contains(&93.0) && facts.numbers.contains(&57.0));
         assert_eq!(facts.dates.dates.len(), 1);
+    }
+
+    #[test]
+    fn a_long_name_takes_its_bytes_once() {
+        let (name, values) = ("k".repeat(150_000), vec!["1"; 15_000].join(","));
+        let facts = ResultFacts::read(&format!(r#"{{"{name}":[{values}]}}"#));
+        assert_eq!(facts.leaves.len(), 15_000);
+        assert!(facts.bytes() < 8 << 20, "{} bytes", facts.bytes());
+        let header = format!("{name},b\n{}", "1,2\n".repeat(4_000));
+        assert!(ResultFacts::read(&header).bytes() < 8 << 20);
+    }
+
+    #[test]
+    fn spans_of_time() {
+        let facts = ResultFacts::read(
+            r#"{"appeal_period_days":30,"garantie_jaar":2,"停留天数":90,"price":14,"takes":"12 minutes","is_gunu":"3-5"}"#,
+        );
+        assert_eq!(facts.spans(), [2.0, 3.0, 5.0, 12.0, 30.0, 90.0]);
     }
 
     #[test]

@@ -107,8 +107,16 @@ pub fn behind_last(text: &str, is: impl Fn(char) -> bool) -> usize {
     text.char_indices().rev().find(|(_, c)| is(*c)).map_or(0, |(at, c)| at + c.len_utf8())
 }
 
+/// Bytes of a member's name that are read. Each value of a list bears the name, so a long one would take that much for each of them.
+const NAME_BYTES_MAX: usize = 256;
+
+fn beginning(name: &str) -> &str {
+    name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(name)
+}
+
 /// The words of a member's or tool's name, folded, with blanks between: `getAllPlayers` is `get all players`.
 pub fn name_text(name: &str) -> String {
+    let name = beginning(name);
     if name.is_ascii() {
         let humps = |two: &[u8]| matches!(two, [before, c] if before.is_ascii_lowercase() && c.is_ascii_uppercase());
         if !name.as_bytes().windows(2).any(humps) {
@@ -129,6 +137,7 @@ pub fn name_text(name: &str) -> String {
 
 /// A name as one key: `Download-Speed` and `download_speed` are `downloadspeed`.
 pub fn key(name: &str) -> String {
+    let name = beginning(name);
     if name.is_ascii() {
         let mut key = Vec::with_capacity(name.len());
         for byte in name.bytes() {
