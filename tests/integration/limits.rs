@@ -109,7 +109,7 @@ fn who_stalls_is_let_go_and_bothers_nobody() {
     let scripted = ScriptedUpstream::start(upstream).unwrap();
     let base_url = scripted.base_url();
     let settings = format!(
-        "[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\ntimeouts = {{ first_byte = \"300ms\", idle = \"300ms\" }}\n[limits]\nclient_idle = \"300ms\"\n"
+        "[[upstreams]]\nname = \"scripted\"\nbase_url = \"{base_url}\"\ntimeouts = {{ first_byte = \"1s\", idle = \"1s\" }}\n[limits]\nclient_idle = \"1s\"\n"
     );
     let proxy = Proxy::start(&settings, &[], directory.path()).unwrap();
     let address = proxy.address();

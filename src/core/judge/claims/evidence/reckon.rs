@@ -543,7 +543,8 @@ pub fn is_term(scene: &CheckContext<'_>, number: &Number) -> bool {
 
 /// For how many a result is, as its members say.
 fn portions(source: &evidence::ToolResult) -> impl Iterator<Item = f64> {
-    let own = source.facts().leaves.iter().filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
+    let leaves = source.facts().leaves.iter().take(LEAVES_OF);
+    let own = leaves.filter(|leaf| leaf.record == 0 && PORTIONS.iter().any(|part| leaf.key.contains(part)));
     own.filter_map(|leaf| leaf.value.number()).filter(|value| *value >= 1.0).take(2)
 }
 
