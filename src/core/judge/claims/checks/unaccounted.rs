@@ -52,19 +52,22 @@ const KNOWN: &[&str] = &[
 
 /// The findings of a passage: times, then ids, then names.
 pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.bond < CitationScope::Near || scene.endless || scene.text().contains(['?', '？']) {
-        return Vec::new();
-    }
-    let mut found = times(scene);
-    found.extend(ids(scene));
-    found.extend(versions(scene));
-    found.extend(named_by_nobody(scene));
+    let mut found = without_names(scene, CitationScope::Near);
+    found.extend(is_judged(scene, CitationScope::Near).then(|| named_by_nobody(scene)).flatten());
     found
 }
 
 /// Those of a sentence that cites what failed, but for names: who is told of it, the conversation needn't have.
 pub(in crate::judge::claims) fn of_failure(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.bond < CitationScope::Cited || scene.endless || scene.text().contains(['?', '？']) {
+    without_names(scene, CitationScope::Cited)
+}
+
+fn is_judged(scene: &CheckContext<'_>, from: CitationScope) -> bool {
+    scene.bond >= from && !scene.endless && !scene.text().contains(['?', '？'])
+}
+
+fn without_names(scene: &CheckContext<'_>, from: CitationScope) -> Vec<ClaimFinding> {
+    if !is_judged(scene, from) {
         return Vec::new();
     }
     let mut found = times(scene);
