@@ -122,6 +122,11 @@ impl<'s> CheckContext<'s> {
         &self.plain.text
     }
 
+    /// Is its value to be looked for: does a citation cover it as near as this, is all of the conversation known, and is it no question?
+    pub fn is_judged(&self, from: CitationScope) -> bool {
+        self.bond >= from && !self.endless && !self.plain.asks()
+    }
+
     /// Does any of its words stand in this set, or end with one of its endings (`n't`)?
     pub fn says(&self, set: &WordSet) -> bool {
         let ending = |word: &str| {

@@ -295,8 +295,8 @@ impl<'s> Table<'s> {
         let mut cells: Vec<(&str, &str, &str)> = Vec::new();
         for cell in self.rows.iter().flat_map(|row| &row.cells).filter(|cell| cell.is_text) {
             // Most cells have no word of the passage.
-            let begins = || words_of(&cell.folded).any(|part| said.iter().any(|own| own.0 == part));
-            if (!cell.raw.is_ascii() || begins()) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
+            let is_named = || words_of(&cell.folded).any(|part| said.iter().any(|own| own.0 == part));
+            if (!cell.raw.is_ascii() || is_named()) && !cells.iter().any(|known| known.0 == cell.folded && known.1 == cell.column) {
                 cells.push((&cell.folded, &cell.column, &cell.raw));
             }
         }

@@ -18,6 +18,7 @@ use crate::judge::claims::{
         date::Time,
         fold::fold,
         lexicon::{self, Word},
+        number::is_within_digits,
         unit,
         word_list::WordList,
     },
@@ -53,7 +54,7 @@ const KNOWN: &[&str] = &[
 /// The findings of a passage: times, then ids, then names.
 pub(in crate::judge::claims) fn unaccounted(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = without_names(scene, CitationScope::Near);
-    found.extend(is_judged(scene, CitationScope::Near).then(|| named_by_nobody(scene)).flatten());
+    found.extend(scene.is_judged(CitationScope::Near).then(|| named_by_nobody(scene)).flatten());
     found
 }
 
@@ -62,12 +63,8 @@ pub(in crate::judge::claims) fn of_failure(scene: &CheckContext<'_>) -> Vec<Clai
     without_names(scene, CitationScope::Cited)
 }
 
-fn is_judged(scene: &CheckContext<'_>, from: CitationScope) -> bool {
-    scene.bond >= from && !scene.endless && !scene.text().contains(['?', '？'])
-}
-
 fn without_names(scene: &CheckContext<'_>, from: CitationScope) -> Vec<ClaimFinding> {
-    if !is_judged(scene, from) {
+    if !scene.is_judged(from) {
         return Vec::new();
     }
     let mut found = times(scene);
@@ -327,11 +324,7 @@ fn stands_as_word(scene: &CheckContext<'_>, part: &str) -> bool {
     let own = fold(part);
     let has = |text: &str| {
         let text = text.get(..text.floor_char_boundary(SQUASHED_BYTES_MAX)).unwrap_or_default();
-        let digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
-        text.match_indices(own.as_str()).any(|(at, _)| {
-            let (before, behind) = (text.get(..at).unwrap_or_default(), text.get(at + own.len()..).unwrap_or_default());
-            !digit(before.chars().next_back()) && !digit(behind.chars().next())
-        })
+        text.match_indices(own.as_str()).any(|(at, found)| !is_within_digits(text.as_bytes(), at..at + found.len()))
     };
     scene.sources.first().is_some_and(|source| scene.grounds.has_words(part, source))
         || scene.sources.iter().take(SOURCES_MAX).any(|source| has(source.folded()) || has(source.folded_arguments()))

@@ -11,7 +11,7 @@ use crate::{
             cues, date,
             fold::{behind_last, fold},
             lexicon::{self, Word},
-            number::{Number, Precision},
+            number::{Number, Precision, is_within_digits},
             unit, url,
             word_list::{PhraseList, WordList},
         },
@@ -59,10 +59,7 @@ pub fn addresses(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Numbers, dates and quotations that nothing in the conversation has. Only of what a citation covers.
 pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    let Some(source) = scene.sources.first().filter(|_| scene.bond >= CitationScope::Near) else { return Vec::new() };
-    if scene.endless || scene.text().contains('?') {
-        return Vec::new();
-    }
+    let Some(source) = scene.sources.first().filter(|_| scene.is_judged(CitationScope::Near)) else { return Vec::new() };
     let mut found = dates(scene);
     found.extend(numbers_of(scene));
     found.extend(places(scene));
@@ -73,7 +70,7 @@ pub fn values(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 
 /// Numbers and dates beside the citation of what failed that nothing in the conversation has: `error 507` of a 504.
 pub fn of_failure(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    if scene.bond != CitationScope::Cited || scene.endless || scene.text().contains('?') {
+    if !scene.is_judged(CitationScope::Cited) {
         return Vec::new();
     }
     let mut found = dates(scene);
@@ -121,10 +118,7 @@ fn places(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let most = if named { COUNTED_PLACE } else { LAST_DAY };
         number.readings().all(|reading| reading.value <= most)
     };
-    let stands = |number: &Number| {
-        let source = |source: &&ToolResult| scene.grounds.has_plain_number(number, Precision::Exact, source);
-        scene.sources.iter().any(source) || scene.has_number(number, Precision::Exact) || is_figure_of_name(scene, number)
-    };
+    let stands = |number: &Number| scene.has_number(number, Precision::Exact) || is_figure_of_name(scene, number);
     let is_wrong = |number: &&Number| {
         let named = has_number_sign(text, number);
         number.ordinal
@@ -545,14 +539,14 @@ fn is_section(scene: &CheckContext<'_>, number: &Number) -> bool {
     number.unit.is_none() && !number.percent && !number.scaled && (sign == Some('§') || named())
 }
 
-/// Figures of a name that are so long that they hardly stand elsewhere by chance.
-const NAME_FIGURES: usize = 2;
+/// Figures of a name, at least.
+const FIGURES_MIN: usize = 2;
 
 /// `0041` of `0041_add_index`: figures of a name that a result has.
 fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
     let figures = scene.text().get(number.span.clone()).unwrap_or_default();
     let sign = scene.text().get(..number.span.start).and_then(|before| before.chars().next_back());
-    let plain = figures.len() >= NAME_FIGURES
+    let plain = figures.len() >= FIGURES_MIN
         && figures.bytes().all(|byte| byte.is_ascii_digit())
         && (number.unit.is_none() || scene.text().get(number.span.end..).is_some_and(|rest| rest.starts_with(['-', '‑'])))
         && !number.percent
@@ -562,10 +556,9 @@ fn is_figure_of_name(scene: &CheckContext<'_>, number: &Number) -> bool {
         && scene.sources.iter().any(|source| {
             let text = source.text.as_bytes();
             memchr::memmem::find_iter(text, figures.as_bytes()).take(FINDS_MAX).any(|at| {
-                let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
                 let letter = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'_');
                 let (before, behind) = (at.checked_sub(1).and_then(|before| text.get(before)), text.get(at + figures.len()));
-                !digit(before) && !digit(behind) && (letter(before) || letter(behind))
+                !is_within_digits(text, at..at + figures.len()) && (letter(before) || letter(behind))
             })
         })
 }

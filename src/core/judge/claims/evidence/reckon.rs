@@ -12,7 +12,7 @@ use crate::judge::claims::{
         cues::{self, Role},
         date::{self, Date},
         lexicon,
-        number::{Interpretation, Number, Precision, numbers},
+        number::{Interpretation, Number, Precision, is_within_digits, numbers},
         unit::{self, Unit},
         word_list::PhraseList,
     },
@@ -43,10 +43,10 @@ const TIMES_OF: usize = 16;
 /// Dates from which others are counted, and steps by which they are.
 const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
+/// Spans of time of one result that are such steps.
+const STEPS_OF_RESULT: usize = 8;
 /// Seconds of a week.
 const WEEK: f64 = 604_800.0;
-/// Spans of time of one result by which they are.
-const SPANS_OF: usize = 8;
 /// Values of a result among which one names the day of a month.
 const LEAVES_OF: usize = 200;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
@@ -760,9 +760,10 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
 
 /// Does the question name the day without its month, and the month beside another day: `17-21 August and Monday 24`?
 fn is_day_of_question(scene: &CheckContext<'_>, date: &Date) -> bool {
-    let asked = date::dates(&scene.grounds.asked);
-    let has_month = |month: u32| asked.dates.iter().flat_map(|other| other.readings.iter().flatten()).any(|(_, other, _)| *other == month);
-    let has_day = |day: u32| scene.grounds.asked.numbers().iter().any(|number| number.whole() == Some(u64::from(day)));
+    let asked = &scene.grounds.asked;
+    let has_month =
+        |month: u32| asked.dates().dates.iter().flat_map(|other| other.readings.iter().flatten()).any(|(_, other, _)| *other == month);
+    let has_day = |day: u32| asked.numbers().iter().any(|number| number.whole() == Some(u64::from(day)));
     date.readings.iter().flatten().any(|(_, month, day)| has_month(*month) && has_day(*day))
 }
 
@@ -809,7 +810,7 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
     all.extend(grounds.said_numbers().iter().take(8));
     for source in &scene.sources {
         let spans = source.facts().spans();
-        all.extend(spans.iter().take(SPANS_OF));
+        all.extend(spans.iter().take(STEPS_OF_RESULT));
         // Two years, and three more.
         if let [one, other] = spans {
             all.push(one + other);
@@ -841,11 +842,8 @@ fn written_short(scene: &CheckContext<'_>, date: &Date) -> bool {
         (*year == 0 || has_year(*year))
             && scene.sources.iter().any(|source| {
                 forms.iter().any(|form| {
-                    memchr::memmem::find_iter(source.text.as_bytes(), form.as_bytes()).any(|at| {
-                        let digit = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_digit);
-                        let bytes = source.text.as_bytes();
-                        !digit(at.checked_sub(1).and_then(|at| bytes.get(at))) && !digit(bytes.get(at + form.len()))
-                    })
+                    let bytes = source.text.as_bytes();
+                    memchr::memmem::find_iter(bytes, form.as_bytes()).any(|at| !is_within_digits(bytes, at..at + form.len()))
                 })
             })
     })

@@ -84,6 +84,12 @@ impl Interpretation {
     }
 }
 
+/// Does a digit stand right before or right behind this byte range, so that it is a part of a longer number?
+pub fn is_within_digits(text: &[u8], span: Range<usize>) -> bool {
+    let digit = |at: Option<usize>| at.and_then(|at| text.get(at)).is_some_and(u8::is_ascii_digit);
+    digit(span.start.checked_sub(1)) || digit(Some(span.end))
+}
+
 /// The numbers of a text, in order. Words that have digits in them (`a1`, `utf8`) are none.
 pub fn numbers(text: &str) -> Vec<Number> {
     let bytes = text.as_bytes();

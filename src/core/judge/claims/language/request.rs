@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use crate::judge::claims::language::{
     cues::CONJUNCTIONS,
+    date::{self, Dates},
     fold::{fold, lower_of, name_words},
     lexicon::{Word, WordSet, words},
     number::{Number, numbers},
@@ -38,6 +39,7 @@ struct ReadRequest {
     folded: OnceLock<String>,
     lower: OnceLock<String>,
     numbers: OnceLock<Vec<Number>>,
+    dates: OnceLock<Dates>,
     asks_for_act: OnceLock<bool>,
     asks_to_know: OnceLock<bool>,
     is_question: OnceLock<bool>,
@@ -84,6 +86,11 @@ impl UserRequest {
     /// Its numbers.
     pub fn numbers(&self) -> &[Number] {
         self.0.numbers.get_or_init(|| numbers(self))
+    }
+
+    /// Its dates and times of day.
+    pub fn dates(&self) -> &Dates {
+        self.0.dates.get_or_init(|| date::dates(self))
     }
 
     /// It asks, in one of its sentences, that something be done.
