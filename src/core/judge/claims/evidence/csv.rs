@@ -1,7 +1,13 @@
 //! Tables as text: comma-separated values (RFC 4180 without quotes) and the like. Pure.
 
+use super::table::AlignedTable;
+
 /// Bytes of a column's name.
 const NAME_BYTES_MAX: usize = 48;
+/// Words of a column's name where other lines stand above the table.
+const WORDS_MAX: usize = 4;
+/// Columns of such a table.
+const COLUMNS_MAX: usize = 40;
 /// Column separators.
 const MARKS: [char; 4] = [',', ';', '\t', '|'];
 
@@ -10,29 +16,72 @@ pub fn read(text: &str) -> Option<(Vec<&str>, Vec<Vec<&str>>)> {
     if text.contains('"') {
         return None;
     }
-    // Pipes may stand around a row, and a line of dashes below its head.
-    let ruled = |line: &&str| line.contains("--") && line.chars().all(|c| matches!(c, '-' | '|' | ':' | '+' | ' ' | '='));
-    let bare = |line: &'_ str| -> usize { line.len() - line.trim_start_matches([' ', '|']).len() };
-    let mut lines = text
-        .lines()
-        .map(|line| line.get(if line.trim_start().starts_with('|') { bare(line) } else { 0 }..).unwrap_or_default())
-        .map(|line| line.trim_end_matches(['|', ' ', '\r']))
-        .filter(|line| !line.trim().is_empty() && !ruled(line));
+    let mut lines = text.lines().map(unframed).filter(|line| !line.trim().is_empty() && !is_rule(line));
     let head = lines.next()?;
     let mark = MARKS.into_iter().max_by_key(|mark| head.matches(*mark).count())?;
-    let fields = |line: &'_ str| line.matches(mark).count() + 1;
-    let columns = fields(head);
+    let columns = fields(head, mark);
     let names: Vec<&str> = head.split(mark).map(str::trim).collect();
-    let named = |name: &&str| (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().any(char::is_alphabetic) && !name.contains(". ");
-    if columns < 2 || !names.iter().all(named) {
+    if columns < 2 || !names.iter().all(|name| is_name(name)) {
         return None;
     }
     let rows: Vec<Vec<&str>> =
-        lines.map(|line| (fields(line) == columns).then(|| line.split(mark).map(str::trim).collect())).collect::<Option<_>>()?;
-    // Two lines of prose may have as many commas; a table has values.
-    let value = |field: &&str| field.parse::<f64>().is_ok() || !field.contains(' ');
-    let valued = rows.iter().flatten().filter(|field| value(field)).count() * 2 >= rows.len() * columns;
-    (!rows.is_empty() && valued).then_some((names, rows))
+        lines.map(|line| (fields(line, mark) == columns).then(|| line.split(mark).map(str::trim).collect())).collect::<Option<_>>()?;
+    (!rows.is_empty() && has_values(&rows)).then_some((names, rows))
+}
+
+/// The first table among other lines, such as a title or a note below it: a head and two rows at least.
+pub fn within<'t>(lines: &[&'t str]) -> Option<AlignedTable<'t>> {
+    MARKS.into_iter().filter_map(|mark| between(lines, mark)).min_by_key(|table| table.head)
+}
+
+/// The first table among these lines whose columns this mark parts.
+fn between<'t>(lines: &[&'t str], mark: char) -> Option<AlignedTable<'t>> {
+    // Sentences have commas.
+    let least = if mark == ',' { 3 } else { 2 };
+    let all = lines.iter().enumerate().map(|(at, line)| (at, unframed(line)));
+    let all: Vec<(usize, &str)> = all.filter(|(_, line)| !is_rule(line)).collect();
+    let columns = |line: &str| if line.contains('"') || line.trim().is_empty() { 0 } else { fields(line, mark) };
+    all.chunk_by(|one, other| columns(one.1) == columns(other.1)).filter(|run| run.len() > 2).find_map(|run| {
+        let ((head, names), rows) = run.split_first()?;
+        let names: Vec<&str> = names.split(mark).map(str::trim).collect();
+        let is_head = |name: &&str| is_name(name) && !name.contains(|c: char| c.is_ascii_digit()) && name.split(' ').count() <= WORDS_MAX;
+        if !(least..=COLUMNS_MAX).contains(&names.len()) || !names.iter().all(is_head) {
+            return None;
+        }
+        let rows: Vec<(usize, Vec<&str>)> = rows.iter().map(|(at, line)| (*at, line.split(mark).map(str::trim).collect())).collect();
+        let valued = has_values(rows.iter().map(|(_, row)| row));
+        let rows = rows.into_iter().map(|(at, row)| (at, row.into_iter().enumerate().collect())).collect();
+        valued.then_some(AlignedTable { names, rows, head: *head })
+    })
+}
+
+/// A line without the pipes that may stand around a row.
+fn unframed(line: &str) -> &str {
+    let bare = if line.trim_start().starts_with('|') { line.trim_start_matches([' ', '|']) } else { line };
+    bare.trim_end_matches(['|', ' ', '\r'])
+}
+
+/// Is it a line of dashes, as below a head?
+fn is_rule(line: &str) -> bool {
+    line.contains("--") && line.chars().all(|c| matches!(c, '-' | '|' | ':' | '+' | ' ' | '='))
+}
+
+fn fields(line: &str, mark: char) -> usize {
+    line.matches(mark).count() + 1
+}
+
+fn is_name(name: &str) -> bool {
+    (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().any(char::is_alphabetic) && !name.contains(". ")
+}
+
+/// Are half of the fields at least values? Two lines of prose may have as many commas.
+fn has_values<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Vec<&'t str>>) -> bool {
+    let (mut values, mut all) = (0, 0);
+    for field in rows.into_iter().flatten() {
+        all += 1;
+        values += usize::from(field.parse::<f64>().is_ok() || !field.contains(' '));
+    }
+    values * 2 >= all
 }
 
 /// Do commas part the values of this line, rather than the thousands of a number?

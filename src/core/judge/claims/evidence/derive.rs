@@ -88,7 +88,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found.plain.extend(objects(facts));
     found.plain.extend(means_of_counts(facts));
     found.plain.extend(sums_in_texts(facts));
-    let beside: Vec<&Vec<f64>> = columns.values().take(COLUMNS_OF).collect();
+    let beside: Vec<Vec<(usize, f64)>> = facts.columns_of(|record, number| (record, number)).into_values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
     }
@@ -239,18 +239,28 @@ fn groups(facts: &ResultFacts) -> Vec<f64> {
     parts.chain(rest).collect()
 }
 
-/// What two columns of the same rows make: the sum of their products (prices and quantities), and what there is of one for each
-/// of the other.
-fn two_columns(one: &[f64], other: &[f64], found: &mut Vec<f64>) {
-    if one.len() != other.len() {
-        return;
+/// What two columns make of the rows that have both, each number with its record: the sum of their products (prices and quantities),
+/// the like by weights in percent, and what there is of one for each of the other.
+fn two_columns(one: &[(usize, f64)], other: &[(usize, f64)], found: &mut Vec<f64>) {
+    let same = one.len() == other.len();
+    let (mut sum, mut of, mut products) = (0.0, 0.0, 0.0);
+    let mut rest = other.iter().peekable();
+    for (record, value) in one {
+        // Records stand in their order.
+        while !same && rest.next_if(|(own, _)| own < record).is_some() {}
+        let Some((_, beside)) = rest.next_if(|(own, _)| same || own == record) else { continue };
+        (sum, of, products) = (sum + value, of + beside, products + value * beside);
     }
-    let (sum, of) = (one.iter().sum::<f64>(), other.iter().sum::<f64>());
-    let products = one.iter().zip(other).map(|(one, other)| one * other).sum::<f64>();
     // The sum of the products, and what each of the one weighs by the other.
     found.extend([products, products / sum, products / of]);
     found.extend([sum / of, of / sum]);
+    if sum <= WHOLE || of <= WHOLE {
+        found.push(products / WHOLE);
+    }
 }
+
+/// A whole in percent.
+const WHOLE: f64 = 100.0;
 
 /// Numbers derived from a pair: sum, difference, product, shares and changes in percent.
 pub fn pair(one: f64, other: f64, found: &mut Vec<f64>) {
@@ -278,7 +288,8 @@ pub fn counts(facts: &ResultFacts) -> Vec<u64> {
     counts.extend(by_name.into_values());
     counts.extend(by_value(facts));
     let numbers = facts.leaves.iter().filter_map(|leaf| Some((leaf, leaf.value.number()?)));
-    counts.extend(numbers.filter(|(leaf, _)| is_count(&leaf.key)).map(|(_, count)| count as u64));
+    // That of a record is its own.
+    counts.extend(numbers.filter(|(leaf, _)| leaf.record == 0 && is_count(&leaf.key)).map(|(_, count)| count as u64));
     counts.sort_unstable();
     counts.dedup();
     counts

@@ -17,7 +17,7 @@ use crate::{
         language::{
             date::{self, Dates},
             fold::{fold, key, name_words},
-            number::{self, numbers},
+            number::{self, Number, numbers},
             unit,
         },
     },
@@ -38,6 +38,8 @@ const SPANS_OF: usize = 500;
 const SPANS_MAX: usize = 64;
 /// Bytes of a text that is a span of time for its key's sake: `3-5` of `working_days`.
 const SPAN_BYTES_MAX: usize = 12;
+/// Bytes of a number with its unit.
+const MEASURE_BYTES_MAX: usize = 24;
 /// Numbers of a line that are taken for its columns.
 const MEMBERS_MAX: usize = 4;
 /// Maximum depth to which JSON inside strings is read.
@@ -245,16 +247,22 @@ impl ResultFacts {
         self.leaves.iter().filter(move |leaf| leaf.key == key)
     }
 
-    /// The numbers by key, of keys that stand more than once.
+    /// The numbers by key, of keys that stand more than once. `410Mi` and `95Mi` are numbers too, as far as their unit is one.
     pub fn columns(&self) -> BTreeMap<&str, Vec<f64>> {
-        let mut columns: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
+        self.columns_of(|_, number| number)
+    }
+
+    /// The columns, of each number what `of` makes of the record it lies in and of itself.
+    pub fn columns_of<T>(&self, of: impl Fn(usize, f64) -> T) -> BTreeMap<&str, Vec<T>> {
+        let mut columns: BTreeMap<&str, (&str, Vec<T>)> = BTreeMap::new();
         for leaf in &self.leaves {
-            if let Some(number) = leaf.value.number() {
-                columns.entry(&leaf.key).or_default().push(number);
+            let Some((number, unit)) = leaf.value.measure() else { continue };
+            let column = columns.entry(&leaf.key).or_insert((unit, Vec::new()));
+            if column.0 == unit {
+                column.1.push(of(leaf.record, number));
             }
         }
-        columns.retain(|_, numbers| numbers.len() > 1);
-        columns
+        columns.into_iter().filter(|(_, (_, numbers))| numbers.len() > 1).map(|(key, (_, numbers))| (key, numbers)).collect()
     }
 
     /// It has values at all, besides `null`, empty strings and flags.
@@ -456,7 +464,7 @@ impl ResultFacts {
         let mut separator = false;
         let all: Vec<&str> = text.lines().take(LINES_MAX).collect();
         // What a table below names has is read as records.
-        let table = table::aligned(&all);
+        let table = table::aligned(&all).or_else(|| csv::within(&all));
         if let Some(table) = &table {
             self.aligned(table);
         }
@@ -519,6 +527,21 @@ impl Scalar {
             Scalar::Text(text) => finite(text.trim()),
             Scalar::Flag(_) | Scalar::Null => None,
         }
+    }
+
+    /// The number that it is, also as a string without anything but a unit, and that unit as it is written.
+    fn measure(&self) -> Option<(f64, &str)> {
+        let with_unit = || {
+            let Scalar::Text(text) = self else { return None };
+            if text.len() > MEASURE_BYTES_MAX || !text.starts_with(|c: char| c.is_ascii_digit()) {
+                return None;
+            }
+            let [number] = <[Number; 1]>::try_from(numbers(text)).ok()?;
+            let [Some(reading), None] = number.readings else { return None };
+            let whole = number.span.start == 0 && number.end == text.len() && number.unit.is_some();
+            whole.then(|| Some((reading.value, text.get(number.span.end..)?))).flatten()
+        };
+        self.number().map(|number| (number, "")).or_else(with_unit)
     }
 
     /// As it is shown.

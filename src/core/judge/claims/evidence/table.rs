@@ -9,7 +9,7 @@ const LINE_BYTES_MAX: usize = 1000;
 /// Lines above a table's head.
 const TITLES_MAX: usize = 3;
 
-/// A table whose columns stand below their names.
+/// A table among other lines: its columns stand below their names, or a mark parts them.
 pub struct AlignedTable<'t> {
     /// Names of the columns.
     pub names: Vec<&'t str>,
