@@ -7,6 +7,7 @@ use crate::{
     judge::claims::{
         evidence::{EvidenceIndex, ToolResult, reckon},
         language::{
+            cues,
             fold::{akin, fold, folded, stands_in},
             lexicon::{Lexicon, Word, WordSet},
             number::{Number, Precision},
@@ -88,6 +89,9 @@ pub struct ClaimFinding {
     pub certainty: Certainty,
 }
 
+/// Words before a number among which one may say that it is told about.
+const HEDGE_WORDS: usize = 2;
+
 impl<'s> CheckContext<'s> {
     /// A passage whose citations have no places, in an answer of which no number was found right so far.
     pub fn new(
@@ -149,6 +153,12 @@ impl<'s> CheckContext<'s> {
     /// Does this number follow from one of its results, or stand anywhere in the conversation?
     pub fn has_number(&self, number: &Number, precision: Precision) -> bool {
         self.sources.iter().any(|source| self.grounds.has_number(number, precision, source)) || reckon::lies_between_times(self, number)
+    }
+
+    /// Is what lies there, a number with its unit or a time, told about: `about 20 km`, `約20分`?
+    pub fn is_hedged(&self, span: &Range<usize>) -> bool {
+        let says = |word: &Word| self.lexicon.near.contains(&word.lower) || cues::is_about(&word.lower);
+        self.words_before(span.start).iter().rev().take(HEDGE_WORDS).any(says) || cues::is_marked_about(self.text(), span)
     }
 
     /// The character before a place, blanks left out.

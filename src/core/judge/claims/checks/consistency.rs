@@ -242,7 +242,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             (false, true) => sums.averages_of(&others, days).0,
             (false, false) => sums.averages(&others, days),
         };
-        let hedged = scene.words_before(number.span.start).iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower));
+        let hedged = scene.is_hedged(&span);
         let is = |value: &f64| {
             let precision = if hedged { Precision::Approximate } else { Precision::Exact };
             if plain { is_in_plain_units(number, precision, value.abs()) } else { evidence::fits(number, precision, &[value.abs()]) }
@@ -299,12 +299,8 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let mut shares =
         percents.filter(|number| !scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, Precision::Exact, source)));
     let (Some(share), None) = (shares.next(), shares.next()) else { return None };
-    let hedged = scene
-        .words_before(share.span.start)
-        .iter()
-        .rev()
-        .take(2)
-        .any(|word| scene.lexicon.near.contains(&word.lower) || data().hedges.contains(&word.lower));
+    let hedged = scene.is_hedged(&(share.span.start..share.end))
+        || scene.words_before(share.span.start).iter().rev().take(2).any(|word| data().hedges.contains(&word.lower));
     let (least, most) = (one_value.min(other_value), one_value.max(other_value));
     let apart = (most - least) * 100.0;
     // `from 620 to 465, a drop of 25 %`: of what it was.
@@ -439,14 +435,25 @@ const RATE_OF_MAX: usize = 12;
 /// Numbers of a record that are added up in a row.
 const RECORD_MAX: usize = 12;
 
-/// Does a number follow from the one record that the passage names: a sum of some of its figures that stand side by side, or the share
+/// Does a number follow from the one record that the passage names, or that is named right before it: a sum of some of its figures that stand side by side, or the share
 /// of one of its figures that such a sum is?
 pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
     let folded = scene.plain.folded();
+    // `socks 203, hats 91`: of several, that between the number before and this one.
+    let from = scene.plain.numbers.iter().rev().find(|other| other.end <= number.span.start).map_or(0, |other| other.end);
+    let part = scene.text().get(from..number.span.start).unwrap_or_default();
     let named = |source: &ToolResult| -> Option<Vec<f64>> {
         let rows = &source.rows().rows;
         let mut own = rows.iter().filter(|row| names(row, rows, folded, scene.text()));
-        let (Some(row), None) = (own.next(), own.next()) else { return None };
+        let row = match (own.next(), own.next()) {
+            (Some(row), None) => row,
+            (Some(_), Some(_)) => {
+                let folded = fold(part);
+                let mut own = rows.iter().filter(|row| names(row, rows, &folded, part));
+                own.next().filter(|_| own.next().is_none())?
+            }
+            _ => return None,
+        };
         Some(row.cells.iter().filter_map(|cell| cell.number).take(RECORD_MAX).collect())
     };
     let is = |value: f64| number.readings().any(|shown| shown.rounds(value.abs()));

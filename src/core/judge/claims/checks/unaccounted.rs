@@ -140,7 +140,8 @@ impl KnownTimes {
     fn accounts_for(&self, scene: &CheckContext<'_>, time: &Time) -> bool {
         let own = time.minutes;
         let is = |other: u32| other % 1440 == own || (other + 720) % 1440 == own;
-        let hedged = scene.words_before(time.span.start).iter().rev().take(3).any(|word| scene.lexicon.near.contains(&word.lower));
+        let hedged = scene.is_hedged(&time.span)
+            || scene.words_before(time.span.start).iter().rev().take(3).any(|word| scene.lexicon.near.contains(&word.lower));
         let about = |other: &u32| hedged && other.abs_diff(own) <= ABOUT_MINUTES;
         // Round hours of a day are told as bounds: `before 8:00`.
         if self.times.iter().any(|other| is(*other) || about(other)) {

@@ -279,10 +279,7 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
 
 /// Precision with which a passage states a number.
 pub(super) fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
-    let before = scene.words_before(number.span.start);
-    let sign = scene.sign_before(number.span.start);
-    let hedged = before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower)) || matches!(sign, Some('~' | '≈'));
-    if hedged { Precision::Approximate } else { Precision::Exact }
+    if scene.is_hedged(&(number.span.start..number.end)) { Precision::Approximate } else { Precision::Exact }
 }
 
 /// Does it stand in a result or the conversation, or follow from one result, or is it a bound?
@@ -303,6 +300,7 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
         || reckon::is_of_another_kind(scene, number)
         || reckon::is_scaled(scene, number, precision)
         || reckon::is_price(scene, number, precision)
+        || reckon::is_unit_price(scene, number)
         || reckon::is_temperature_apart(scene, number)
         || reckon::is_operand(scene, number)
         || reckon::is_shown_result(scene, number)

@@ -124,6 +124,25 @@ mod tests {
     }
 
     #[test]
+    fn tables_among_other_lines() {
+        let text = "Report of May\n\n| item | sold | price |\n|---|---|---|\n| socks | 12 | 4.50 |\n| hat | 9 | 19.00 |\n\nprices in EUR";
+        let lines: Vec<&str> = text.lines().collect();
+        let table = within(&lines).unwrap();
+        assert_eq!((table.names.as_slice(), table.head), (&["item", "sold", "price"][..], 2));
+        assert_eq!(table.rows[1], (5, vec![(0, "hat"), (1, "9"), (2, "19.00")]));
+        let totals: Vec<&str> = "day;kWh\n1;20\n2;30\n(2 rows)".lines().collect();
+        assert_eq!(within(&totals).unwrap().rows.len(), 2);
+        for text in [
+            "We met, as planned, in May\nThen we left, all of us, for home\nIt rained, it snowed, it froze",
+            "a;b\n1;2",
+            "2026-01-02, ok, 3\n2026-01-03, ok, 4\n2026-01-04, ok, 5",
+            "x: 1\ny: 2\nz: 3",
+        ] {
+            assert!(within(&text.lines().collect::<Vec<_>>()).is_none(), "{text}");
+        }
+    }
+
+    #[test]
     fn listings() {
         for line in ["1001,Lamp,120,19.90", "49.41345,8.70967,114", "latencies_ms=112,340,97,1250", "a,120,340,b"] {
             assert!(is_listing(line), "{line}");

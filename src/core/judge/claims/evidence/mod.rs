@@ -736,13 +736,22 @@ fn is_of(reading: Interpretation, scale: f64, precision: Precision, known: &[f64
     around.any(|value| shown.rounds(*value) || precision.is_approximate() && shown.nears(*value, share))
 }
 
+/// Degrees of an oven, in °C or °F, from.
+const OVEN_FROM: f64 = 120.0;
+
 /// Is it one of `known` in another unit of the same dimension? What unit a result means, only its reader knows: each is tried.
 fn converts(number: &Number, reading: Interpretation, known: &[f64]) -> bool {
     let Some(own) = number.unit else { return false };
     let base = |value: f64, unit: &unit::Unit| value * unit.factor + unit.offset;
     let shown = base(reading.value, own);
     // Half a unit of the last digit, and as much as a rounded factor (1.6 km to the mile) is off.
-    let slack = reading.step * own.factor * 0.51 + if own.offset == 0.0 { shown.abs() * 0.006 } else { 0.02 };
+    // An oven is set in steps of five degrees.
+    let step = if own.dimension == "temperature" && reading.step >= 1.0 && reading.value >= OVEN_FROM && reading.value % 5.0 == 0.0 {
+        5.0
+    } else {
+        reading.step
+    };
+    let slack = step * own.factor * 0.51 + if own.offset == 0.0 { shown.abs() * 0.006 } else { 0.02 };
     unit::siblings(own).any(|unit| {
         let least = (shown - slack - unit.offset) / unit.factor;
         let most = (shown + slack - unit.offset) / unit.factor;

@@ -24,6 +24,8 @@ const OPERANDS_MAX: usize = 40;
 const OF_RESULT: usize = 14;
 /// Numbers of the answer so far.
 const OF_ANSWER: usize = 14;
+/// Of those, the first.
+const FIRST_OF_ANSWER: usize = 3;
 /// Numbers of a passage that are put together in threes.
 const THREES_OF: usize = 9;
 /// Numbers of the answer so far of which some may be added up.
@@ -45,10 +47,14 @@ const DATES_OF: usize = 24;
 const STEPS_OF: usize = 16;
 /// Spans of time of one result that are such steps.
 const STEPS_OF_RESULT: usize = 8;
+/// Minutes of a day.
+const DAY: u32 = 1440;
 /// Seconds of a week.
 const WEEK: f64 = 604_800.0;
 /// Values of a result among which one names the day of a month.
 const LEAVES_OF: usize = 200;
+/// Percent of a tax or a discount, less than.
+const PERCENT_MAX: f64 = 31.0;
 /// Numbers of common knowledge: days of a week, months, hours, minutes, hundreds.
 const CONSTANTS: [f64; 8] = [2.0, 7.0, 12.0, 24.0, 30.0, 52.0, 60.0, 365.0];
 
@@ -103,11 +109,16 @@ impl<'s> Operands<'s> {
         near.extend(pence(&scene.grounds.asked));
         let mut wide = near.clone();
         wide.extend(scene.told.iter().rev().take(OF_ANSWER));
-        for source in scene.sources.iter().take(if reach == Reach::Results { 3 } else { 0 }) {
+        // Those that an answer begins with are often totals.
+        wide.extend(scene.told.iter().take(FIRST_OF_ANSWER));
+        for source in scene.sources.iter().take(SOURCES_OF) {
             let facts = source.facts();
             // So many of one result, less those that another one lists.
-            let lists = facts.lists.iter().filter(|list| list.depth == 0 && scene.sources.len() > 1);
+            let lists = facts.lists.iter().filter(|list| list.depth == 0 && list.length > 1 && scene.sources.len() > 1);
             wide.extend(lists.map(|list| list.length as f64).take(2));
+            if reach == Reach::Passage {
+                continue;
+            }
             wide.extend(facts.columns().values().take(4).map(|column| column.iter().sum::<f64>()));
             wide.extend(facts.numbers.iter().filter(|number| **number > 0.0).take(OF_RESULT));
         }
@@ -170,7 +181,19 @@ impl<'s> Operands<'s> {
                                 || is(one - other)
                         }
                         Role::Average => mean() || is(one - other),
-                        Role::Total => is(one + other) || is(one * other) || is(one - other) || is(one * other / 100.0),
+                        Role::Total => {
+                            // With a tax, less a discount.
+                            let with_percent = |number: f64, percent: f64| {
+                                let told = percent < PERCENT_MAX && percent.fract() == 0.0 && is_told(&number);
+                                told && derive::with_percent(number, percent).into_iter().any(&is)
+                            };
+                            is(one + other)
+                                || is(one * other)
+                                || is(one - other)
+                                || is(one * other / 100.0)
+                                || with_percent(*one, *other)
+                                || with_percent(*other, *one)
+                        }
                         Role::Any if is_told(one) || is_told(other) => made_of(*one, *other, whole).into_iter().any(&is) || share(),
                         Role::Any => is(one - other) || is(one / other) || is(other / one),
                     }
@@ -646,6 +669,18 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     fits(number, precision, &made)
 }
 
+/// Is it a price of the results for another unit: ₹31.50 a kilo of ₹3,150 a quintal?
+pub fn is_unit_price(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let Some(unit) = number.unit.filter(|_| scene.sign_before(number.span.start).is_some_and(unit::is_currency_sign)) else { return false };
+    let priced = |other: &Unit, shown: Interpretation| {
+        let ratio = other.factor / unit.factor;
+        let scaled = Interpretation { value: shown.value * ratio, step: shown.step * ratio };
+        let number = Number { readings: [Some(scaled), None], unit: None, ..number.clone() };
+        scene.sources.iter().any(|source| fits(&number, Precision::Exact, &source.facts().numbers))
+    };
+    !unit.is_money() && unit::siblings(unit).any(|other| number.readings().any(|shown| priced(other, shown)))
+}
+
 /// Is it a number of the answer so far, in another unit?
 pub fn was_told(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let mut told: Vec<f64> = scene.told.iter().rev().take(OF_ANSWER).copied().collect();
@@ -653,9 +688,19 @@ pub fn was_told(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     !told.is_empty() && fits(number, precision, &told)
 }
 
-/// Is it the time between two times of day, of the passage or of its results?
+/// Is it the time between two times of day, of the passage or of its results, or what such spans of a result come to: the hours in two trains?
 pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension == "time") else { return false };
+    let spans = scene.sources.iter().any(|source| {
+        let times = &source.facts().dates.times;
+        let spans = times.chunks_exact(2).map(|span| span.iter().map(|time| time.minutes).collect::<Vec<u32>>());
+        let all: u32 = spans.map(|span| (span.last().copied().unwrap_or(0) + DAY - span.first().copied().unwrap_or(0)) % DAY).sum();
+        let is = |shown: Interpretation| shown.rounds(f64::from(all) * 60.0 / unit.factor);
+        (4..=TIMES_OF).contains(&times.len()) && times.len() % 2 == 0 && number.readings().any(is)
+    });
+    if spans {
+        return true;
+    }
     let own = scene.plain.dates.times.iter();
     let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.times);
     let times: Vec<u32> = own.chain(theirs).map(|time| time.minutes).take(TIMES_OF).collect();
@@ -663,7 +708,7 @@ pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
         times.iter().skip(at + 1).any(|other| {
             let apart = f64::from(one.abs_diff(*other));
             let is = |minutes: f64| number.readings().any(|shown: Interpretation| shown.rounds(minutes * 60.0 / unit.factor));
-            is(apart) || is(1440.0 - apart)
+            is(apart) || is(f64::from(DAY) - apart)
         })
     })
 }
@@ -932,6 +977,29 @@ mod tests {
         assert_eq!(wrong(r#"{"sky":"clear","no":7}"#, "", &[], "Day 30 °C, night 12 °C, 18 °C apart.").len(), 3);
         assert_eq!(wrong(stay, "", &[], "The rate is 168.90."), ["168.90"]);
         assert_eq!(wrong(shop, "", &[], "It costs 12.75 in all."), ["12.75"]);
+    }
+
+    #[test]
+    fn what_is_reckoned_from_parts_of_results() {
+        let trains = "S 07:12 -> P 09:26\nP 09:51 -> L 12:24";
+        let sales = "item|sold|returned\nsocks|212|9\nscarf|14|0\nhat|97|6\ngloves|31|2";
+        let market = "veg   yesterday (₹/quintal)   today (₹/quintal)\nonion   1900   1820\ntomato   2600   3150";
+        let pods = "NAME      MEMORY\ncart-0    410Mi\ncart-1    402Mi\nsearch-0  1850Mi\nmail-0    96Mi";
+        let grades = "course: B-1\ncategory | weight | score\nhomework | 20 | 88\nquizzes | 15 | 76\nmidterm | 25 | 81\nfinal | 25 | (open)\nextra: none";
+        let bill = r#"{"net":645.90,"vat_pct":23}"#;
+        for (result, told, right, false_one, found) in [
+            (trains, &[][..], "You sit in trains for 4 h 47 min.", "You sit in trains for 4 h 17 min.", "17 min"),
+            (sales, &[], "Without returns: socks 203, hat 91, gloves 29.", "Without returns: socks 203, hat 93, gloves 29.", "93"),
+            (market, &[], "Tomatoes cost ₹31.50 kilo now.", "Tomatoes cost ₹41.93 kilo now.", "41.93 kilo"),
+            (pods, &[], "All pods use 2758 MiB.", "All pods use 2858 MiB.", "2858 MiB"),
+            (grades, &[], "So far that earned 49.25 points.", "So far that earned 47.15 points.", "47.15"),
+            (bill, &[645.90], "In total that is 794.46 with tax on 645.90.", "In total that is 784.46 with tax on 645.90.", "784.46"),
+            (r#"{"gallons":52000}"#, &[], "The pool holds 196,800 L.", "The pool holds 216,800 L.", "216,800 L"),
+            (r#"{"bake_c":220}"#, &[], "Bake at 430 °F.", "Bake at 460 °F.", "460 °F"),
+        ] {
+            assert_eq!(wrong(result, "", told, right), Vec::<String>::new(), "{right}");
+            assert_eq!(wrong(result, "", told, false_one), [found], "{false_one}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Words that show how a passage means its numbers: that it reckons, that something is the most of its kind. Data. Pure.
 
-use std::sync::OnceLock;
+use std::{ops::Range, sync::OnceLock};
 
 use serde::Deserialize;
 
@@ -60,6 +60,27 @@ struct Cues {
     extremes: WordSet,
     averages: WordSet,
     totals: WordSet,
+    about: WordSet,
+    about_before: Vec<String>,
+    about_behind: Vec<String>,
+}
+
+/// Does this word, in lower case, say in a language without a file of its own that what follows is told about?
+pub fn is_about(word: &str) -> bool {
+    cues().about.contains(word)
+}
+
+/// Characters of a counter behind a number, and of the mark behind it.
+const COUNTER_CHARS: usize = 4;
+
+/// Do the letters right before this place, or right behind that one, say that what lies between is told about: `約20分`, `20 kadar`?
+pub fn is_marked_about(text: &str, span: &Range<usize>) -> bool {
+    let before = text.get(..span.start).unwrap_or_default().trim_end();
+    let behind = text.get(span.end..).unwrap_or_default().trim_start();
+    let ends = || cues().about_before.iter().any(|mark| before.ends_with(mark.as_str()));
+    // `20分ほど`
+    let near = behind.char_indices().nth(COUNTER_CHARS).map_or(behind, |(at, _)| behind.get(..at).unwrap_or_default());
+    ends() || cues().about_behind.iter().any(|mark| behind.starts_with(mark.as_str()) || !near.is_ascii() && near.contains(mark.as_str()))
 }
 
 fn cues() -> &'static Cues {
@@ -102,11 +123,14 @@ pub fn is_average(plain: &AnalyzedPassage, number: &Number) -> bool {
     is_near(plain, number, &cues().averages)
 }
 
+/// Characters between a number and a word that tells its role.
+const NEAR_CHARS: usize = 24;
+
 fn is_near(plain: &AnalyzedPassage, number: &Number, words: &WordSet) -> bool {
     let near = |word: &super::lexicon::Word| {
         let (from, to) = if word.start < number.span.start { (word.end, number.span.start) } else { (number.end, word.start) };
         let gap = plain.text.get(from.min(to)..to).unwrap_or_default();
-        gap.len() <= 24 && !gap.contains([',', ';', '(', ':', '–', '—', '.'])
+        gap.chars().count() <= NEAR_CHARS && !gap.contains([',', ';', '(', ':', '–', '—', '.'])
     };
     plain.words.iter().filter(|word| words.contains(&word.lower)).any(near)
 }
@@ -124,4 +148,27 @@ pub fn is_extreme(word: &str) -> bool {
 /// Words of the passage that tell of an end of a scale, by their places.
 pub fn extremes(plain: &AnalyzedPassage) -> impl Iterator<Item = &super::lexicon::Word> {
     plain.words.iter().filter(|word| cues().extremes.contains(&word.lower))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::language::number::numbers;
+
+    #[test]
+    fn what_is_told_about() {
+        for (text, about) in [
+            ("約20分です", true),
+            ("20分ほど", true),
+            ("saat 20 civarı", true),
+            ("20 लोग के करीब", false),
+            ("20 के करीब", true),
+            ("koszt ok. 20 zł", true),
+            ("20 people", false),
+        ] {
+            let number = &numbers(text)[0];
+            assert_eq!(is_marked_about(text, &(number.span.start..number.end)), about, "{text}");
+        }
+        assert!(is_about("ongeveer") && !is_about("exactly"));
+    }
 }

@@ -42,8 +42,8 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let (Some(share), None) = (shares.next(), shares.next()) else { return None };
     let shown = only(share).filter(|shown| (1.0..=99.0).contains(&shown.value))?;
     let before = scene.words_before(share.span.start);
-    let near =
-        before.iter().rev().take(2).any(|word| scene.lexicon.near.contains(&word.lower) || scene.lexicon.bounds.contains(&word.lower));
+    let near = scene.is_hedged(&(share.span.start..share.end))
+        || before.iter().rev().take(2).any(|word| scene.lexicon.bounds.contains(&word.lower));
     let slack = if near { 3.0 } else { shown.step * 0.51 + 1e-9 };
     let fits = |part: f64, whole: f64| {
         let made = part / whole * 100.0;
