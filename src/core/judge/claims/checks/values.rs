@@ -418,7 +418,11 @@ fn is_round(number: &Number) -> bool {
     number.readings().all(|reading| {
         let units = (reading.value / reading.step).round();
         let whole = reading.step >= 1.0;
-        let step = if whole && units >= 1000.0 { 50.0 } else { 5.0 };
+        let step = match reading.step {
+            _ if whole && units >= 1000.0 => 50.0,
+            step if step < 0.1 => 25.0,
+            _ => 5.0,
+        };
         whole && reading.value <= SMALL_BOUND || units < 10.0 || units % step == 0.0
     })
 }

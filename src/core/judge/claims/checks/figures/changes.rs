@@ -38,7 +38,8 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         from = other.end;
         let behind = text.get(other.end..text.floor_char_boundary(next.min(other.end + APART_BYTES_MAX))).unwrap_or_default();
         let behind = behind.get(..behind.find([';', '.', '。', '।', '\n']).unwrap_or(behind.len())).unwrap_or(behind);
-        let Some(direction) = direction_of(before).or_else(|| direction_of(behind)) else { continue };
+        // Without one it may be told behind the number that says by how much.
+        let direction = direction_of(before).or_else(|| direction_of(behind));
         let signs = [one, other].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '–')));
         if signs || account::denies(before) || tells_places(before) {
             continue;
@@ -52,7 +53,7 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             continue;
         }
         let goes = |(first, last): &(f64, f64)| if last > first { Direction::Up } else { Direction::Down };
-        if values.iter().all(|pair| goes(pair) != direction) {
+        if direction.is_some_and(|direction| values.iter().all(|pair| goes(pair) != direction)) {
             let expected = values
                 .first()
                 .map_or(String::new(), |(first, last)| format!("{last} is {} than {first}", if last > first { "more" } else { "less" }));

@@ -58,6 +58,8 @@ mod tests {
             (heating, "It has fallen from 8,900 to 7,100 kWh.", None),
             (heating, "Usage dropped from 8,900 to 7,100 kWh, a decrease of 2,100 kWh.", Some("change_apart")),
             (heating, "Usage dropped from 8,900 to 7,100 kWh, a decrease of 1,800 kWh.", None),
+            (heating, "8,900 से 7,100, यानी 2,100 की गिरावट।", Some("change_apart")),
+            (heating, "8,900 से 7,100, यानी 1,800 की गिरावट।", None),
             (heating, "Der Verbrauch ging um 2.100 kWh zurück, von 8.900 auf 7.100 kWh.", Some("change_apart")),
             (heating, "Der Verbrauch ging um 1.800 kWh zurück, von 8.900 auf 7.100 kWh.", None),
             (heating, "消費は8,900から7,100に増えました。", Some("change_direction")),
