@@ -77,6 +77,8 @@ struct WrittenStateWords {
     almost: Vec<String>,
     not_done: Vec<String>,
     finishes: Vec<String>,
+    runs: Vec<String>,
+    finished: Vec<String>,
 }
 
 /// The words of `lexicon/states.toml`.
@@ -100,6 +102,8 @@ pub(in crate::judge::claims) struct StateWords {
     almost: FoldedParts,
     not_done: FoldedParts,
     finishes: FoldedParts,
+    runs: FoldedParts,
+    finished: FoldedParts,
 }
 
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
@@ -126,6 +130,8 @@ pub(in crate::judge::claims) fn data() -> &'static StateWords {
             almost: parts(&read.almost),
             not_done: parts(&read.not_done),
             finishes: parts(&read.finishes),
+            runs: parts(&read.runs),
+            finished: parts(&read.finished),
         }
     })
 }
@@ -175,11 +181,14 @@ pub(in crate::judge::claims) fn states(scene: &CheckContext<'_>) -> Option<Claim
         source.facts().leaves.iter().take(LEAVES_MAX).any(on)
     };
     let over = words.over.stand_in(&state) && !says(source, &words.holds) && !holds();
+    // What runs isn't finished.
+    let runs = words.runs.stand_in(&state) && !words.runs.stand_in(text) && !words.holds.stand_in(text) && !words.pending.stand_in(text);
     let told = pending && !words.pending.stand_in(text) && clauses(scene).any(|clause| words.done.stand_in(&clause) || is_ready(&clause))
         || partial
             && !placed
             && !words.partial.stand_in(text)
             && clauses(scene).any(|clause| words.done.stand_in(&clause) && words.whole.stand_in(&clause) && !of_line(&clause))
+        || runs && !placed && clauses(scene).any(|clause| words.finished.stand_in(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
     told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
@@ -275,6 +284,8 @@ pub(in crate::judge::claims) enum OpenAct {
     Failed,
     /// It was a dry run.
     Trial,
+    /// It changed nothing: what it was to change wasn't found, or was so already.
+    Unchanged,
     /// In this state somebody else must decide first, or it stands in a queue.
     State(String),
 }
@@ -285,15 +296,47 @@ impl OpenAct {
         match self {
             Self::Failed => "the call failed".to_owned(),
             Self::Trial => "the call was a dry run".to_owned(),
+            Self::Unchanged => "the call changed nothing".to_owned(),
             Self::State(state) => format!("the result has the state `{state}`"),
         }
     }
 
     /// True if the answer tells it somewhere.
     pub fn is_told(&self, answer: &str) -> bool {
-        tells_of_waiting(answer) || *self == Self::Failed && (account::denies(answer) || account::tells_outage(answer))
+        let denies = || account::denies(answer);
+        let of_kind = match self {
+            Self::Failed => denies() || account::tells_outage(answer),
+            Self::Unchanged => denies() || ALREADY.stands_in(&fold(answer)),
+            Self::Trial | Self::State(_) => false,
+        };
+        of_kind || tells_of_waiting(answer)
     }
 }
+
+/// Words by which a thing is told to have been so before, folded.
+static ALREADY: PhraseList = PhraseList::new(&[
+    "already",
+    "zero",
+    " 0 ",
+    "schon",
+    "bereits",
+    "deja",
+    "ya estaba",
+    "ya esta",
+    "gia",
+    "ja esta",
+    "ja estava",
+    "reeds",
+    "stond al",
+    "juz",
+    "zaten",
+    "すでに",
+    "既に",
+    "もともと",
+    "已经",
+    "本来",
+    "पहले से",
+]);
 
 /// The way in which the act of this result isn't done, where the result says so.
 pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct> {
@@ -305,6 +348,9 @@ pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct>
     }
     if source.is_trial() {
         return Some(OpenAct::Trial);
+    }
+    if source.changed_nothing() {
+        return Some(OpenAct::Unchanged);
     }
     let state = state_of(source).or_else(|| outcome_of(source.facts()))?;
     (data().undecided.stand_in(&state) && !says(source, &data().done)).then_some(OpenAct::State(state))
@@ -530,12 +576,16 @@ mod tests {
             ("send_fax", "ERROR: line busy", OpenAct::Failed),
             ("merge_pr", r#"{"sha":null,"merged":false,"queue":{"enabled":true}}"#, OpenAct::Failed),
             ("clean_archive", r#"{"dry_run":true,"would_delete":12}"#, OpenAct::Trial),
+            ("edit_file", "0 replacements made (pattern not found)", OpenAct::Unchanged),
         ] {
             assert_eq!(open_act(&ToolResult::new(tool, "{}", result)), Some(act), "{tool} {result}");
         }
         for (act, answer, told) in [
             (OpenAct::Failed, "The fax is on its way.", false),
             (OpenAct::Failed, "The fax didn't go out.", true),
+            (OpenAct::Unchanged, "De retries staan nu op 6.", false),
+            (OpenAct::Unchanged, "The line wasn't found, so it is as it was.", true),
+            (OpenAct::Unchanged, "The retries were already at 6.", true),
             (OpenAct::Trial, "Twelve files are gone.", false),
             (OpenAct::Trial, "That would delete twelve files.", true),
             (OpenAct::Trial, "The mark went in without any warnings.", false),
@@ -584,6 +634,9 @@ mod tests {
             (pending, "R-7 has your words \"it arrived damaged\" as its reason.", false),
             (expired, "Your permit is no longer valid.", false),
             (r#"{"status":"open","reviews":[{"state":"APPROVED"}]}"#, "It has been approved.", false),
+            (r#"{"run":"N-3","state":"running","pct":60}"#, "Yes, run N-3 has finished.", true),
+            (r#"{"run":"N-3","state":"running","pct":60}"#, "Run N-3 is 60 % complete.", false),
+            (r#"{"service":"api","state":"running"}"#, "The update is complete and the service is running.", false),
             (r#"[{"state":"pending"},{"state":"done"}]"#, "One of them has been completed.", false),
         ] {
             assert_eq!(told(result, text), wrong, "{text}");

@@ -9,7 +9,7 @@ use super::{
 use crate::{
     judge::claims::language::{
         fold::{fold, key},
-        word_list::WordList,
+        word_list::{PhraseList, WordList},
     },
     wire::json::{Document, Kind, Value},
 };
@@ -923,6 +923,78 @@ pub fn is_log(text: &str) -> bool {
     lines.peek().is_some() && text.lines().nth(1).is_some() && lines.all(timed)
 }
 
+/// Bytes of a text that says no more than that nothing was changed.
+const UNCHANGED_BYTES_MAX: usize = 200;
+
+/// Does the result of an act say that it changed nothing: `0 replacements made (pattern not found)`, `UPDATE 0`, `{"modified": 0}`?
+pub fn changed_nothing(text: &str, facts: &ResultFacts) -> bool {
+    static COUNTS: WordList = WordList::new(&[
+        "replacements",
+        "replaced",
+        "replacementsmade",
+        "modified",
+        "modifiedcount",
+        "updated",
+        "updatedcount",
+        "deleted",
+        "deletedcount",
+        "inserted",
+        "removed",
+        "affected",
+        "rowsaffected",
+        "affectedrows",
+        "rowsupdated",
+        "rowsdeleted",
+        "matched",
+        "matchedcount",
+    ]);
+    if facts.json {
+        let counts = |leaf: &&NamedValue| leaf.record == 0 && COUNTS.has(&leaf.key);
+        let mut counts = facts.leaves.iter().filter(counts).filter_map(|leaf| leaf.value.number()).peekable();
+        return counts.peek().is_some() && counts.all(|count| count == 0.0);
+    }
+    static PHRASES: PhraseList = PhraseList::new(&[
+        "0 replacement",
+        "0 rows affected",
+        "0 row s affected",
+        "0 rows updated",
+        "0 rows deleted",
+        "0 rows inserted",
+        "0 records updated",
+        "0 records affected",
+        "0 records deleted",
+        "0 items updated",
+        "0 items deleted",
+        "0 items removed",
+        "0 files changed",
+        "0 occurrences",
+        "0 documents",
+        "0 changes",
+        "nothing to commit",
+        "nothing to update",
+        "nothing to do",
+        "nothing changed",
+        "no changes",
+        "no rows affected",
+        "no replacements",
+        "no match",
+        "no matching",
+        "pattern not found",
+        "string not found",
+        "text not found",
+        "did not match",
+    ]);
+    let counted = |word: &str| matches!(text.trim(), whole if whole.strip_prefix(word).is_some_and(|rest| rest.trim() == "0"));
+    let words = ["UPDATE", "DELETE", "INSERT 0"];
+    text.len() <= UNCHANGED_BYTES_MAX && (words.into_iter().any(counted) || begins_phrase(&PHRASES, facts.folded(text)))
+}
+
+/// Does one of these phrases stand in a folded text, not as the end of a larger number: `10 rows affected`?
+fn begins_phrase(phrases: &PhraseList, folded: &str) -> bool {
+    phrases.stands_in(folded)
+        && !folded.split(' ').any(|word| word.len() > 1 && word.ends_with('0') && word.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// Does the result say that it was only a trial, and nothing was done?
 pub fn is_trial(text: &str, facts: &ResultFacts) -> bool {
     if facts.json {
@@ -995,6 +1067,23 @@ mod tests {
         ] {
             let run = crate::judge::claims::evidence::ToolResult::new("run_command", "{}", &format!("{long}{end}"));
             assert_eq!(run.fails(), fails, "{end}");
+        }
+    }
+
+    #[test]
+    fn acts_that_changed_nothing() {
+        for (text, nothing) in [
+            ("0 replacements made (pattern not found)", true),
+            ("UPDATE 0", true),
+            ("UPDATE 10", false),
+            ("10 rows affected", false),
+            ("Query OK, 0 rows affected (0.01 sec)", true),
+            (r#"{"matched":0,"modified":0}"#, true),
+            (r#"{"matched":3,"modified":0}"#, false),
+            (r#"{"id":4,"status":"ok"}"#, false),
+            ("saved", false),
+        ] {
+            assert_eq!(changed_nothing(text, &ResultFacts::read(text)), nothing, "{text}");
         }
     }
 

@@ -333,6 +333,11 @@ impl ResultReading {
         !self.reads() && failure::is_trial(&self.text, self.facts())
     }
 
+    /// It is of an act that changed nothing.
+    pub fn changed_nothing(&self) -> bool {
+        !self.reads() && failure::changed_nothing(&self.text, self.facts())
+    }
+
     /// It says in words that there is nothing.
     pub fn says_none(&self) -> bool {
         *self.says_none.get_or_init(|| lists::says_none(&self.text))
