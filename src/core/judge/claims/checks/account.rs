@@ -18,7 +18,7 @@ use crate::{
         evidence::{
             self, ToolResult, derive,
             facts::{NamedValue, ResultFacts, Scalar},
-            failure,
+            failure, reckon,
             tool_capabilities::{Effect, ToolCapability},
         },
         language::{
@@ -69,6 +69,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         found.extend(weekday(scene).or_else(|| weekday_of_call(scene)));
         found.extend(share(scene));
         found.extend(measured(scene));
+        found.extend(named_field(scene));
     }
     found
 }
@@ -2346,6 +2347,84 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     None
 }
 
+/// A value told of a member by its name: "the upload is 81.5" of `upload_mbps: 18.05`.
+fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources.as_slice() else { return None };
+    let facts = source.facts();
+    if scene.bond != CitationScope::Cited
+        || source.fails()
+        || facts.leaves.len() > LEAVES_OF
+        || tells_nothing(scene)
+        || !facts.is_structured()
+    {
+        return None;
+    }
+    static BETWEEN: WordList = WordList::new(&[
+        "is",
+        "was",
+        "of",
+        "at",
+        "the",
+        "a",
+        "are",
+        "were",
+        "ist",
+        "war",
+        "beträgt",
+        "est",
+        "es",
+        "era",
+        "è",
+        "e",
+        "de",
+        "di",
+        "now",
+        "currently",
+    ]);
+    let reckons = cues::reckons(scene.plain);
+    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
+        if scene.plain.is_taken(&(number.span.start..number.end)) {
+            return None;
+        }
+        let before = scene.words_before(number.span.start);
+        let last = before.iter().rev().take(4).find(|word| !BETWEEN.has(&word.lower))?;
+        let gap = scene.text().get(last.end..number.span.start)?;
+        let name = key(&last.lower);
+        let adjacent = gap.trim_matches([':', '=', ' ', '*', '`']).is_empty();
+        if gap.contains([',', ';', '(', '/', '–', '—']) || name.len() < 4 || !adjacent && reckons {
+            return None;
+        }
+        let of_name = |leaf: &&NamedValue| leaf.key == name || leaf.key.starts_with(&name) && leaf.key.len() <= name.len() + 6;
+        let mut leaves = facts.leaves.iter().filter(of_name).filter(|leaf| leaf.value.number().is_some());
+        let (leaf, None) = (leaves.next()?, leaves.next()) else { return None };
+        let value = leaf.value.number()?;
+        // `videos 800 MB` of so many videos, `water: 73 %` of its grams.
+        let parts = ["pct", "percent", "rate", "share", "ratio"];
+        let foreign = number.percent && !parts.iter().any(|part| leaf.key.contains(part));
+        let stem = name.trim_end_matches('s');
+        let of_stem = || facts.keys().iter().any(|key| key != &leaf.key && key.starts_with(stem));
+        let counted = number.unit.is_some() && leaf.key == name && value.fract() == 0.0 && of_stem();
+        if foreign || counted {
+            return None;
+        }
+        let own = evidence::fits(number, number::Precision::Exact, &[value.abs()]);
+        let anywhere = evidence::fits(number, number::Precision::Exact, &facts.numbers)
+            || reckons && scene.has_number(number, number::Precision::Exact);
+        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+        // In cents, in percent.
+        let scaled = number.readings().any(|reading| [100.0, 0.01, 1000.0, 0.001].iter().any(|scale| reading.rounds(value * scale)));
+        let wrong = !own && !anywhere && !said && !scaled && !reckon::is_rescaled(scene, number, value.abs());
+        wrong.then(|| ClaimFinding {
+            rule: "named_field",
+            code: Code::ClaimMismatch,
+            span: last.start..number.end,
+            found: scene.text().get(last.start..number.end).unwrap_or_default().to_owned(),
+            expected: format!("{}: {}", leaf.key, leaf.value.shown()),
+            certainty: Certainty::Likely,
+        })
+    })
+}
+
 /// A record said to have the most or the least of something, and it has so in no column, nor in what two columns make.
 fn extreme(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
@@ -2567,7 +2646,7 @@ mod tests {
     }
 
     #[test]
-    fn units_and_shares() {
+    fn units_shares_and_names_of_members() {
         let album = r#"{"photos":1480,"videos":36,"video_bytes":28800000000}"#;
         for (result, text, rule) in [
             (r#"{"range_km":62}"#, "The range is 62 miles.", Some("measured")),
@@ -2577,11 +2656,12 @@ mod tests {
             (r#"{"in_stock_m":7.2}"#, "There are only 7.2 m in stock.", None),
             (r#"{"passed":22,"of":40}"#, "She has 22 of 40 points, so 65 %.", Some("share")),
             (r#"{"late":4,"of":10}"#, "4 of 10 orders are late, while the two weeks before had seen 15 % of them late.", None),
+            (r#"{"upload_mbps":18.05}"#, "The upload is 81.5.", Some("named_field")),
             (album, "They have 800 MB on average, videos: 800 MB.", None),
             (r#"{"water_g":350}"#, "The dough has water: 73 %.", None),
         ] {
             let found = rules(result, text);
-            let own = ["measured", "share"].into_iter().find(|own| found.contains(own));
+            let own = ["measured", "share", "named_field"].into_iter().find(|own| found.contains(own));
             assert_eq!(own, rule, "{text}: {found:?}");
         }
     }
