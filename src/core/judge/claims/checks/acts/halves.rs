@@ -13,7 +13,7 @@ use crate::judge::claims::evidence::{EvidenceIndex, ToolResult};
 use crate::judge::claims::language::cues::ALL;
 use crate::judge::claims::language::fold::{fold, name_words};
 use crate::judge::claims::language::lexicon::{self, Word, words};
-use crate::judge::claims::language::word_list::WordList;
+use crate::judge::claims::language::word_list::{PhraseList, WordList};
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
@@ -500,7 +500,9 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
             sent || TELLS.iter().any(|part| verb.starts_with(part)) && !(said.form == ActForm::Passive && verb.starts_with("called"));
         !to_you && (teller || said.form == ActForm::State && NOTES.iter().any(|note| verb.contains(note)))
     };
-    said.iter().find(tells)?;
+    if !said.iter().any(|said| tells(&said)) && !lets_know(passage) {
+        return None;
+    }
     if ran.tells() {
         return None;
     }
@@ -511,6 +513,59 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
         "nothing that ran since the request tells anybody anything".to_owned(),
         Certainty::Likely,
     )
+}
+
+/// Words between `let` and `know`.
+const LET_WORDS_MAX: usize = 5;
+
+/// `I let the tower know`, `I gave her a heads-up`: somebody was told, in words of which no single one says so.
+fn lets_know(passage: &AnalyzedPassage) -> bool {
+    static BEFORE_LET: WordList = WordList::new(&["i", "we", "i've", "we've", "i’ve", "we’ve", "also", "already", "then", "and", "have"]);
+    static NOBODY_ELSE: WordList = WordList::new(&["me", "us", "you", "it", "that"]);
+    static PHRASES: PhraseList = PhraseList::new(&[
+        "gave them a heads",
+        "gave her a heads",
+        "gave him a heads",
+        "given them a heads",
+        "kept in the loop",
+        "in the picture now",
+        "bescheid gegeben",
+        "bescheid gesagt",
+        "gab bescheid",
+        "mis au courant",
+        "fait savoir",
+        "puesto al corriente",
+        "puesto al tanto",
+        "fatto sapere",
+        "messo al corrente",
+        "dei a saber",
+        "pus ao corrente",
+        "laten weten",
+        "op de hoogte gebracht",
+        "dalem znac",
+        "dalam znac",
+        "dano znac",
+        "haber verdim",
+        "haber verildi",
+    ]);
+    let words = &passage.words;
+    let unsure = |text: &str, words: &[Word]| states::is_unsure(&fold(text), words);
+    let lets = |at: usize, word: &Word| {
+        let before = at.checked_sub(1).and_then(|before| words.get(before)).is_some_and(|word| BEFORE_LET.has(&word.lower));
+        let behind = words.get(at + 1..).unwrap_or_default();
+        let somebody = behind.first().is_some_and(|word| !NOBODY_ELSE.has(&word.lower));
+        // `I let them know, so that they can come`: only what stands before it makes it unsure.
+        let sure = || {
+            let first = words.get(..at).unwrap_or_default();
+            let text = passage.text.get(..word.start).unwrap_or_default();
+            let denied = |word: &Word| NOT_SO.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t");
+            !unsure(text, first) && !first.iter().any(denied)
+        };
+        before && somebody && behind.iter().skip(1).take(LET_WORDS_MAX).any(|word| word.lower == "know") && sure()
+    };
+    let let_know = || words.iter().enumerate().any(|(at, word)| word.lower == "let" && lets(at, word));
+    let phrase = || PHRASES.stands_in(passage.folded()) && !unsure(&passage.text, words) && has_no_denial(passage);
+    !passage.asks() && (phrase() || let_know())
 }
 
 /// `… and the customer got a text` where a tool that sends messages is there and didn't run, and nothing that ran sends any. What tells
@@ -782,6 +837,9 @@ mod tests {
         let both = "Appeal both tickets, T-90112 and T-90345. The machine was out of order both times.";
         for (asked, calls, text, rule) in [
             (move_it, slot, "The carrier has been informed of the new time.", Some("half_told")),
+            (move_it, slot, "It's moved to 08:00, and I let the carrier know.", Some("half_told")),
+            (move_it, slot, "It's moved to 08:00. Let me know if the carrier complains.", None),
+            (move_it, slot, "It's moved to 08:00. I can let the carrier know.", None),
             (move_it, slot, "S-0931 now comes in on Monday at 08:00, and I've notified the carrier.", Some("half_told")),
             (pay, card, "Your travel card is frozen.", Some("half_idle_tool")),
             (both, appeal, "For T-90112 the reference is AP-5520, and T-90345 has been filed with the same text.", Some("half_unnamed")),
