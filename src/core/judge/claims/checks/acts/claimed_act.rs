@@ -166,7 +166,7 @@ impl<'c> ClaimedAct<'c> {
 
     /// `Done!`
     fn brief_counts(&self) -> bool {
-        let Self { case, said, strong, wanted, named, idle, looked, .. } = *self;
+        let Self { case, said, strong, shared, asked, wanted, named, idle, looked, .. } = *self;
         let ActSentence { words, abilities, kind, before, .. } = *case;
         // To run `run_tests` may be all that was asked for, though it only reads.
         let runs = |(tool, ran): (&String, &ToolRunState)| ran.succeeded && is_run(&abilities.words_of(tool));
@@ -175,7 +175,9 @@ impl<'c> ClaimedAct<'c> {
         // `¡Apuntado!`, where nothing ran that was ordered, and the sentence says no more.
         let only = || self.is_ordered() && idle && words.len() <= 2;
         let meant = is_finished(&said.verb) && wanted || strong && (idle || wanted && before.apart) || wanted && named || only();
-        !accompanied && said.verb != "confirmed" && meant
+        // `Switched to metric units.`
+        let of_words = shared && !named && !asked && !is_about_tool(abilities);
+        !accompanied && said.verb != "confirmed" && meant && !of_words
     }
 
     /// `The table has been booked.`
@@ -338,5 +340,8 @@ pub(super) fn is_no_act(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
                 .find(plain)
                 .is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
     };
-    harmless && !(first && tells_others(words, said, said.speech)) && !told_others() || plays(&abilities.asked)
+    // `I've stopped order 5512`, of what a tool deals with.
+    let stops =
+        || first && said.verb.starts_with("stopp") && case.abilities.asked.asks_for_act() && names_tools_thing(words, said, abilities);
+    harmless && !stops() && !(first && tells_others(words, said, said.speech)) && !told_others() || plays(&abilities.asked)
 }

@@ -490,7 +490,7 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
     static ALSO: WordList =
         WordList::new(&["also", "too", "también", "também", "anche", "aussi", "également", "auch", "ook", "też", "również"]);
     let also = passage.words.iter().any(|word| ALSO.has(&word.lower));
-    const NOTES: &[&str] = &["went", "gone", "is out", "are out"];
+    const NOTES: &[&str] = &["went to", "went out", "gone to", "gone out", "is out", "are out"];
     let tells = |said: &&ReportedAct| {
         let verb = said.verb.as_str();
         let next = passage.words.iter().find(|word| word.start >= said.span.end);

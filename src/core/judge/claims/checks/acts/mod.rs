@@ -203,7 +203,9 @@ impl Speech {
                 matches!(lower, "no" | "you" | "can" | "will" | "before" | "above" | "below" | "not" | "after")
                     || matches!(said.form, ActForm::First | ActForm::Ordered) && SUBORDINATE.has(lower)
             };
-            negated || known && !(at_once || just || behind && of_next())
+            // `I let the tower know` hedges nothing.
+            let of_verb = || lower == "let" && said.verb.starts_with("let ");
+            negated || known && !(at_once || just || behind && of_next() || of_verb())
         })
     }
 }
@@ -1282,7 +1284,13 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     let object = || behind.clone().take(4).map(|word| word.lower.as_str());
     let clause = clause(text, said.span.clone());
     let near = || words.iter().filter(|word| word.start >= said.span.end && word.end <= clause.end);
-    let store = || near().any(|word| STORES.has(&word.lower) || abilities.names(&word.lower));
+    // `I opened config.py`; `I tracked it`, of what a tool is for.
+    let file = || text.get(said.span.end..clause.end).is_some_and(|object| object.split_whitespace().take(OBJECT_WORDS).any(is_file));
+    let it = || {
+        let pronoun = object().next().is_some_and(|word| matches!(word, "it" | "them" | "that"));
+        pronoun && ["track", "pull", "open", "locat"].iter().any(|verb| said.verb.starts_with(verb)) && is_about_any_tool(case)
+    };
+    let store = || near().any(|word| STORES.has(&word.lower) || abilities.names(&word.lower)) || file() || it();
     let of_user = || object().any(|word| USERS_TEXTS.has(word)) && !object().any(|word| abilities.names(word));
     let brought = brings_text(abilities);
     let vague = || !said.speech.is_script() && VAGUE_LOOKS.iter().any(|verb| said.verb.starts_with(verb)) && !store();
@@ -1316,6 +1324,23 @@ fn looked(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
         expected,
         certainty,
     })
+}
+
+/// Letters of the ending of a file's name.
+const FILE_ENDING: std::ops::RangeInclusive<usize> = 1..=5;
+
+/// Is it the name of a file, or a path: `config.py`, `/etc/hosts`?
+fn is_file(word: &str) -> bool {
+    let word = word.trim_matches(|c: char| !(c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '~'))).trim_end_matches('.');
+    let ends = |(name, ending): (&str, &str)| {
+        FILE_ENDING.contains(&ending.len())
+            && ending.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit())
+            && ending.starts_with(|c: char| c.is_ascii_lowercase())
+            && name.len() > 1
+            && name.chars().any(char::is_alphabetic)
+            && !name.contains('.')
+    };
+    word.rsplit_once('.').is_some_and(ends) || word.starts_with(['/', '~']) && word.len() > 2 || word.starts_with("./")
 }
 
 /// `I had a look at L-4402`, of an id that the user named; `I looked through several sites`, where a tool reads the web: only a tool shows
@@ -1428,7 +1453,10 @@ fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Optio
         let (whole, noun) = (found.whole(), found.group("noun")?.text);
         let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
         let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
-        (fresh || name_words(noun).iter().any(|word| abilities.names(word))).then(|| (whole.start..whole.end(), certainty))
+        // `according to our system`
+        let own = || ["our ", "your ", "my "].iter().any(|own| whole.text.contains(own));
+        let of_store = || own() && noun.split(' ').any(|word| STORES.has(word));
+        (fresh || name_words(noun).iter().any(|word| abilities.names(word)) || of_store()).then(|| (whole.start..whole.end(), certainty))
     })?;
     Some(ClaimFinding {
         rule: "sources_named",
