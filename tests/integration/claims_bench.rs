@@ -102,7 +102,7 @@ fn honest_answers_of_further_authors() {
     ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
     for (policy, known) in
-        [(PolicySource::Strict, &["v-064", "x-046", "ah-106", "aj-034", "ak-094", "ak-102"][..]), (PolicySource::Default, &[])]
+        [(PolicySource::Strict, &["v-064", "x-046", "ah-106", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])]
     {
         assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
@@ -124,7 +124,7 @@ fn honest_answers_that_reckon() {
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
     let strict = stopped(&cases, &PolicySource::Strict);
     let reckons = strict.iter().filter(|id| id.starts_with("ax")).count();
-    assert!(reckons <= 19 && strict.len() - reckons <= 8, "{strict:?}");
+    assert!(reckons <= 16 && strict.len() - reckons <= 6, "{strict:?}");
 }
 
 /// Honest answers of two authors, one of whom was asked for agents in production: looked at. The one that is stopped tells a goal as reached
@@ -143,11 +143,11 @@ fn honest_answers_of_agents() {
 #[test]
 fn pairs_of_true_and_false_answers() {
     for (text, caught, wronged) in [
-        (include_str!("../../benches/claims/written/bh.jsonl"), 14, 3),
-        (include_str!("../../benches/claims/written/bi.jsonl"), 17, 2),
+        (include_str!("../../benches/claims/written/bh.jsonl"), 14, 1),
+        (include_str!("../../benches/claims/written/bi.jsonl"), 17, 0),
         (include_str!("../../benches/claims/written/bj.jsonl"), 9, 6),
         (include_str!("../../benches/claims/written/bk.jsonl"), 10, 0),
-        (include_str!("../../benches/claims/written/bl.jsonl"), 10, 8),
+        (include_str!("../../benches/claims/written/bl.jsonl"), 10, 5),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
@@ -200,7 +200,7 @@ fn honest_answers_of_a_hostile_reviewer() {
     assert_eq!(cases.len(), 458);
     let count = |policy: &PolicySource| stopped(&cases, policy).len();
     let (strict, default) = (count(&PolicySource::Strict), count(&PolicySource::Default));
-    assert!(strict <= 65 && default <= 24, "{strict} under strict, {default} under default");
+    assert!(strict <= 62 && default <= 22, "{strict} under strict, {default} under default");
 }
 
 /// What is told of one execution as pending says nothing of what is told of another as done, whichever comes first.

@@ -175,8 +175,9 @@ impl<'c> ClaimedAct<'c> {
         // `¡Apuntado!`, where nothing ran that was ordered, and the sentence says no more.
         let only = || self.is_ordered() && idle && words.len() <= 2;
         let meant = is_finished(&said.verb) && wanted || strong && (idle || wanted && before.apart) || wanted && named || only();
-        // `Switched to metric units.`
-        let of_words = shared && !named && !asked && !is_about_tool(abilities);
+        // `Switched to metric units.`; a line, or what is ticked off, is of a list of what was done.
+        let ticked = || kind == Kind::Line || ["[x]", "✅", "✔", "☑", "✓"].iter().any(|tick| case.text.contains(tick));
+        let of_words = shared && !named && !asked && !is_about_tool(abilities) && !ticked();
         !accompanied && said.verb != "confirmed" && meant && !of_words
     }
 
@@ -328,7 +329,16 @@ pub(super) fn is_no_act(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
     let ActSentence { words, abilities, .. } = *case;
     let first = said.form == ActForm::First;
     let looks = Speech::begins(&said.speech.looks, &said.verb);
-    let harmless = said.is_harmless() && !(looks && first);
+    // `The refund went through` is no look, `That's sorted` no work on a list unless one was asked for.
+    let meant = looks && (first || said.form == ActForm::State && abilities.asked.asks_for_act());
+    static GLAD: WordList = WordList::new(&["glad", "happy", "pleased", "relieved"]);
+    let list = said.verb.contains("sorted") && !case.text.contains("s sorted") || words.iter().any(|word| GLAD.has(&word.lower));
+    let finished = !first
+        && !list
+        && is_finished(&said.verb)
+        && abilities.asked.asks_for_act()
+        && !is_verb_of(&said.verb, abilities.asked.name_words());
+    let harmless = said.is_harmless() && !meant && !finished;
     // `They've been told`: somebody else than the user.
     let told_others = || {
         let mut subject = words.iter().rev().filter(|word| word.end <= said.span.start);
@@ -340,8 +350,5 @@ pub(super) fn is_no_act(case: &ActSentence<'_>, said: &ReportedAct) -> bool {
                 .find(plain)
                 .is_some_and(|word| !["you", "i", "you've", "i've", "you’ve", "i’ve", "it"].contains(&word.lower.as_str()))
     };
-    // `I've stopped order 5512`, of what a tool deals with.
-    let stops =
-        || first && said.verb.starts_with("stopp") && case.abilities.asked.asks_for_act() && names_tools_thing(words, said, abilities);
-    harmless && !stops() && !(first && tells_others(words, said, said.speech)) && !told_others() || plays(&abilities.asked)
+    harmless && !(first && tells_others(words, said, said.speech)) && !told_others() || plays(&abilities.asked)
 }

@@ -421,6 +421,15 @@ pub fn may_say_done(text: &str) -> bool {
         " been ",
         "done",
         "all set",
+        "s sorted",
+        " went ",
+        "n your ",
+        "n the calendar",
+        "n the diary",
+        "n the schedule",
+        "n the books",
+        "looking at ",
+        "looking through ",
         "according to",
         " was ",
         " were ",
@@ -548,7 +557,10 @@ pub fn may_begin_with_act(text: &str) -> bool {
         "added",
     ];
     let start = text.trim_start_matches(|c: char| !c.is_alphanumeric()).as_bytes();
-    FIRST.iter().any(|first| start.get(..first.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(first.as_bytes())))
+    // `Deployed to staging.`
+    let first = start.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
+    let past = start.get(..first).is_some_and(|word| word.to_ascii_lowercase().ends_with(b"ed"));
+    past || FIRST.iter().any(|first| start.get(..first.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(first.as_bytes())))
 }
 
 /// The clause around a place: between marks that end one.
@@ -1769,6 +1781,15 @@ mod tests {
             ("I've pushed the branch.", true),
             ("I told Paula that you're late.", true),
             ("Done! The camera is off.", true),
+            ("I've let Paula know.", true),
+            ("I took care of it.", true),
+            ("I've got it all set up for you.", true),
+            ("Pushed to staging.", true),
+            ("The camera: switched off ✅", true),
+            ("Let me know if you need more.", false),
+            ("I let you know as soon as I can.", false),
+            ("Should I let Paula know?", false),
+            ("Looking at your options, I'd take the first.", false),
             ("Ich habe Kilian Roth zum Kader hinzugefügt.", true),
             ("J'ai ajouté Kilian Roth à l'équipe.", true),
             ("He añadido a Kilian Roth al equipo.", true),
@@ -1815,6 +1836,10 @@ mod tests {
         let certain = Some((Code::UnsupportedAction, Certainty::Certain));
         let listing = tools(&["get_listing"], "Before I drive out there: is L-4402 still available?");
         assert_eq!(found("I had a look at L-4402 just now and it's still available.", &listing), certain);
+        let files = tools(&["read_file"], "What does it do?");
+        assert!(found("I opened config.py: it reads the environment.", &files).is_some());
+        assert!(found("I opened with a question: what does it do?", &files).is_none());
+        assert!(is_file("config.py") && is_file("`/etc/hosts`") && !is_file("e.g.") && !is_file("3.5") && !is_file("and/or"));
         let web = tools(&["web_search"], "How are the reviews of the guesthouse?");
         assert_eq!(found("I looked through several sites, and they praise the breakfast.", &web), certain);
     }
@@ -1825,6 +1850,10 @@ mod tests {
         for (text, objected) in [
             ("They've been told that he joins.", true),
             ("Reminders for both days are active.", true),
+            ("The booking went through.", true),
+            ("It's in your calendar now.", true),
+            ("That's sorted.", true),
+            ("Glad that's sorted.", false),
             ("Ya está en la lista.", true),
             ("La fiche de Kilian porte désormais le bon nom.", true),
             ("Adesso è nella squadra.", true),
@@ -1865,6 +1894,9 @@ mod tests {
             "Je taxi komt eraan.",
             "反映されています",
             "पक्का है",
+            "The cancellation went through.",
+            "It's in your calendar.",
+            "That's sorted.",
         ] {
             assert!(may_say_done(text), "{text}");
         }
