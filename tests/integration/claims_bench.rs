@@ -101,9 +101,7 @@ fn honest_answers_of_further_authors() {
         include_str!("../../benches/claims/written/al.jsonl"),
     ]);
     assert_eq!(cases.len(), 145 + 65 + 120 + 150 + 110 + 140 + 100 + 60 + 100 + 70 + 150 + 110 + 160 + 160 + 90);
-    for (policy, known) in
-        [(PolicySource::Strict, &["v-064", "x-046", "ah-106", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])]
-    {
+    for (policy, known) in [(PolicySource::Strict, &["v-064", "x-046", "ah-106", "aj-034", "ak-094"][..]), (PolicySource::Default, &[])] {
         assert_eq!(stopped(&cases, &policy), known, "{policy:?}");
     }
 }

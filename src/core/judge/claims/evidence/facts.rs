@@ -116,6 +116,17 @@ pub struct ResultFacts {
     folded: OnceLock<String>,
     keys: OnceLock<Vec<String>>,
     spans: OnceLock<Vec<f64>>,
+    measures: OnceLock<Vec<Measure>>,
+}
+
+/// A text that is a number with its unit: `410Mi`.
+#[derive(Clone, Copy, Debug)]
+struct Measure {
+    /// Its place among the values.
+    leaf: usize,
+    number: f64,
+    /// Where its unit begins, in bytes.
+    unit: usize,
 }
 
 /// The member of an object that holds rows, and the names of their columns, where the object has both.
@@ -155,7 +166,8 @@ impl ResultFacts {
         let derived = self.derived.get().map_or(0, |derived| {
             derived.plain.capacity() + derived.amounts.capacity() + derived.percents.capacity() + derived.ratios.capacity()
         });
-        let words = (self.counts.get().map_or(0, Vec::len) + self.spans.get().map_or(0, Vec::len) + derived) * 8;
+        let words = (self.counts.get().map_or(0, Vec::len) + self.spans.get().map_or(0, Vec::len) + derived) * 8
+            + self.measures.get().map_or(0, Vec::len) * size_of::<Measure>();
         self.read_bytes + words + self.folded.get().map_or(0, String::capacity) + self.keys.get().map_or(0, |keys| bytes_of_texts(keys))
     }
 
@@ -255,14 +267,39 @@ impl ResultFacts {
     /// The columns, of each number what `of` makes of the record it lies in and of itself.
     pub fn columns_of<T>(&self, of: impl Fn(usize, f64) -> T) -> BTreeMap<&str, Vec<T>> {
         let mut columns: BTreeMap<&str, (&str, Vec<T>)> = BTreeMap::new();
-        for leaf in &self.leaves {
-            let Some((number, unit)) = leaf.value.measure() else { continue };
+        let mut measures = self.measures().iter().peekable();
+        for (at, leaf) in self.leaves.iter().enumerate() {
+            let measure = measures.next_if(|measure| measure.leaf == at);
+            let (number, unit) = match (measure, &leaf.value) {
+                (Some(measure), Scalar::Text(text)) => (measure.number, text.get(measure.unit..).unwrap_or_default()),
+                (_, value) => match value.number() {
+                    Some(number) => (number, ""),
+                    None => continue,
+                },
+            };
             let column = columns.entry(&leaf.key).or_insert((unit, Vec::new()));
             if column.0 == unit {
                 column.1.push(of(leaf.record, number));
             }
         }
         columns.into_iter().filter(|(_, (_, numbers))| numbers.len() > 1).map(|(key, (_, numbers))| (key, numbers)).collect()
+    }
+
+    /// Its texts that are numbers with a unit, in their order.
+    fn measures(&self) -> &[Measure] {
+        self.measures.get_or_init(|| {
+            let measured = |(leaf, named): (usize, &NamedValue)| {
+                let Scalar::Text(text) = &named.value else { return None };
+                if text.len() > MEASURE_BYTES_MAX || !text.starts_with(|c: char| c.is_ascii_digit()) {
+                    return None;
+                }
+                let [number] = <[Number; 1]>::try_from(numbers(text)).ok()?;
+                let [Some(reading), None] = number.readings else { return None };
+                let whole = number.span.start == 0 && number.end == text.len() && number.unit.is_some();
+                whole.then_some(Measure { leaf, number: reading.value, unit: number.span.end })
+            };
+            self.leaves.iter().enumerate().filter_map(measured).collect()
+        })
     }
 
     /// It has values at all, besides `null`, empty strings and flags.
@@ -527,21 +564,6 @@ impl Scalar {
             Scalar::Text(text) => finite(text.trim()),
             Scalar::Flag(_) | Scalar::Null => None,
         }
-    }
-
-    /// The number that it is, also as a string without anything but a unit, and that unit as it is written.
-    fn measure(&self) -> Option<(f64, &str)> {
-        let with_unit = || {
-            let Scalar::Text(text) = self else { return None };
-            if text.len() > MEASURE_BYTES_MAX || !text.starts_with(|c: char| c.is_ascii_digit()) {
-                return None;
-            }
-            let [number] = <[Number; 1]>::try_from(numbers(text)).ok()?;
-            let [Some(reading), None] = number.readings else { return None };
-            let whole = number.span.start == 0 && number.end == text.len() && number.unit.is_some();
-            whole.then(|| Some((reading.value, text.get(number.span.end..)?))).flatten()
-        };
-        self.number().map(|number| (number, "")).or_else(with_unit)
     }
 
     /// As it is shown.
