@@ -155,6 +155,23 @@ fn pairs_of_true_and_false_answers() {
     }
 }
 
+/// Acts and looks told where nothing ran, and one fault among true things, by two more authors who never saw the code. Not looked at.
+#[test]
+fn answers_that_nobody_here_has_read() {
+    for (text, caught, wronged, by_default) in [
+        (include_str!("../../benches/claims/written/bm.jsonl"), 36, 3, 32),
+        (include_str!("../../benches/claims/written/bn.jsonl"), 15, 9, 3),
+    ] {
+        let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
+        // Only counts: who reads a case in a message has looked at it.
+        let count = |cases: &[written::Case], policy| stopped(cases, &policy).len();
+        assert_eq!(count(&honest, PolicySource::Default), 0);
+        let (right, wrong) = (count(&fabricated, PolicySource::Strict), count(&honest, PolicySource::Strict));
+        assert!(right >= caught && wrong <= wronged, "{right} fabricated, {wrong} honest");
+        assert!(count(&fabricated, PolicySource::Default) >= by_default);
+    }
+}
+
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.
 #[test]
 fn honest_answers_without_a_tool() {
