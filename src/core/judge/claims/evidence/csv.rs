@@ -74,7 +74,7 @@ fn is_name(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len()) && name.chars().any(char::is_alphabetic) && !name.contains(". ")
 }
 
-/// Are half of the fields at least values? Two lines of prose may have as many commas.
+/// True if half of the fields at least are values. Two lines of prose may have as many commas.
 fn has_values<'r, 't: 'r>(rows: impl IntoIterator<Item = &'r Vec<&'t str>>) -> bool {
     let (mut values, mut all) = (0, 0);
     for field in rows.into_iter().flatten() {

@@ -989,7 +989,7 @@ pub fn changed_nothing(text: &str, facts: &ResultFacts) -> bool {
     text.len() <= UNCHANGED_BYTES_MAX && (words.into_iter().any(counted) || begins_phrase(&PHRASES, facts.folded(text)))
 }
 
-/// Does one of these phrases stand in a folded text, not as the end of a larger number: `10 rows affected`?
+/// True if one of these phrases stands in a folded text, and not as the end of a larger number: `10 rows affected`.
 fn begins_phrase(phrases: &PhraseList, folded: &str) -> bool {
     phrases.stands_in(folded)
         && !folded.split(' ').any(|word| word.len() > 1 && word.ends_with('0') && word.bytes().all(|byte| byte.is_ascii_digit()))
