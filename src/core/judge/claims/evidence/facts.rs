@@ -125,7 +125,7 @@ struct Measure {
     /// Its place among the values.
     leaf: usize,
     number: f64,
-    /// Where its unit begins, in bytes.
+    /// The place of its unit, in bytes.
     unit: usize,
 }
 
