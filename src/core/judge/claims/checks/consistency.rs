@@ -435,19 +435,22 @@ const RATE_OF_MAX: usize = 12;
 /// Numbers of a record that are added up in a row.
 const RECORD_MAX: usize = 12;
 
-/// Does a number follow from the one record that the passage names, or that is named right before it: a sum of some of its figures that stand side by side, or the share
-/// of one of its figures that such a sum is?
+/// Does a number follow from the one record that the passage names, or that is named right before it: a sum of some of its figures that
+/// stand side by side, or the share of one of its figures that such a sum is?
 pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
     let folded = scene.plain.folded();
     // `socks 203, hats 91`: of several, that between the number before and this one.
-    let from = scene.plain.numbers.iter().rev().find(|other| other.end <= number.span.start).map_or(0, |other| other.end);
-    let part = scene.text().get(from..number.span.start).unwrap_or_default();
+    let part = || {
+        let from = scene.plain.numbers.iter().rfind(|other| other.end <= number.span.start).map_or(0, |other| other.end);
+        scene.text().get(from..number.span.start).unwrap_or_default()
+    };
     let named = |source: &ToolResult| -> Option<Vec<f64>> {
         let rows = &source.rows().rows;
         let mut own = rows.iter().filter(|row| names(row, rows, folded, scene.text()));
         let row = match (own.next(), own.next()) {
             (Some(row), None) => row,
             (Some(_), Some(_)) => {
+                let part = part();
                 let folded = fold(part);
                 let mut own = rows.iter().filter(|row| names(row, rows, &folded, part));
                 own.next().filter(|_| own.next().is_none())?

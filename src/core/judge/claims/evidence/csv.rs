@@ -1,6 +1,6 @@
 //! Tables as text: comma-separated values (RFC 4180 without quotes) and the like. Pure.
 
-use super::table::AlignedTable;
+use super::table::TextTable;
 
 /// Bytes of a column's name.
 const NAME_BYTES_MAX: usize = 48;
@@ -30,12 +30,12 @@ pub fn read(text: &str) -> Option<(Vec<&str>, Vec<Vec<&str>>)> {
 }
 
 /// The first table among other lines, such as a title or a note below it: a head and two rows at least.
-pub fn within<'t>(lines: &[&'t str]) -> Option<AlignedTable<'t>> {
+pub fn within<'t>(lines: &[&'t str]) -> Option<TextTable<'t>> {
     MARKS.into_iter().filter_map(|mark| between(lines, mark)).min_by_key(|table| table.head)
 }
 
 /// The first table among these lines whose columns this mark parts.
-fn between<'t>(lines: &[&'t str], mark: char) -> Option<AlignedTable<'t>> {
+fn between<'t>(lines: &[&'t str], mark: char) -> Option<TextTable<'t>> {
     // Sentences have commas.
     let least = if mark == ',' { 3 } else { 2 };
     let all = lines.iter().enumerate().map(|(at, line)| (at, unframed(line)));
@@ -51,7 +51,7 @@ fn between<'t>(lines: &[&'t str], mark: char) -> Option<AlignedTable<'t>> {
         let rows: Vec<(usize, Vec<&str>)> = rows.iter().map(|(at, line)| (*at, line.split(mark).map(str::trim).collect())).collect();
         let valued = has_values(rows.iter().map(|(_, row)| row));
         let rows = rows.into_iter().map(|(at, row)| (at, row.into_iter().enumerate().collect())).collect();
-        valued.then_some(AlignedTable { names, rows, head: *head })
+        valued.then_some(TextTable { names, rows, head: *head })
     })
 }
 

@@ -66,7 +66,9 @@ impl Derived {
 /// Numbers that follow from a result.
 pub fn derived(facts: &ResultFacts) -> Derived {
     let mut found = Derived { plain: facts.counts().iter().map(|count| *count as f64).collect(), ..Derived::default() };
-    let columns = facts.columns();
+    let placed = facts.columns_of(|record, number| (record, number));
+    let columns: BTreeMap<&str, Vec<f64>> =
+        placed.iter().map(|(key, column)| (*key, column.iter().map(|(_, number)| *number).collect())).collect();
     for numbers in columns.values() {
         let sum = numbers.iter().sum::<f64>();
         found.plain.extend([sum, sum / numbers.len() as f64]);
@@ -88,7 +90,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found.plain.extend(objects(facts));
     found.plain.extend(means_of_counts(facts));
     found.plain.extend(sums_in_texts(facts));
-    let beside: Vec<Vec<(usize, f64)>> = facts.columns_of(|record, number| (record, number)).into_values().take(COLUMNS_OF).collect();
+    let beside: Vec<&Vec<(usize, f64)>> = placed.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
     }

@@ -458,7 +458,7 @@ impl ResultFacts {
     }
 
     /// The rows of a table whose columns stand below their names.
-    fn aligned(&mut self, table: &table::AlignedTable<'_>) {
+    fn aligned(&mut self, table: &table::TextTable<'_>) {
         self.lists.push(ResultList { words: Vec::new(), length: table.rows.len(), depth: 0, of_things: true });
         for (_, row) in &table.rows {
             if self.leaves.len() + row.len() > LEAVES_MAX {

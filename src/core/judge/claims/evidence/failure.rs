@@ -984,13 +984,13 @@ pub fn changed_nothing(text: &str, facts: &ResultFacts) -> bool {
         "text not found",
         "did not match",
     ]);
-    let counted = |word: &str| matches!(text.trim(), whole if whole.strip_prefix(word).is_some_and(|rest| rest.trim() == "0"));
+    let counted = |word: &str| text.trim().strip_prefix(word).is_some_and(|rest| rest.trim() == "0");
     let words = ["UPDATE", "DELETE", "INSERT 0"];
-    text.len() <= UNCHANGED_BYTES_MAX && (words.into_iter().any(counted) || begins_phrase(&PHRASES, facts.folded(text)))
+    text.len() <= UNCHANGED_BYTES_MAX && (words.into_iter().any(counted) || has_whole(&PHRASES, facts.folded(text)))
 }
 
 /// True if one of these phrases stands in a folded text, and not as the end of a larger number: `10 rows affected`.
-fn begins_phrase(phrases: &PhraseList, folded: &str) -> bool {
+fn has_whole(phrases: &PhraseList, folded: &str) -> bool {
     phrases.stands_in(folded)
         && !folded.split(' ').any(|word| word.len() > 1 && word.ends_with('0') && word.bytes().all(|byte| byte.is_ascii_digit()))
 }

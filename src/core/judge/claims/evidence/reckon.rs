@@ -691,12 +691,11 @@ pub fn was_told(scene: &CheckContext<'_>, number: &Number, precision: Precision)
 /// Is it the time between two times of day, of the passage or of its results, or what such spans of a result come to: the hours in two trains?
 pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension == "time") else { return false };
-    let spans = scene.sources.iter().any(|source| {
-        let times = &source.facts().dates.times;
-        let spans = times.chunks_exact(2).map(|span| span.iter().map(|time| time.minutes).collect::<Vec<u32>>());
-        let all: u32 = spans.map(|span| (span.last().copied().unwrap_or(0) + DAY - span.first().copied().unwrap_or(0)) % DAY).sum();
-        let is = |shown: Interpretation| shown.rounds(f64::from(all) * 60.0 / unit.factor);
-        (4..=TIMES_OF).contains(&times.len()) && times.len() % 2 == 0 && number.readings().any(is)
+    let few = |source: &&&ToolResult| (4..=TIMES_OF).contains(&source.facts().dates.times.len());
+    let spans = scene.sources.iter().filter(few).any(|source| {
+        let (pairs, rest) = source.facts().dates.times.as_chunks::<2>();
+        let all: u32 = pairs.iter().map(|[from, to]| (to.minutes + DAY - from.minutes) % DAY).sum();
+        rest.is_empty() && number.readings().any(|shown| shown.rounds(f64::from(all) * 60.0 / unit.factor))
     });
     if spans {
         return true;

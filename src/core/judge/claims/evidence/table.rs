@@ -10,7 +10,7 @@ const LINE_BYTES_MAX: usize = 1000;
 const TITLES_MAX: usize = 3;
 
 /// A table among other lines: its columns stand below their names, or a mark parts them.
-pub struct AlignedTable<'t> {
+pub struct TextTable<'t> {
     /// Names of the columns.
     pub names: Vec<&'t str>,
     /// Line of each row, and its fields with the number of their column, in order.
@@ -20,12 +20,12 @@ pub struct AlignedTable<'t> {
 }
 
 /// The table in these lines whose columns stand below their names, parted by two blanks at least. A cell may be missing.
-pub fn aligned<'t>(lines: &[&'t str]) -> Option<AlignedTable<'t>> {
+pub fn aligned<'t>(lines: &[&'t str]) -> Option<TextTable<'t>> {
     (0..=TITLES_MAX.min(lines.len())).find_map(|at| below_head(lines, at))
 }
 
 /// The table below the line `at`, where that is its head.
-fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<AlignedTable<'t>> {
+fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<TextTable<'t>> {
     let names = spaced(lines.get(at).filter(|line| line.len() <= LINE_BYTES_MAX)?);
     let figures = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let begins = |name: &str| name.starts_with(|c: char| !c.is_ascii_digit() && !matches!(c, '|' | '-' | '[' | '{' | '<'));
@@ -58,7 +58,7 @@ fn below_head<'t>(lines: &[&'t str], at: usize) -> Option<AlignedTable<'t>> {
         }
     }
     let names = names.into_iter().map(|(.., name)| name).collect();
-    (rows.len() >= 2 && fitting * 10 >= all * 6).then_some(AlignedTable { names, rows, head: at })
+    (rows.len() >= 2 && fitting * 10 >= all * 6).then_some(TextTable { names, rows, head: at })
 }
 
 /// Bytes of a key.

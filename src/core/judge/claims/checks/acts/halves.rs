@@ -269,14 +269,12 @@ static NOT_SO: WordList = WordList::new(&[
 
 /// Does the sentence tell something as so, without a word of doubt, denial or offer?
 fn is_told_as_so(passage: &AnalyzedPassage) -> bool {
-    let denies = |word: &Word| {
-        NOT_SO.has(&word.lower)
-            || word.lower.ends_with("n't")
-            || word.lower.ends_with("n’t")
-            || word.lower.ends_with("'ll")
-            || word.lower.ends_with("’ll")
-    };
-    passage.words.len() >= 3 && !passage.text.as_bytes().contains(&b':') && !passage.words.iter().any(denies)
+    passage.words.len() >= 3 && !passage.text.as_bytes().contains(&b':') && !passage.words.iter().any(is_not_so)
+}
+
+/// True of a word that denies, or tells of what could or will be.
+fn is_not_so(word: &Word) -> bool {
+    NOT_SO.has(&word.lower) || ["n't", "n’t", "'ll", "’ll"].iter().any(|ending| word.lower.ends_with(ending))
 }
 
 /// Does a row, or a sentence, tell something of a thing, and not that it stays as it was?
@@ -558,8 +556,7 @@ fn lets_know(passage: &AnalyzedPassage) -> bool {
         let sure = || {
             let first = words.get(..at).unwrap_or_default();
             let text = passage.text.get(..word.start).unwrap_or_default();
-            let denied = |word: &Word| NOT_SO.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t");
-            !unsure(text, first) && !first.iter().any(denied)
+            !unsure(text, first) && !first.iter().any(is_not_so)
         };
         before && somebody && behind.iter().skip(1).take(LET_WORDS_MAX).any(|word| word.lower == "know") && sure()
     };
@@ -594,11 +591,7 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
 
 /// Does no word of the passage deny, offer or doubt?
 pub(super) fn has_no_denial(passage: &AnalyzedPassage) -> bool {
-    let denies = |word: &Word| {
-        crate::judge::claims::checks::account::is_nothing(&word.lower)
-            || NOT_SO.has(&word.lower)
-            || ["n't", "n’t", "'ll", "’ll"].iter().any(|ending| word.lower.ends_with(ending))
-    };
+    let denies = |word: &Word| crate::judge::claims::checks::account::is_nothing(&word.lower) || is_not_so(word);
     let inside = ["没", "未", "不", "ません", "ない", "नहीं", "않"];
     !passage.words.iter().any(denies) && !inside.iter().any(|part| passage.text.contains(part))
 }
