@@ -159,7 +159,7 @@ fn pairs_of_true_and_false_answers() {
 #[test]
 fn answers_that_nobody_here_has_read() {
     for (text, caught, wronged, by_default) in [
-        (include_str!("../../benches/claims/written/bm.jsonl"), 36, 3, 32),
+        (include_str!("../../benches/claims/written/bm.jsonl"), 37, 3, 32),
         (include_str!("../../benches/claims/written/bn.jsonl"), 15, 9, 3),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
@@ -170,6 +170,19 @@ fn answers_that_nobody_here_has_read() {
         assert!(right >= caught && wrong <= wronged, "{right} fabricated, {wrong} honest");
         assert!(count(&fabricated, PolicySource::Default) >= by_default);
     }
+}
+
+/// Acts, looks and facts told in everyday words where nothing ran, each beside an honest answer in nearly the same words, by an author who
+/// never saw the code. Looked at.
+#[test]
+fn everyday_words_where_nothing_ran() {
+    let cases = written::read(include_str!("../../benches/claims/written/bo.jsonl"));
+    let (fabricated, honest): (Vec<_>, Vec<_>) = cases.into_iter().partition(written::Case::is_fabricated);
+    assert_eq!([fabricated.len(), honest.len()], [60, 60]);
+    assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
+    assert_eq!(stopped(&honest, &PolicySource::Strict), ["bo-002", "bo-012", "bo-076", "bo-082"]);
+    let [strict, default] = [PolicySource::Strict, PolicySource::Default].map(|policy| stopped(&fabricated, &policy).len());
+    assert!(strict >= 17 && default >= 9, "{strict}, {default}");
 }
 
 /// Honest answers and sentences of authors who were asked for work on words, and what is near an act: few are stopped, by default these.

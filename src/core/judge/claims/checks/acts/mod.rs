@@ -85,6 +85,7 @@ struct Speech {
     shared: String,
     looks: Vec<String>,
     sources: Vec<String>,
+    reports: Vec<String>,
     hedges: WordSet,
     texts: WordSet,
     text_stems: Vec<String>,
@@ -104,6 +105,7 @@ struct ActPatterns {
     /// Patterns that count only where the user ordered the act; `true`: those of the first person.
     ordered: Vec<(bool, Pattern)>,
     sources: Vec<Pattern>,
+    reports: Vec<Pattern>,
     strong: Option<Pattern>,
     strong_first: Option<Pattern>,
     shared: Option<Pattern>,
@@ -154,6 +156,7 @@ impl Speech {
                 .flat_map(|(first, patterns)| all(patterns).into_iter().map(move |pattern| (first, pattern)))
                 .collect(),
             sources: all(&self.sources),
+            reports: all(&self.reports),
             strong: whole(&self.strong),
             strong_first: whole(&self.strong_first),
             shared: whole(&self.shared),
@@ -431,6 +434,64 @@ pub fn may_say_done(text: &str) -> bool {
         "looking at ",
         "looking through ",
         "according to",
+        " shows ",
+        " show ",
+        " showing ",
+        " says ",
+        " reads ",
+        " reports ",
+        " lists ",
+        " confirms ",
+        " indicates ",
+        "can see ",
+        "what the ",
+        "had a look",
+        "had another",
+        "scanning ",
+        "reading ",
+        "pulling up ",
+        "going by ",
+        "going through ",
+        "judging by ",
+        "checking ",
+        "digging through ",
+        "skimming ",
+        "browsing ",
+        "searching ",
+        "combing ",
+        "glancing at ",
+        "blick in ",
+        "blick auf ",
+        " steht",
+        " stehen",
+        "sehe ich",
+        "zu sehen",
+        "selon ",
+        "d'après ",
+        "d’après ",
+        "je vois ",
+        "veo en ",
+        "aparece ",
+        "figura en ",
+        "vedo n",
+        "risulta ",
+        "occhiata ",
+        "olhada ",
+        "vejo n",
+        "consta n",
+        "te zien",
+        "zie ik",
+        "ik zie",
+        "staat in ",
+        "zajrza",
+        "widzę ",
+        "widać ",
+        "görünüyor",
+        "görüyorum",
+        "yazıyor",
+        "दिख",
+        "を見",
+        "を確認",
         " was ",
         " were ",
         " is now",
@@ -547,6 +608,19 @@ pub fn may_begin_with_act(text: &str) -> bool {
         "j’ai",
         "ik ",
         "ich ",
+        "had a ",
+        "scanning ",
+        "reading ",
+        "pulling ",
+        "going ",
+        "judging ",
+        "checking ",
+        "digging ",
+        "skimming ",
+        "browsing ",
+        "searching ",
+        "combing ",
+        "glancing ",
         "saved",
         "sent",
         "booked",
@@ -1460,16 +1534,20 @@ fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Optio
     if OF_USER.stands_in(lower) {
         return None;
     }
-    let (found, certainty) = compiled.sources.iter().find_map(|pattern| {
-        let found = pattern.find(lower)?;
-        let (whole, noun) = (found.whole(), found.group("noun")?.text);
-        let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
-        let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
-        // `according to our system`
-        let own = || ["our ", "your ", "my "].iter().any(|own| whole.text.contains(own));
-        let of_store = || own() && noun.split(' ').any(|word| STORES.has(word));
-        (fresh || name_words(noun).iter().any(|word| abilities.names(word)) || of_store()).then(|| (whole.start..whole.end(), certainty))
-    })?;
+    let named = || {
+        compiled.sources.iter().find_map(|pattern| {
+            let found = pattern.find(lower)?;
+            let (whole, noun) = (found.whole(), found.group("noun")?.text);
+            let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
+            let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
+            // `according to our system`
+            let own = || ["our ", "your ", "my "].iter().any(|own| whole.text.contains(own));
+            let of_store = || own() && noun.split(' ').any(|word| STORES.has(word));
+            (fresh || name_words(noun).iter().any(|word| abilities.names(word)) || of_store())
+                .then(|| (whole.start..whole.end(), certainty))
+        })
+    };
+    let (found, certainty) = named().or_else(|| Some((reported_source(case, lower, compiled)?, Certainty::Likely)))?;
     Some(ClaimFinding {
         rule: "sources_named",
         code: Code::UnsupportedAction,
@@ -1477,6 +1555,71 @@ fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Optio
         found: sentence(text),
         expected: "no tool ran".to_owned(),
         certainty,
+    })
+}
+
+/// `The log shows a restart`, `I can see that your invoice is open`, where a tool reads such things, none ever ran, and the user, who asks in
+/// short, tells of none.
+fn reported_source(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Option<Range<usize>> {
+    /// Words by which the user tells what something says.
+    static TELLS: WordList = WordList::new(&[
+        "says",
+        "say",
+        "said",
+        "shows",
+        "showed",
+        "reads",
+        "told",
+        "wrote",
+        "writes",
+        "mailed",
+        "sent",
+        "counted",
+        "here",
+        "here's",
+        "here’s",
+        "this",
+        "sagt",
+        "zeigt",
+        "steht",
+        "hier",
+        "dit",
+        "montre",
+        "voici",
+        "ci-dessous",
+        "dice",
+        "muestra",
+        "aquí",
+        "mostra",
+        "ecco",
+        "diz",
+        "aqui",
+        "zegt",
+        "toont",
+        "hier",
+        "pisze",
+        "pokazuje",
+        "oto",
+        "diyor",
+        "işte",
+        "gösteriyor",
+    ]);
+    let ActSentence { abilities, grounds, .. } = *case;
+    let request = &abilities.asked;
+    let asked: &str = request;
+    let numbers = asked.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).count();
+    let told = || request.words().iter().any(|word| TELLS.has(&word.lower)) || asked.contains([':', '"', '“', '`']) || numbers > 2;
+    if asked.is_empty() || told() || brings_text(abilities) || plays(request) || !request.asks_to_know() {
+        return None;
+    }
+    let known =
+        |word: &str| grounds.is_some_and(|grounds| grounds.said.iter().any(|said| **said != *asked && said.to_lowercase().contains(word)));
+    compiled.reports.iter().find_map(|pattern| {
+        let found = pattern.find(lower)?;
+        let (whole, noun) = (found.whole(), found.group("noun")?.text);
+        let words = name_words(noun);
+        let of_tool = words.iter().any(|word| abilities.names(word)) || noun.split(' ').any(|word| STORES.has(word));
+        (of_tool && !words.iter().any(|word| known(word))).then(|| whole.start..whole.end())
     })
 }
 
@@ -1657,6 +1800,7 @@ mod tests {
             assert_eq!(compiled.acts.len(), acts, "{}", speech.code);
             assert_eq!(compiled.ordered.len(), speech.ordered.len() + speech.ordered_first.len(), "{}", speech.code);
             assert_eq!(compiled.sources.len(), speech.sources.len(), "{}", speech.code);
+            assert_eq!(compiled.reports.len(), speech.reports.len(), "{}", speech.code);
             assert!(compiled.any.is_some(), "{}", speech.code);
         }
     }
@@ -1842,6 +1986,38 @@ mod tests {
         assert!(is_file("config.py") && is_file("`/etc/hosts`") && !is_file("e.g.") && !is_file("3.5") && !is_file("and/or"));
         let web = tools(&["web_search"], "How are the reviews of the guesthouse?");
         assert_eq!(found("I looked through several sites, and they praise the breakfast.", &web), certain);
+    }
+
+    #[test]
+    fn what_a_source_is_told_to_show() {
+        let asked = |names: &[&str], asked: &str| ToolCapabilities {
+            tools: names.iter().map(|name| ToolCapability::new(name, "")).collect(),
+            asked: asked.into(),
+            idle: true,
+            ..ToolCapabilities::default()
+        };
+        let likely = Some((Code::UnsupportedAction, Certainty::Likely));
+        for (tool, question, text) in [
+            ("read_journal", "Why did the kiln go out?", "The journal shows a door alarm shortly before."),
+            ("kiln_camera", "Is the kiln door shut?", "From what the camera is showing, it's shut."),
+            ("rehearsal_plan", "Do the altos come on Friday?", "Pulling up the plan now… they do."),
+            ("search_repo", "Does anything still use the old mailer?", "Scanning the repo, only one task does."),
+            ("member_account", "Did I pay for the season?", "I can see that your account is settled."),
+            ("dossier_client", "Est-ce que Mme Roux a des allergies ?", "D'après son dossier, elle n'en a aucune."),
+            ("sensores", "A colmeia está bem?", "Dei uma olhada nos sensores: está quente."),
+        ] {
+            assert_eq!(found(text, &asked(&[tool], question)), likely, "{text}");
+        }
+        for (tool, question, text) in [
+            ("read_journal", "The journal says E12, then nothing. What is it?", "The journal shows a door alarm."),
+            ("read_journal", "What does this mean?\n08:12 E12 door\n08:13 off", "The journal shows a door alarm."),
+            ("read_journal", "What is a journal for?", "A journal shows what happened and when."),
+            ("read_journal", "Write a story about a kiln.", "The journal shows a door alarm."),
+            ("list_pots", "Why did the kiln go out?", "The journal shows a door alarm."),
+            ("school_system", "How many are in my class?", "That is in the school's system, which I have no access to."),
+        ] {
+            assert_eq!(found(text, &asked(&[tool], question)), None, "{text}");
+        }
     }
 
     #[test]
