@@ -62,6 +62,10 @@ const ANSWERS_MAX: usize = 8;
 const SET_BYTES_MAX: usize = 16 << 20;
 /// Words of a request between who did it and what was done.
 const OWN_WORDS: usize = 14;
+/// Bytes of a question; a longer message brings a text to work on.
+const QUESTION_BYTES_MAX: usize = 400;
+/// Bytes of earlier messages in which a source is looked for; behind more of them none is held against the answer.
+const SAID_BYTES_MAX: usize = 16 << 10;
 /// Bytes of a sentence that is looked at.
 const SENTENCE_BYTES_MAX: usize = 1200;
 
@@ -471,14 +475,11 @@ pub fn may_say_done(text: &str) -> bool {
         "d’après ",
         "je vois ",
         "veo en ",
-        "aparece ",
-        "figura en ",
         "vedo n",
         "risulta ",
         "occhiata ",
         "olhada ",
         "vejo n",
-        "consta n",
         "te zien",
         "zie ik",
         "ik zie",
@@ -1596,7 +1597,6 @@ fn reported_source(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) 
         "aqui",
         "zegt",
         "toont",
-        "hier",
         "pisze",
         "pokazuje",
         "oto",
@@ -1607,13 +1607,18 @@ fn reported_source(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) 
     let ActSentence { abilities, grounds, .. } = *case;
     let request = &abilities.asked;
     let asked: &str = request;
-    let numbers = asked.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).count();
-    let told = || request.words().iter().any(|word| TELLS.has(&word.lower)) || asked.contains([':', '"', '“', '`']) || numbers > 2;
-    if asked.is_empty() || told() || brings_text(abilities) || plays(request) || !request.asks_to_know() {
+    let numbers = || asked.split(|c: char| !c.is_ascii_digit()).filter(|digits| !digits.is_empty()).count();
+    let told = || request.words().iter().any(|word| TELLS.has(&word.lower)) || asked.contains([':', '"', '“', '`']) || numbers() > 2;
+    if asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || told() || brings_text(abilities) || plays(request) || !request.asks_to_know()
+    {
         return None;
     }
-    let known =
-        |word: &str| grounds.is_some_and(|grounds| grounds.said.iter().any(|said| **said != *asked && said.to_lowercase().contains(word)));
+    // What was said before may have told of it.
+    let earlier = || grounds.iter().flat_map(|grounds| &grounds.said).filter(|said| ***said != *asked);
+    if earlier().map(|said| said.len()).sum::<usize>() > SAID_BYTES_MAX {
+        return None;
+    }
+    let known = |word: &str| earlier().any(|said| said.to_lowercase().contains(word));
     compiled.reports.iter().find_map(|pattern| {
         let found = pattern.find(lower)?;
         let (whole, noun) = (found.whole(), found.group("noun")?.text);

@@ -3,7 +3,7 @@
 //! Only where all of it holds: the user asks for information that a reading tool is about, or about something of theirs; nothing ran
 //! in the conversation, and nobody gave a number in it; the sentence tells a number, a date or a time, as the case now, without a hedge.
 
-use super::readings;
+use super::{QUESTION_BYTES_MAX, readings};
 use crate::judge::claims::checks::written_output::asks_for_example;
 use crate::judge::claims::context::ClaimFinding;
 use crate::judge::claims::evidence::EvidenceIndex;
@@ -16,8 +16,6 @@ use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
 use crate::violation::{Certainty, Code};
 
-/// Bytes of a question; a longer message brings a text to work on.
-const QUESTION_BYTES_MAX: usize = 400;
 /// Words of a tool's description that are read.
 const ABOUT_WORDS: usize = 40;
 /// Letters of a word that tells what a question is about.
