@@ -610,18 +610,6 @@ pub fn may_begin_with_act(text: &str) -> bool {
         "ik ",
         "ich ",
         "had a ",
-        "scanning ",
-        "reading ",
-        "pulling ",
-        "going ",
-        "judging ",
-        "checking ",
-        "digging ",
-        "skimming ",
-        "browsing ",
-        "searching ",
-        "combing ",
-        "glancing ",
         "saved",
         "sent",
         "booked",
@@ -1526,36 +1514,35 @@ fn is_fresh(words: &[Word], text: &str) -> bool {
     words.iter().any(|word| NOW.has(&word.lower)) || NOW_INSIDE.stands_in(text)
 }
 
-/// `according to your calendar` where no tool ever ran.
+/// A source that a sentence tells of where no tool ever ran.
 fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Option<ClaimFinding> {
     let ActSentence { text, abilities, .. } = *case;
-    if abilities.any_ran() {
+    if abilities.any_ran() || OF_USER.stands_in(lower) {
         return None;
     }
-    if OF_USER.stands_in(lower) {
-        return None;
-    }
-    let named = || {
-        compiled.sources.iter().find_map(|pattern| {
-            let found = pattern.find(lower)?;
-            let (whole, noun) = (found.whole(), found.group("noun")?.text);
-            let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
-            let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
-            // `according to our system`
-            let own = || ["our ", "your ", "my "].iter().any(|own| whole.text.contains(own));
-            let of_store = || own() && noun.split(' ').any(|word| STORES.has(word));
-            (fresh || name_words(noun).iter().any(|word| abilities.names(word)) || of_store())
-                .then(|| (whole.start..whole.end(), certainty))
-        })
-    };
-    let (found, certainty) = named().or_else(|| Some((reported_source(case, lower, compiled)?, Certainty::Likely)))?;
+    let reported = || Some((reported_source(case, lower, compiled)?, Certainty::Likely));
+    let (span, certainty) = named_source(abilities, lower, compiled).or_else(reported)?;
     Some(ClaimFinding {
         rule: "sources_named",
         code: Code::UnsupportedAction,
-        span: found,
+        span,
         found: sentence(text),
         expected: "no tool ran".to_owned(),
         certainty,
+    })
+}
+
+/// `according to your calendar`: the place of the words, and how sure it is.
+fn named_source(abilities: &ToolCapabilities, lower: &str, compiled: &ActPatterns) -> Option<(Range<usize>, Certainty)> {
+    compiled.sources.iter().find_map(|pattern| {
+        let found = pattern.find(lower)?;
+        let (whole, noun) = (found.whole(), found.group("noun")?.text);
+        let fresh = whole.text.to_lowercase().contains("just ") || noun.ends_with('了') || noun.ends_with('过');
+        let certainty = if fresh { Certainty::Certain } else { Certainty::Likely };
+        // `according to our system`
+        let own = || ["our ", "your ", "my "].iter().any(|own| whole.text.contains(own));
+        let of_store = || own() && noun.split(' ').any(|word| STORES.has(word));
+        (fresh || name_words(noun).iter().any(|word| abilities.names(word)) || of_store()).then(|| (whole.start..whole.end(), certainty))
     })
 }
 
@@ -1974,33 +1961,31 @@ mod tests {
         }
     }
 
-    #[test]
-    fn looks_at_what_only_a_tool_shows() {
-        let tools = |names: &[&str], asked: &str| ToolCapabilities {
+    /// A request where these tools are offered and none ran.
+    fn idle_tools(names: &[&str], asked: &str) -> ToolCapabilities {
+        ToolCapabilities {
             tools: names.iter().map(|name| ToolCapability::new(name, "")).collect(),
             asked: asked.into(),
             idle: true,
             ..ToolCapabilities::default()
-        };
+        }
+    }
+
+    #[test]
+    fn looks_at_what_only_a_tool_shows() {
         let certain = Some((Code::UnsupportedAction, Certainty::Certain));
-        let listing = tools(&["get_listing"], "Before I drive out there: is L-4402 still available?");
+        let listing = idle_tools(&["get_listing"], "Before I drive out there: is L-4402 still available?");
         assert_eq!(found("I had a look at L-4402 just now and it's still available.", &listing), certain);
-        let files = tools(&["read_file"], "What does it do?");
+        let files = idle_tools(&["read_file"], "What does it do?");
         assert!(found("I opened config.py: it reads the environment.", &files).is_some());
         assert!(found("I opened with a question: what does it do?", &files).is_none());
         assert!(is_file("config.py") && is_file("`/etc/hosts`") && !is_file("e.g.") && !is_file("3.5") && !is_file("and/or"));
-        let web = tools(&["web_search"], "How are the reviews of the guesthouse?");
+        let web = idle_tools(&["web_search"], "How are the reviews of the guesthouse?");
         assert_eq!(found("I looked through several sites, and they praise the breakfast.", &web), certain);
     }
 
     #[test]
     fn what_a_source_is_told_to_show() {
-        let asked = |names: &[&str], asked: &str| ToolCapabilities {
-            tools: names.iter().map(|name| ToolCapability::new(name, "")).collect(),
-            asked: asked.into(),
-            idle: true,
-            ..ToolCapabilities::default()
-        };
         let likely = Some((Code::UnsupportedAction, Certainty::Likely));
         for (tool, question, text) in [
             ("read_journal", "Why did the kiln go out?", "The journal shows a door alarm shortly before."),
@@ -2011,7 +1996,7 @@ mod tests {
             ("dossier_client", "Est-ce que Mme Roux a des allergies ?", "D'après son dossier, elle n'en a aucune."),
             ("sensores", "A colmeia está bem?", "Dei uma olhada nos sensores: está quente."),
         ] {
-            assert_eq!(found(text, &asked(&[tool], question)), likely, "{text}");
+            assert_eq!(found(text, &idle_tools(&[tool], question)), likely, "{text}");
         }
         for (tool, question, text) in [
             ("read_journal", "The journal says E12, then nothing. What is it?", "The journal shows a door alarm."),
@@ -2021,7 +2006,7 @@ mod tests {
             ("list_pots", "Why did the kiln go out?", "The journal shows a door alarm."),
             ("school_system", "How many are in my class?", "That is in the school's system, which I have no access to."),
         ] {
-            assert_eq!(found(text, &asked(&[tool], question)), None, "{text}");
+            assert_eq!(found(text, &idle_tools(&[tool], question)), None, "{text}");
         }
     }
 
