@@ -20,9 +20,10 @@ pub fn canonical_host(authority: &str) -> String {
     let numeric = || {
         // Only what ends in a number is an address, not a name.
         let last = name.rsplit('.').next().unwrap_or_default();
-        let is_number = last.starts_with(|c: char| c.is_ascii_digit());
-        let url = Url::parse(&format!("http://{name}/")).ok().filter(|_| is_number && !name.contains(['/', '?', '#', '@', '\\']));
-        url.and_then(|url| url.host_str()?.parse::<IpAddr>().ok())
+        if !last.starts_with(|c: char| c.is_ascii_digit()) || name.contains(['/', '?', '#', '@', '\\']) {
+            return None;
+        }
+        Url::parse(&format!("http://{name}/")).ok()?.host_str()?.parse::<IpAddr>().ok()
     };
     match name.parse::<IpAddr>().ok().or_else(numeric) {
         Some(ip) => ip.to_canonical().to_string(),

@@ -47,7 +47,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         let text = content(at);
         let role = message.get("role");
         if role.is_some_and(|role| role.is_text("user")) {
-            words.asked.clone_from(&text);
+            words.asked = text.clone().into();
             words.unseen = message.get("content").is_some_and(has_media);
         }
         if role.is_some_and(|role| role.is_text("assistant")) && !text.is_empty() {

@@ -55,7 +55,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
             Place::User(message) => {
                 words.unseen = message.get("content").is_some_and(has_media);
                 let text = material.text(at, || texts(*message).join("\n").into());
-                words.asked.clone_from(&text);
+                words.asked = text.clone().into();
                 words.said.extend((!text.is_empty()).then_some(text));
             }
             Place::Beside(message) | Place::Instructions(message) => words.said.extend(texts(*message).into_iter().map(Arc::from)),

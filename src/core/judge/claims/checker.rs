@@ -7,6 +7,8 @@
 
 use std::{collections::VecDeque, ops::Range, sync::Arc};
 
+use smol_str::SmolStr;
+
 use super::{
     passage::{Kind, Passage, PassageSplitter},
     plain::{AnalyzedPassage, LazyPassage},
@@ -1340,8 +1342,8 @@ fn echoes_end(scene: &CheckContext<'_>) -> bool {
         let verb = name_words(&source.tool).into_iter().next().unwrap_or_default();
         words().any(|word| acts::is_form_of(word, &verb))
     };
-    let ends: Vec<&String> = words().filter(|word| ENDS.has(word)).collect();
-    let ended = |source: &ToolResult| !ends.is_empty() && errors_of(source).iter().any(|error| ends.iter().any(|end| error.contains(*end)));
+    let ends: Vec<&str> = words().map(SmolStr::as_str).filter(|word| ENDS.has(word)).collect();
+    let ended = |source: &ToolResult| !ends.is_empty() && errors_of(source).iter().any(|error| ends.iter().any(|end| error.contains(end)));
     scene.sources.iter().any(|source| ended(source) && !acted(source))
 }
 

@@ -14,10 +14,13 @@ use crate::{
         conversation::{KnownResult, Thread},
     },
     judge::{
-        claims::evidence::{
-            EvidenceIndex, ResultReading, ToolResult,
-            beginning::KnownTexts,
-            tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
+        claims::{
+            evidence::{
+                EvidenceIndex, ResultReading, ToolResult,
+                beginning::KnownTexts,
+                tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
+            },
+            language::request::UserRequest,
         },
         history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
     },
@@ -34,7 +37,7 @@ pub struct Words {
     /// Texts of earlier answers; they stand in `said` too.
     pub answers: Vec<Arc<str>>,
     /// The last user message.
-    pub asked: Arc<str>,
+    pub asked: UserRequest,
     /// The request's tool definitions: JSON.
     pub definitions: String,
     /// Since the last user message the upstream ran a tool of its own, of whose result the request has nothing.

@@ -37,8 +37,9 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
     }
     words.said.extend(head.instructions.and_then(Value::text).map(Arc::from));
     if let Input::Text(text) = head.input {
-        words.asked = text.text().unwrap_or_default().into();
-        words.said.push(words.asked.clone());
+        let text: Arc<str> = text.text().unwrap_or_default().into();
+        words.asked = text.clone().into();
+        words.said.push(text);
     }
     for (at, (item, is_result)) in head.items().iter().zip(is_result).enumerate() {
         if is_result {
@@ -55,7 +56,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
         words.unseen |= item.kind == Kind::Other && has_unseen_result(item.value);
         if item.kind == Kind::User && has_content() {
             words.unseen = item.content().is_some_and(has_media);
-            words.asked.clone_from(&text);
+            words.asked = text.clone().into();
         }
         if item.kind == Kind::Assistant && has_content() {
             words.answers.push(text.clone());

@@ -115,9 +115,9 @@ impl Aggregates {
         for violation in &record.violations {
             let (code, field) = (violation.code.as_str(), severity(violation.severity));
             self.of(Some(AggregateKey::Code), code).add(field, 1);
-            self.of(Some(AggregateKey::ModelCode), &format!("{code} {}", record.model)).add(field, 1);
+            self.of_parts(Some(AggregateKey::ModelCode), &[code, " ", &record.model]).add(field, 1);
             if let Some(tool) = &violation.tool {
-                self.of(Some(AggregateKey::ToolCode), &format!("{code} {tool}")).add(field, 1);
+                self.of_parts(Some(AggregateKey::ToolCode), &[code, " ", tool]).add(field, 1);
             }
         }
     }
@@ -153,34 +153,40 @@ impl Aggregates {
     }
 
     fn of(&mut self, kind: Option<AggregateKey>, name: &str) -> &mut CounterSet {
+        self.of_parts(kind, &[name])
+    }
+
+    /// The row whose name is put together from these parts.
+    fn of_parts(&mut self, kind: Option<AggregateKey>, parts: &[&str]) -> &mut CounterSet {
+        let prefix = kind.map_or("", AggregateKey::prefix);
         let mut full = std::mem::take(&mut self.name);
         full.clear();
-        full.push_str(kind.map_or("", AggregateKey::prefix));
-        full.push_str(name);
-        if !self.places.contains_key(&*full) {
-            match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
-                // The row of further names doesn't count towards the limit.
-                _ if name == OTHER => {}
-                Some(count) if *count >= self.rows_max => {
-                    full.truncate(kind.map_or("", AggregateKey::prefix).len());
-                    full.push_str(OTHER);
-                }
-                Some(count) => *count += 1,
-                None => {}
-            }
-        }
-        let at = match self.places.get(&*full) {
-            Some(at) => *at,
-            None => {
-                self.places.insert(full.as_str().into(), self.rows.len());
-                self.rows.push(AggregateRow::default());
-                self.rows.len() - 1
-            }
-        };
+        full.push_str(prefix);
+        parts.iter().for_each(|part| full.push_str(part));
+        let at = self.places.get(&*full).copied().unwrap_or_else(|| self.insert(kind, &mut full));
         self.name = full;
         let row = &mut self.rows[at];
         row.changed = true;
         &mut row.sums
+    }
+
+    /// Index of the row of a name that has none yet: a new one, or that of further names, by which `full` is replaced.
+    fn insert(&mut self, kind: Option<AggregateKey>, full: &mut String) -> usize {
+        let prefix = kind.map_or("", AggregateKey::prefix);
+        match kind.and_then(|kind| self.counts.get_mut(kind as usize)) {
+            // The row of further names doesn't count towards the limit.
+            _ if full.get(prefix.len()..) == Some(OTHER) => {}
+            Some(count) if *count >= self.rows_max => {
+                full.truncate(prefix.len());
+                full.push_str(OTHER);
+            }
+            Some(count) => *count += 1,
+            None => {}
+        }
+        *self.places.entry(full.as_str().into()).or_insert_with(|| {
+            self.rows.push(AggregateRow::default());
+            self.rows.len() - 1
+        })
     }
 }
 

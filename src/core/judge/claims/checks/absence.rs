@@ -149,7 +149,7 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     };
     let length = if before { noun.len() } else { noun.iter().position(stop).unwrap_or(noun.len()) };
     let noun: Vec<Word> = noun.into_iter().take(length).collect();
-    let names: Vec<String> = noun.iter().map(|word| word.lower.clone()).collect();
+    let names: Vec<String> = noun.iter().map(|word| word.lower.to_string()).collect();
     if names.iter().any(|word| lexicon.vague.contains(word)) {
         return None;
     }

@@ -851,7 +851,7 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[&Word]) -> Vec<String> {
         if !gap.chars().all(|c| matches!(c, ' ' | '*' | '_' | '\u{a0}' | '-')) || stops {
             break;
         }
-        noun.push(word.lower.clone());
+        noun.push(word.lower.to_string());
         place = word.end;
     }
     noun

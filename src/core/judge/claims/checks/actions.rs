@@ -82,7 +82,7 @@ fn done<'l>(found: &PatternMatch<'_>, lexicon: &'l Lexicon) -> Option<ClaimedAct
     let verb = found.group("verb")?;
     let means = &lexicon.verb(&verb.text.to_lowercase())?.means;
     let whole = found.whole();
-    let lower = |part: MatchedText<'_>| words(part.text).into_iter().map(|word| word.lower).collect::<Vec<_>>();
+    let lower = |part: MatchedText<'_>| words(part.text).into_iter().map(|word| word.lower.into()).collect::<Vec<String>>();
     let subject = found.group("subject");
     let passive = subject.is_some();
     let mut object: Vec<String> = found.group("object").map(lower).unwrap_or_default();
@@ -128,8 +128,8 @@ fn judge(text: &str, done: &ClaimedAction<'_>, lexicon: &'static Lexicon, abilit
 
 /// Is it this tool that would have done it to that?
 fn is_meant(ability: &ToolCapability, done: &ClaimedAction<'_>, lexicon: &Lexicon, abilities: &ToolCapabilities) -> bool {
-    let thing = |word: &String| names_thing(word, &ability.nouns, lexicon);
-    if done.object.iter().any(thing) || done.verb.strip_suffix("ed").is_some_and(|stem| thing(&stem.to_owned())) {
+    let thing = |word: &str| names_thing(word, &ability.nouns, lexicon);
+    if done.object.iter().any(|word| thing(word)) || done.verb.strip_suffix("ed").is_some_and(&thing) {
         return true;
     }
     let asked = || {
@@ -138,7 +138,7 @@ fn is_meant(ability: &ToolCapability, done: &ClaimedAction<'_>, lexicon: &Lexico
                 || lexicon
                     .verbs
                     .iter()
-                    .any(|verb| verb.means == done.means && (verb.said.contains(&word.lower) || verb.named.contains(&word.lower)))
+                    .any(|verb| verb.means == done.means && verb.said.iter().chain(&verb.named).any(|own| *own == word.lower))
         })
     };
     let pronoun = done.object.first().is_none_or(|word| lexicon.pronouns.contains(word))

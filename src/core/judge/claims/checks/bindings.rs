@@ -922,7 +922,7 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             })
         };
         // `un sujet`, `eine Sendung`: an article counts nothing.
-        let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|count| *count > 1 || word.lower == "one");
+        let value = scene.lexicon.numbers.get(&*word.lower).copied().filter(|count| *count > 1 || word.lower == "one");
         value.or_else(|| digits()?.whole()).filter(|value| *value <= ROWS_MAX as u64)
     };
     for (at, number) in scene.plain.words.iter().enumerate() {

@@ -205,7 +205,7 @@ fn tells(scene: &CheckContext<'_>, value: &Scalar) -> bool {
             scene.plain.numbers.iter().filter(|own| !own.ordinal).flat_map(|own| own.readings()).any(|reading| is(reading.value))
                 || amount.fract() == 0.0
                     && amount <= 99.0
-                    && scene.plain.words.iter().any(|word| scene.lexicon.numbers.get(&word.lower).is_some_and(|count| is(*count as f64)))
+                    && scene.plain.words.iter().any(|word| scene.lexicon.numbers.get(&*word.lower).is_some_and(|count| is(*count as f64)))
         }
         Scalar::Text(text) if has_moment(text) => {
             let (own, said) = (date::dates(text), &scene.plain.dates);

@@ -536,7 +536,7 @@ fn is_some_sum(column: &[f64], number: &Number) -> bool {
 /// The other numbers of the passage and the answer so far.
 fn others(scene: &CheckContext<'_>, number: &Number) -> Vec<f64> {
     let own = scene.plain.numbers.iter().filter(|other| other.span != number.span && !other.ordinal);
-    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
+    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&*word.lower)).map(|count| *count as f64);
     let asked = scene.grounds.asked.numbers();
     let mut found: Vec<f64> = own.chain(asked).flat_map(Number::readings).map(|reading| reading.value).chain(words).collect();
     found.extend(scene.told.iter().rev().take(8));

@@ -70,7 +70,7 @@ fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
         }
     }
     for word in &scene.plain.words {
-        let value = scene.lexicon.numbers.get(&word.lower).copied().filter(|value| *value > 1);
+        let value = scene.lexicon.numbers.get(&*word.lower).copied().filter(|value| *value > 1);
         // `vingt-trois`, `twenty-three`
         let joined = word.lower.split_once('-').and_then(|(tens, ones)| {
             let of = |word: &str| scene.lexicon.numbers.get(word).copied();
@@ -215,7 +215,7 @@ fn noun(scene: &CheckContext<'_>, from: usize, after: &[Word]) -> Vec<String> {
         if !joined || stops {
             break;
         }
-        noun.push(word.lower.clone());
+        noun.push(word.lower.to_string());
         place = word.end;
     }
     noun
@@ -258,7 +258,7 @@ fn label(scene: &CheckContext<'_>, count: &CountClaim) -> Option<Vec<String>> {
         || scene.words_before(count.start).last().is_some_and(|word| scene.lexicon.common.contains(&word.lower));
     let words = scene.words_before(count.start).iter().filter(|word| word.start >= at + total.len());
     let noun: Vec<String> =
-        words.map(|word| word.lower.clone()).filter(|word| !scene.lexicon.common.contains(word)).take(NOUN_WORDS_MAX).collect();
+        words.filter(|word| !scene.lexicon.common.contains(&word.lower)).map(|word| word.lower.to_string()).take(NOUN_WORDS_MAX).collect();
     let generic = || scene.lexicon.generic.iter().min().cloned().into_iter().collect();
     ends.then(|| if noun.is_empty() { generic() } else { noun })
 }

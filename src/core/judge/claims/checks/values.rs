@@ -443,7 +443,7 @@ fn is_bound(scene: &CheckContext<'_>, before: &[Word]) -> bool {
     }
     // `más de 5`, `3 of 5`; but not `a total of 5`.
     let number = scene.text().get(..last.start).is_some_and(|text| text.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
-    number || rest.last().is_some_and(|word| says(word) || lexicon.near.contains(&word.lower) || lexicon.numbers.contains_key(&word.lower))
+    number || rest.last().is_some_and(|word| says(word) || lexicon.near.contains(&word.lower) || lexicon.numbers.contains_key(&*word.lower))
 }
 
 /// Role of a number: what things come to is a total.

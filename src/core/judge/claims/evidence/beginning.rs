@@ -11,6 +11,7 @@ use std::{
 use foldhash::fast::RandomState;
 
 use super::{ResultReading, number};
+use crate::judge::claims::language::request::UserRequest;
 
 /// Texts of the beginning of a conversation.
 #[derive(Debug, Default)]
@@ -21,8 +22,8 @@ pub struct KnownTexts {
     pub said: Vec<Arc<str>>,
     /// Texts of answers; they are in `said` too.
     pub answers: Vec<Arc<str>>,
-    /// The last user message.
-    pub asked: Arc<str>,
+    /// The last user message; what was read of it is kept with it.
+    pub asked: UserRequest,
     /// Since that message the model has seen what can't be read here.
     pub unseen: bool,
     said_numbers: OnceLock<Arc<[f64]>>,
@@ -43,7 +44,7 @@ impl KnownTexts {
         results: Vec<Arc<ResultReading>>,
         said: Vec<Arc<str>>,
         answers: Vec<Arc<str>>,
-        asked: Arc<str>,
+        asked: UserRequest,
         earlier: Option<&Self>,
     ) -> Self {
         let numbers = |earlier: &Self| {
@@ -67,7 +68,7 @@ impl KnownTexts {
     pub fn bytes(&self) -> usize {
         let texts = (self.results.len() + self.said.len() + self.answers.len()) * size_of::<Arc<str>>();
         let numbers = self.earlier.iter().map(|earlier| &earlier.numbers).chain(self.said_numbers.get());
-        size_of::<Self>() + texts + numbers.map(|numbers| size_of_val(&**numbers)).sum::<usize>()
+        size_of::<Self>() + self.asked.bytes() + texts + numbers.map(|numbers| size_of_val(&**numbers)).sum::<usize>()
     }
 }
 

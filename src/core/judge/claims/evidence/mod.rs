@@ -391,8 +391,8 @@ impl EvidenceIndex {
     }
 
     /// Those of these results and words.
-    pub fn new(results: Vec<ToolResult>, said: Vec<Arc<str>>, asked: Arc<str>) -> Self {
-        Self { results, said, asked: asked.into(), ..Self::default() }
+    pub fn new(results: Vec<ToolResult>, said: Vec<Arc<str>>, asked: UserRequest) -> Self {
+        Self { results, said, asked, ..Self::default() }
     }
 
     /// The result of this execution.

@@ -74,7 +74,7 @@ fn is_rest(scene: &CheckContext<'_>, number: &Number) -> bool {
     };
     let digits = scene.plain.numbers.iter().filter(|other| other.span != number.span && near(other.span.start, other.end));
     let words = scene.plain.words.iter().filter(|word| near(word.start, word.end));
-    let others = digits.filter_map(Number::whole).chain(words.filter_map(|word| scene.lexicon.numbers.get(&word.lower).copied()));
+    let others = digits.filter_map(Number::whole).chain(words.filter_map(|word| scene.lexicon.numbers.get(&*word.lower).copied()));
     let others: Vec<u64> = others.filter(|other| *other != own).take(PARTS_MAX).collect();
     others.into_iter().any(|other| {
         scene.sources.iter().any(|source| {

@@ -843,7 +843,7 @@ fn says_working_days(scene: &CheckContext<'_>) -> bool {
 }
 
 fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
-    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&word.lower)).map(|count| *count as f64);
+    let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&*word.lower)).map(|count| *count as f64);
     let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let asked = grounds.asked.numbers();
     let mut all: Vec<f64> = words.collect();

@@ -12,6 +12,7 @@ use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use foldhash::fast::FixedState;
 use regex::{RegexSet, RegexSetBuilder};
 use serde::Deserialize;
+use smol_str::{SmolStr, StrExt as _};
 
 use super::{
     fold::{fold, lower},
@@ -187,7 +188,7 @@ impl Lexicon {
             Some(known.contains_key(&row.join(" ")))
         };
         let several = |at: usize, word: &Word| heads.contains(&word.lower) && (2..=3).any(|count| row(at, count) == Some(true));
-        words.iter().enumerate().any(|(at, word)| known.contains_key(&word.lower) || several(at, word))
+        words.iter().enumerate().any(|(at, word)| known.contains_key(&*word.lower) || several(at, word))
     }
 
     fn spoken(&self) -> &VerbForms {
@@ -482,7 +483,7 @@ pub struct Word {
     /// End in the text, in bytes.
     pub end: usize,
     /// In lower case.
-    pub lower: String,
+    pub lower: SmolStr,
 }
 
 /// The words of a text: letters and digits, with apostrophes and hyphens inside.
@@ -491,14 +492,14 @@ pub fn words(text: &str) -> Vec<Word> {
     let class = |at: usize| text.as_bytes().get(at).map(|byte| CLASSES[usize::from(*byte)]);
     let mut at = 0;
     while at < text.len() {
-        let start = at;
+        let (start, mut ascii) = (at, true);
         loop {
             match class(at) {
                 // Most text is ASCII: one look-up a byte.
                 Some(LetterClass::Letter) => at += 1,
                 Some(LetterClass::Inside) if at > start => at += 1,
                 Some(LetterClass::Unknown) => match text.get(at..).and_then(|rest| rest.chars().next()) {
-                    Some(c) if c.is_alphanumeric() || c == '’' && at > start => at += c.len_utf8(),
+                    Some(c) if c.is_alphanumeric() || c == '’' && at > start => (at, ascii) = (at + c.len_utf8(), false),
                     Some(_) | None => break,
                 },
                 Some(LetterClass::Inside | LetterClass::Never) | None => break,
@@ -508,8 +509,11 @@ pub fn words(text: &str) -> Vec<Word> {
             at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
             continue;
         }
-        let word = text.get(start..at).unwrap_or_default().trim_end_matches(['\'', '’', '-']);
-        let lower = if word.is_ascii() { word.to_ascii_lowercase() } else { word.to_lowercase() };
+        let mut word = text.get(start..at).unwrap_or_default();
+        if !word.ends_with(|c: char| c.is_ascii_alphanumeric()) {
+            word = word.trim_end_matches(['\'', '’', '-']);
+        }
+        let lower = if ascii { word.to_ascii_lowercase_smolstr() } else { word.to_lowercase().into() };
         words.push(Word { start, end: start + word.len(), lower });
     }
     words

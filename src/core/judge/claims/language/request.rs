@@ -15,7 +15,7 @@ use crate::judge::claims::language::{
     number::{Number, numbers},
     samples,
     tool_names::names_act,
-    word_list::{PhraseList, WordList, data_file},
+    word_list::{OpenerList, PhraseList, WordList, data_file},
 };
 
 /// Bytes of a message that is read: a longer one brings a text to work on.
@@ -63,6 +63,17 @@ impl Deref for UserRequest {
 }
 
 impl UserRequest {
+    /// Bytes of memory that what was read of it takes, its text left out.
+    pub fn bytes(&self) -> usize {
+        let read = &self.0;
+        let words = read.words.get().map_or(0, |words| words.iter().map(|word| size_of::<Word>() + word.lower.len()).sum());
+        let names = read.name_words.get().map_or(0, |words| words.iter().map(|word| size_of::<String>() + word.len()).sum());
+        let texts = [&read.folded, &read.lower].into_iter().filter_map(OnceLock::get).map(String::len).sum::<usize>();
+        let numbers = read.numbers.get().map_or(0, |numbers| size_of_val(&**numbers));
+        let dates = read.dates.get().map_or(0, |dates| size_of_val(&*dates.dates) + size_of_val(&*dates.times));
+        size_of::<ReadRequest>() + words + names + texts + numbers + dates
+    }
+
     /// Its words.
     pub fn words(&self) -> &[Word] {
         self.0.words.get_or_init(|| words(self))
@@ -146,7 +157,7 @@ impl UserRequest {
 struct Requests {
     fillers: WordSet,
     questions: WordSet,
-    polite: Vec<String>,
+    polite: OpenerList,
     please: WordSet,
     infos: WordSet,
     to_me: WordSet,
@@ -170,12 +181,13 @@ fn requests() -> &'static Requests {
 /// Does the message ask, in one of its sentences, that something be done in the world? A statement counts as such a request: `It is
 /// too hot in here`. Generous: it only opens the way for checks that need more than that.
 fn asks_for_act(message: &str) -> bool {
-    message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(is_act)
+    message.len() <= MESSAGE_BYTES_MAX
+        && sentences(message).into_iter().take(SENTENCES_MAX).any(|sentence| is_act(sentence, &words(sentence)))
 }
 
 /// Does one of its sentences ask to be told something?
 fn asks_to_know(message: &str) -> bool {
-    let asks = |sentence: &str| !sentence.trim().is_empty() && !is_act(sentence);
+    let asks = |sentence: &str| !sentence.trim().is_empty() && !is_act(sentence, &words(sentence));
     message.len() <= MESSAGE_BYTES_MAX && sentences(message).into_iter().take(SENTENCES_MAX).any(asks)
 }
 
@@ -203,7 +215,8 @@ fn sentences(message: &str) -> Vec<&str> {
     found
 }
 
-fn is_act(sentence: &str) -> bool {
+/// Does the sentence ask that something be done? `all`: its words.
+fn is_act(sentence: &str, all: &[Word]) -> bool {
     // `Tell me when it drops under 180`: something has to watch it.
     static WATCHES: PhraseList = PhraseList::in_any_case(&[
         "tell me when it",
@@ -261,9 +274,8 @@ fn is_act(sentence: &str) -> bool {
         let asks = || has(&known.script_questions) || sentence.trim_end().ends_with(['?', '？', 'か']);
         return !has(&known.script_infos) && (has(&known.script_polite) || !asks());
     }
-    let all: Vec<Word> = words(sentence);
     let pleases = all.iter().any(|word| known.please.contains(&word.lower));
-    let mut left: &[Word] = &all;
+    let mut left = all;
     while let Some((first, rest)) = left.split_first() {
         if !known.fillers.contains(&first.lower) || is_polite(sentence, left) {
             break;
@@ -412,27 +424,28 @@ fn is_order(message: &str, all: &[Word]) -> bool {
         "today’s",
     ]);
     const IDLE_PARTS: &[&str] = &["算了", "先别", "不用", "やめて", "待って"];
-    let mut words = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
-    let (first, next) = (words.next(), words.next());
+    let mut left = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
+    let (first, next) = (left.next(), left.next());
     let topic = || all.iter().take(4).skip(1).any(|word| matches!(word.lower.as_str(), "policy" | "ideas" | "statement" | "again"));
     let does = || first.is_some_and(|first| WITH_THINGS.has(&first.lower)) && next.is_some_and(|next| THINGS.has(&next.lower));
-    if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(message) && !does()
+    if first.is_some_and(|first| IDLE.has(&first.lower)) && !gives(all) && !does()
         || IDLE_PARTS.iter().any(|part| message.contains(part))
         || topic()
     {
         return false;
     }
-    let orders = |sentence: &str| is_act(sentence) || gives(sentence);
-    let plain = |sentence: &str| sentence.trim().is_empty() || orders(sentence) && !is_statement(sentence);
+    let plain = |sentence: &str| {
+        let all = words(sentence);
+        sentence.trim().is_empty() || (is_act(sentence, &all) || gives(&all)) && !is_statement(sentence, &all)
+    };
     !message.trim().is_empty() && sentences(message).into_iter().all(plain)
 }
 
 /// `Gib Herrn Roth Zugriff`, `laat de heftruck keuren`: something is to be given to others, or done by them.
-fn gives(sentence: &str) -> bool {
+fn gives(all: &[Word]) -> bool {
     static GIVES: WordList =
         WordList::new(&["gib", "gebt", "geben", "geef", "give", "donne", "donnez", "laat", "lass", "lassen", "let", "tell", "sag", "zeg"]);
     static TO_USER: WordList = WordList::new(&["me", "us", "mir", "uns", "moi", "nous", "mij", "ons", "it", "mal", "eens", "bitte"]);
-    let all = words(sentence);
     let mut left = all.iter().skip_while(|word| requests().fillers.contains(&word.lower));
     let (first, next) = (left.next(), left.next());
     first.is_some_and(|first| GIVES.has(&first.lower)) && next.is_some_and(|next| !TO_USER.has(&next.lower))
@@ -461,8 +474,8 @@ const TOLD_LAST: &[&str] =
 /// Parts by which such a sentence is an order all the same.
 const ORDERED: &[&str] = &["帮", "请", "給我", "给我", "让", "ください", "くれ", "して", "ほしい", "कर दो", "कर दीजिए", "करो", "करवा"];
 
-/// True of a sentence that begins, or ends, as one that tells something.
-fn is_statement(sentence: &str) -> bool {
+/// True of a sentence that begins, or ends, as one that tells something. `all`: its words.
+fn is_statement(sentence: &str, all: &[Word]) -> bool {
     let bare = sentence.trim().trim_end_matches(['.', '!', '。', '！', '।', ' ']);
     if ORDERED.iter().any(|part| bare.contains(part)) {
         return false;
@@ -471,8 +484,7 @@ fn is_statement(sentence: &str) -> bool {
         return true;
     }
     let known = requests();
-    let all = words(bare);
-    let wishes = all.iter().any(|word| known.please.contains(&word.lower)) || (0..all.len()).any(|at| is_polite(bare, &all[at..]));
+    let wishes = all.iter().any(|word| known.please.contains(&word.lower)) || (0..all.len()).any(|at| is_polite(sentence, &all[at..]));
     let first = all.iter().find(|word| !known.fillers.contains(&word.lower));
     let counts = |word: &Word| word.lower.starts_with(|c: char| c.is_ascii_digit()) || COUNTS.has(&word.lower);
     // Turkish has its verbs last: `5120 numaralı bulmacanın ipucunu değiştir`.
@@ -691,16 +703,14 @@ fn asks_why(message: &str) -> bool {
 
 /// Is every sentence of the message a question for information?
 fn is_question(message: &str) -> bool {
-    let asks = |sentence: &str| sentence.trim_end().ends_with(['?', '？', '؟']) && !is_act(sentence);
+    let asks = |sentence: &str| sentence.trim_end().ends_with(['?', '？', '؟']) && !is_act(sentence, &words(sentence));
     let all: Vec<&str> = sentences(message).into_iter().filter(|sentence| !sentence.trim().is_empty()).take(SENTENCES_MAX).collect();
     !all.is_empty() && all.into_iter().all(asks)
 }
 
 /// Does the rest of the sentence begin as a question that asks for something to be done?
 fn is_polite(sentence: &str, left: &[Word]) -> bool {
-    let Some(rest) = left.first().and_then(|first| sentence.get(first.start..)) else { return false };
-    let lower = rest.get(..rest.floor_char_boundary(24)).unwrap_or(rest).to_lowercase();
-    requests().polite.iter().any(|opener| lower.strip_prefix(opener.as_str()).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)))
+    left.first().and_then(|first| sentence.get(first.start..)).is_some_and(|rest| requests().polite.opens(rest))
 }
 
 #[cfg(test)]

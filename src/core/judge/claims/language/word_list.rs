@@ -109,6 +109,55 @@ impl WordSet {
     }
 }
 
+/// Bytes of a text at the beginning of which an opener is looked for.
+const OPENER_BYTES_MAX: usize = 24;
+
+/// Phrases of the data files with which a sentence, or a part of one, may begin; in lower case.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(from = "Vec<String>")]
+pub struct OpenerList {
+    phrases: Vec<String>,
+    /// Second bytes of the phrases by their first: most texts are told to begin with none of them by two looks.
+    seconds: [u32; 64],
+}
+
+impl Default for OpenerList {
+    fn default() -> Self {
+        Self { phrases: Vec::new(), seconds: [0; 64] }
+    }
+}
+
+impl From<Vec<String>> for OpenerList {
+    fn from(phrases: Vec<String>) -> Self {
+        let mut seconds = [0; 64];
+        for phrase in &phrases {
+            if let [first, second, ..] = phrase.as_bytes() {
+                seconds[usize::from(first & 63)] |= 1 << (second & 31);
+            }
+        }
+        Self { phrases, seconds }
+    }
+}
+
+impl OpenerList {
+    /// True if `text` begins with one of them as whole words, in any case.
+    pub fn opens(&self, text: &str) -> bool {
+        // In the last five bits of a letter its case makes no difference; what isn't ASCII may have a lower case that is.
+        let may = match *text.as_bytes() {
+            [first, second, ..] if first.is_ascii() && second.is_ascii() => {
+                self.seconds[usize::from(first.to_ascii_lowercase() & 63)] & 1 << (second & 31) != 0
+            }
+            _ => true,
+        };
+        if !may {
+            return false;
+        }
+        let lower = text.get(..text.floor_char_boundary(OPENER_BYTES_MAX)).unwrap_or(text).to_lowercase();
+        let whole = |rest: &str| !rest.starts_with(char::is_alphanumeric);
+        self.phrases.iter().any(|phrase| lower.strip_prefix(phrase.as_str()).is_some_and(whole))
+    }
+}
+
 /// Phrases and parts of words of ours, which may stand anywhere in a text.
 #[derive(Debug)]
 pub struct PhraseList {
@@ -190,6 +239,8 @@ impl FoldedParts {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -221,5 +272,41 @@ mod tests {
         ] {
             assert_eq!(parts.stand_in(text), stands, "{text}");
         }
+    }
+
+    #[test]
+    fn openers() {
+        let openers: OpenerList = ["can you", "mind", "können sie", "você pode", "z"].map(str::to_owned).to_vec().into();
+        for (text, opens) in [
+            ("Can you deal with it?", true),
+            ("CAN YOU", true),
+            ("can your dog", false),
+            ("Mind, it's hot", true),
+            ("mindful", false),
+            ("Können Sie das?", true),
+            ("KÖNNEN SIE das?", true),
+            ("konnen sie", false),
+            ("Você pode ver?", true),
+            ("\u{212a}önnen Sie", true),
+            ("c", false),
+            ("", false),
+        ] {
+            assert_eq!(openers.opens(text), opens, "{text}");
+        }
+        assert!(!OpenerList::default().opens("can you"));
+    }
+
+    proptest! {
+        #[test]
+        fn two_looks_hide_no_opener(text in "[cCmMkKv\u{212a}][aAiIöÖoO][nNcCê]?[ a-z]{0,12}") {
+            let phrases = requests_like();
+            let lower = text.to_lowercase();
+            let naive = phrases.iter().any(|phrase| lower.strip_prefix(phrase).is_some_and(|rest| !rest.starts_with(char::is_alphanumeric)));
+            prop_assert_eq!(OpenerList::from(phrases.map(str::to_owned).to_vec()).opens(&text), naive);
+        }
+    }
+
+    fn requests_like() -> [&'static str; 7] {
+        ["ca", "can", "mi", "kön", "ko", "vo", "voc"]
     }
 }

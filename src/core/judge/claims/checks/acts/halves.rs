@@ -4,6 +4,8 @@
 //! is what it reports. Only what can be shown by names is: a party told by nothing that ran, one of several named things that no call
 //! names, an id that is another than the call's.
 
+use smol_str::SmolStr;
+
 use crate::judge::claims::checks::acts::{ActForm, Before, ReportedAct, ReportedActs, open_part};
 use crate::judge::claims::checks::states;
 use crate::judge::claims::context::ClaimFinding;
@@ -706,7 +708,7 @@ fn coordinated(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, asked: &str) ->
     if ran.done.len() != 1 {
         return None;
     }
-    let asked: Vec<String> = words(asked).into_iter().map(|word| word.lower).collect();
+    let asked: Vec<SmolStr> = words(asked).into_iter().map(|word| word.lower).collect();
     let known = |word: &Word| {
         let small = SMALL.has(&word.lower) || TITLES.has(&word.lower);
         word.lower.chars().count() >= 3 && asked.contains(&word.lower) && !small

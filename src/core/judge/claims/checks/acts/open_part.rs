@@ -130,17 +130,18 @@ fn is_told_as_so(open: &OpenOrder, passage: &AnalyzedPassage, kind: Kind, ran: &
 /// The part of the order that no call covers, if there is one.
 fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<OpenOrder> {
     let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
-    if ran.texts().map(str::len).sum::<usize>() > TEXTS_BYTES_MAX {
-        return None;
-    }
     // One call of a tool may be for all of it.
     let idle = |tool: &str| !abilities.recent.contains_key(tool);
     if abilities.acted_before || !abilities.tools.iter().any(|ability| ability.effect() != Effect::Reads && idle(&ability.tool)) {
         return None;
     }
     let parts = parts(asked);
+    // Only then are the results' words needed.
+    if parts.len() < 2 || ran.texts().map(str::len).sum::<usize>() > TEXTS_BYTES_MAX {
+        return None;
+    }
     let covered = |part: &&&str| things(part).iter().any(|thing| is_covered(thing, ran, abilities));
-    if parts.len() < 2 || !parts.iter().any(|part| covered(&part)) {
+    if !parts.iter().any(|part| covered(&part)) {
         return None;
     }
     let orders = |part: &&&str| {

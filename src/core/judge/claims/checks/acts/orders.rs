@@ -611,7 +611,7 @@ fn counts(case: &ActSentence<'_>, first: bool, act: &ReportedAct) -> bool {
     let mut near = words.iter().take(at + TEXT_WORDS).skip(at.saturating_sub(TEXT_WORDS));
     // `taken off the list`, where the user spoke of that list.
     let is_list = |word: &str| word.starts_with("list") || word.starts_with("lijst");
-    let spoken = |word: &Word| is_list(&word.lower) && abilities.asked.words().iter().any(|own| own.lower.ends_with(&word.lower));
+    let spoken = |word: &Word| is_list(&word.lower) && abilities.asked.words().iter().any(|own| own.lower.ends_with(&*word.lower));
     let mut texts = || near.any(|word| speech.texts.contains(&word.lower) && !abilities.names(&word.lower) && !spoken(word));
     let draft = || speech.is_script() && speech.text_stems.iter().any(|stem| text.contains(stem.as_str()));
     // `I've held off`

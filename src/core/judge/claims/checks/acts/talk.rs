@@ -215,8 +215,10 @@ pub(in crate::judge::claims) fn is_of_talk(abilities: &ToolCapabilities, grounds
     let has = |list: &WordList| words.iter().any(|word| list.has(&word.lower));
     // `pause`, of a player that a tool can pause
     let acts = abilities.tools.iter().filter(|tool| tool.effect() != Effect::Reads);
-    let is_named =
-        || acts.clone().any(|tool| words.iter().any(|word| has_form(&word.lower, &tool.words) || tool.words.contains(&word.lower)));
+    let is_named = || {
+        acts.clone()
+            .any(|tool| words.iter().any(|word| has_form(&word.lower, &tool.words) || tool.words.iter().any(|own| *own == word.lower)))
+    };
     let leave = || grounds.and_then(|grounds| grounds.answers.last()).is_some_and(|answer| asks_leave(answer));
     let pauses = || words.iter().any(|word| PAUSES.has(&word.lower));
     all(&MANNERS) && has(&MANNERS)

@@ -463,7 +463,7 @@ pub(in crate::judge::claims) fn unlooked(
     let lower = request.lower();
     // `web-1'de`: without its ending.
     let bare = |word: &Word| word.lower.split(['\'', '’']).next().unwrap_or_default().to_owned();
-    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&word.lower) && !lower.contains(&bare(word)))?;
+    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&*word.lower) && !lower.contains(&bare(word)))?;
     // A hedge of another clause is none of this number's.
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
