@@ -157,7 +157,7 @@ impl Bench {
             format!("{told:?} {:?} {:?}", result.facts().leaves, result.nouns())
         };
         let results: Vec<String> = (0..evidence.results.len()).map(result).collect();
-        let said = (&evidence.said, &evidence.answers, &evidence.asked, &evidence.definitions, evidence.said_numbers());
+        let said = (&evidence.said, &evidence.answers, &*evidence.asked, &evidence.definitions, evidence.said_numbers());
         let abilities = abilities(context);
         let abilities = (&abilities.ran, &abilities.recent, abilities.acted_before, abilities.idle);
         let judged = (sent.api == Api::Chat).then(|| {
