@@ -66,9 +66,10 @@ impl UserRequest {
     /// Bytes of memory that what was read of it takes, its text left out.
     pub fn bytes(&self) -> usize {
         let read = &self.0;
-        let lower =
-            |words: &Vec<Word>| -> usize { words.iter().filter(|word| word.lower.is_heap_allocated()).map(|word| word.lower.len()).sum() };
-        let words = read.words.get().map_or(0, |words| words.capacity() * size_of::<Word>() + lower(words));
+        let apart = |words: &[Word]| -> usize {
+            words.iter().map(|word| &word.lower).filter(|own| own.is_heap_allocated()).map(|own| own.len()).sum()
+        };
+        let words = read.words.get().map_or(0, |words| words.capacity() * size_of::<Word>() + apart(words));
         let names = read.name_words.get().map_or(0, |words| words.iter().map(|word| size_of::<String>() + word.len()).sum());
         let texts = [&read.folded, &read.lower].into_iter().filter_map(OnceLock::get).map(String::len).sum::<usize>();
         let numbers = read.numbers.get().map_or(0, |numbers| size_of_val(&**numbers));

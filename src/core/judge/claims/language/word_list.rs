@@ -131,8 +131,10 @@ impl From<Vec<String>> for OpenerList {
     fn from(phrases: Vec<String>) -> Self {
         let mut seconds = [0; 64];
         for phrase in &phrases {
-            if let [first, second, ..] = phrase.as_bytes() {
-                seconds[usize::from(first & 63)] |= 1 << (second & 31);
+            match phrase.as_bytes() {
+                [first, second, ..] => seconds[usize::from(first & 63)] |= 1 << (second & 31),
+                [first] => seconds[usize::from(first & 63)] = u32::MAX,
+                [] => seconds = [u32::MAX; 64],
             }
         }
         Self { phrases, seconds }
@@ -288,6 +290,8 @@ mod tests {
             ("konnen sie", false),
             ("Você pode ver?", true),
             ("\u{212a}önnen Sie", true),
+            ("z: now", true),
+            ("zoo", false),
             ("c", false),
             ("", false),
         ] {
