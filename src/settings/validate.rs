@@ -145,7 +145,7 @@ pub(super) fn allowed_hosts(sources: &SettingsSources<'_>, hosts: &[String]) -> 
             return Err(sources.fault(&format!("allowed_hosts.{index}"), message));
         }
     }
-    Ok(hosts.iter().map(|host| canonical_host(host)).collect())
+    Ok(hosts.iter().map(|host| canonical_host(host).to_string()).collect())
 }
 
 pub(super) fn ledger(sources: &SettingsSources<'_>, raw: &TomlLedger) -> Result<LedgerSettings, ConfigError> {

@@ -1,14 +1,42 @@
 //! Names of hosts, in settings and requests. Pure.
 
-use std::net::IpAddr;
+use std::{fmt, net::IpAddr};
 
 use url::Url;
 
-/// Host in canonical spelling for comparison: lower case, without port, brackets and zone, an address in its normal form.
+/// A host as it is compared: without port, brackets and zone. Shown in its canonical spelling.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum CanonicalHost {
+    /// An address in its normal form.
+    Address(IpAddr),
+    /// A name, in lower case.
+    Name(String),
+}
+
+impl CanonicalHost {
+    /// True for loopback's addresses and names.
+    pub fn is_loopback(&self) -> bool {
+        match self {
+            Self::Address(address) => address.is_loopback(),
+            Self::Name(name) => name == "localhost" || name.ends_with(".localhost"),
+        }
+    }
+}
+
+impl fmt::Display for CanonicalHost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => address.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// The host of an authority, for comparison.
 ///
 /// Addresses are read as browsers read them (WHATWG URL, "IPv4 parser"): `127.1`, `0x7f000001` and `2130706433` are 127.0.0.1, and so
 /// is `[::ffff:7f00:1]`.
-pub fn canonical_host(authority: &str) -> String {
+pub fn canonical_host(authority: &str) -> CanonicalHost {
     let text = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
         // A bare IPv6 address has more colons than one.
@@ -26,7 +54,7 @@ pub fn canonical_host(authority: &str) -> String {
         Url::parse(&format!("http://{name}/")).ok()?.host_str()?.parse::<IpAddr>().ok()
     };
     match name.parse::<IpAddr>().ok().or_else(numeric) {
-        Some(ip) => ip.to_canonical().to_string(),
-        None => name,
+        Some(address) => CanonicalHost::Address(address.to_canonical()),
+        None => CanonicalHost::Name(name),
     }
 }

@@ -1,7 +1,5 @@
 //! Checks of every request before its body is read: header bounds, host, caller. Pure.
 
-use std::net::{IpAddr, SocketAddr};
-
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use crate::{
@@ -46,20 +44,15 @@ pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) ->
     let host = authority.map(str::to_owned).or_else(|| headers.get(header::HOST).map(text));
     let origin = headers.get(header::ORIGIN).map(text);
     let origin_host = origin.as_deref().map(|origin| origin.split_once("://").map_or("?", |(_, rest)| rest));
-    // What most requests have needs no canonical spelling.
-    let plain = |name: &&str| name.parse().is_ok_and(|address: SocketAddr| address.ip().to_canonical().is_loopback());
-    for name in host.as_deref().into_iter().chain(origin_host).filter(|name| !plain(name)) {
-        let name = canonical_host(name);
-        if !is_loopback(&name) && !allowed.contains(&name) {
+    let hosts = host.as_deref().into_iter().chain(origin_host).map(canonical_host);
+    for host in hosts.filter(|host| !host.is_loopback()) {
+        let name = host.to_string();
+        if !allowed.contains(&name) {
             let message = format!("host `{name}` is not allowed: name it in `allowed_hosts` if toolmark stands behind it");
             return Err(Failure::new(StatusCode::FORBIDDEN, "host_not_allowed", message));
         }
     }
     Ok(())
-}
-
-fn is_loopback(name: &str) -> bool {
-    name == "localhost" || name.ends_with(".localhost") || name.parse().is_ok_and(|ip: IpAddr| ip.to_canonical().is_loopback())
 }
 
 #[cfg(test)]

@@ -510,6 +510,7 @@ pub fn words(text: &str) -> Vec<Word> {
             continue;
         }
         let mut word = text.get(start..at).unwrap_or_default();
+        // Most words end with a letter, behind which there is nothing to trim.
         if !word.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             word = word.trim_end_matches(['\'', '’', '-']);
         }
