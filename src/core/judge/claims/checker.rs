@@ -23,10 +23,11 @@ use crate::{
                 acts::{self, ReportedAct, further::further, halves, unlooked::unlooked},
                 bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
-                fields, figures,
+                elsewhere, fields, figures,
                 order::{self, OrderedList},
                 reasons,
-                states::{self, OpenAct},
+                selection::{denial, part_counts},
+                states::{self, OpenAct, opposites},
                 unaccounted, values,
                 written_output::WrittenOutput,
             },
@@ -920,6 +921,14 @@ impl PassageChecker {
             all.extend(bindings::tallies(scene));
             all.extend(consistency::consistency(scene));
             all.extend(figures::figures(scene));
+        }
+        if all.is_empty() {
+            all.extend(
+                denial::denial(scene)
+                    .or_else(|| part_counts::part_counts(scene))
+                    .or_else(|| opposites::opposites(scene))
+                    .or_else(|| elsewhere::elsewhere(scene)),
+            );
         }
         for finding in &all {
             self.found(finding, passage, start, scene.sources.first().copied(), rules, found);

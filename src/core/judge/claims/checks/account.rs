@@ -1383,7 +1383,7 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             continue;
         }
         let bare = leaf.key.strip_prefix("is").or_else(|| leaf.key.strip_prefix("has")).unwrap_or(&leaf.key);
-        let Some(word) = scene.plain.words.iter().find(|word| key(&word.lower) == bare) else { continue };
+        let Some((word, opposite)) = word_of_flag(&scene.plain.words, bare) else { continue };
         let near = scene.words_before(word.start);
         // `"Quiet Keys" is playing`: such words are mostly no denial.
         let plain = ["free", "clear", "clean", "quiet", "empty", "0"];
@@ -1406,7 +1406,7 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                 scene.text().get(near.last().map_or(0, |near| near.end)..word.start).is_some_and(|gap| !gap.contains(['.', ';']))
             })
             .any(|word| matches!(word.lower.as_str(), "is" | "are" | "was" | "were" | "stays" | "stay" | "remains" | "remain"));
-        if copula && !subject && !hedged && said_not == flag {
+        if copula && !subject && !hedged && (said_not != opposite) == flag {
             return Some(ClaimFinding {
                 rule: "flags",
                 code: Code::ClaimMismatch,
@@ -1418,6 +1418,18 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
     }
     None
+}
+
+/// The word, or the first of the words, that are the name of a flag, and whether it is its opposite: `on display` of `onDisplay`, `unlocked`
+/// of `locked`.
+fn word_of_flag<'w>(words: &'w [Word], name: &str) -> Option<(&'w Word, bool)> {
+    (0..words.len()).find_map(|at| {
+        let joined = |count: usize| words.get(at..at + count).map(|words| words.iter().map(|word| key(&word.lower)).collect::<String>());
+        let own = key(&words.get(at)?.lower);
+        let opposite = own.strip_prefix("un").or_else(|| own.strip_prefix("in")).is_some_and(|rest| rest == name);
+        let is = own == name || joined(2).is_some_and(|two| two == name);
+        (is || opposite).then(|| Some((words.get(at)?, opposite)))?
+    })
 }
 
 /// "All four have a balcony" where one has none.
@@ -2523,7 +2535,9 @@ pub(super) fn is_known_word(scene: &CheckContext<'_>, folded: &str) -> bool {
     let begins = |text: &str| {
         text.split(' ').any(|word| word == folded || word.starts_with(&stem) && folded.chars().count() > 4 || akin(word, folded))
     };
-    let squashed = |text: &str| text.replace(' ', "").contains(folded) && folded.chars().count() > 3;
+    // `D-AXLM` is two folded words.
+    let bare = folded.replace(' ', "");
+    let squashed = |text: &str| text.replace(' ', "").contains(&bare) && bare.chars().count() > 3;
     scene.grounds.results.iter().any(|source| begins(source.folded()) || begins(source.folded_arguments()) || squashed(source.folded()))
         || begins(scene.grounds.said_folded())
         || squashed(&fold(&scene.grounds.definitions))

@@ -333,7 +333,7 @@ fn stands_as_word(scene: &CheckContext<'_>, part: &str) -> bool {
 }
 
 /// The places of words that are ids: letters and at least two digits.
-fn id_spans(text: &str) -> Vec<Range<usize>> {
+pub(super) fn id_spans(text: &str) -> Vec<Range<usize>> {
     let bytes = text.as_bytes();
     let inside = |byte: &&u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let (mut found, mut at) = (Vec::new(), 0);

@@ -3,6 +3,8 @@
 //! A result that says of its only record that it is pending, and nothing in it that it is done, accounts for no "has been approved",
 //! in whatever language both are. The words lie in `lexicon/states.toml`.
 
+pub mod opposites;
+
 use std::sync::OnceLock;
 
 use serde::Deserialize;
@@ -109,7 +111,7 @@ pub(in crate::judge::claims) struct StateWords {
 pub(in crate::judge::claims) fn data() -> &'static StateWords {
     static ALL: OnceLock<StateWords> = OnceLock::new();
     ALL.get_or_init(|| {
-        let read: WrittenStateWords = data_file(include_str!("../language/lexicon/states.toml"));
+        let read: WrittenStateWords = data_file(include_str!("../../language/lexicon/states.toml"));
         let parts = |list: &[String]| FoldedParts::new(list, fold);
         StateWords {
             pending: parts(&read.pending),

@@ -1,0 +1,195 @@
+//! A sentence whose values all stand in another result than the one it cites. Pure.
+
+use crate::{
+    judge::claims::{
+        checks::{acts, unaccounted::id_spans},
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{
+            ToolResult, equals,
+            facts::{ResultFacts, Scalar},
+            fits, follows,
+        },
+        language::{
+            cues,
+            date::{Date, Time},
+            fold::{fold, stands_in},
+            lexicon::Word,
+            number::{Number, Precision},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Results that are looked through.
+const RESULTS_MAX: usize = 32;
+/// Whole numbers up to here stand in many results by chance.
+const SMALL: f64 = 12.0;
+/// A result with a number above this may have moments, which no date is compared with.
+const MOMENT_FROM: f64 = 1e8;
+/// Time zones lie apart by a multiple of these.
+const ZONE_MINUTES: u32 = 30;
+/// Ids that are looked for.
+const IDS_MAX: usize = 16;
+/// Letters of a name.
+const NAME_CHARS_MIN: usize = 3;
+
+/// Finds a sentence that cites one result and tells nothing but what another one has: `Novartis closed at 102.00 (id of SAP's quote)`.
+pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [cited] = scene.sources[..] else { return None };
+    if !scene.is_judged(CitationScope::Cited) || scene.kind == Kind::Heading || cited.failed || cues::reckons(scene.plain) {
+        return None;
+    }
+    if !cited.reads() && !acts::told(scene.plain, scene.kind).is_empty() {
+        return None;
+    }
+    let told = ToldValues::of(scene);
+    if told.is_empty() || told.any(|value| value.stands_in(cited) || value.may_follow(cited)) {
+        return None;
+    }
+    let has_all = |other: &&ToolResult| !other.fails() && !scene.is_source(other) && told.all(|value| value.stands_in(other));
+    let other = scene.grounds.results.iter().rev().take(RESULTS_MAX).find(has_all)?;
+    if names_argument(scene, cited) {
+        return None;
+    }
+    let text = scene.text();
+    let start = text.len() - text.trim_start().len();
+    Some(ClaimFinding {
+        rule: "elsewhere",
+        code: Code::ClaimMismatch,
+        found: text.trim().to_owned(),
+        span: start..start + text.trim().len(),
+        expected: format!(
+            "the execution of `{}`, whose result has what the sentence tells; that of `{}` has nothing of it",
+            other.tool, cited.tool
+        ),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Does the sentence name a thing that the cited call was about: `bk-0913, taken at 02:00, passes the test (id of the test of bk-0913)`?
+fn names_argument(scene: &CheckContext<'_>, cited: &ToolResult) -> bool {
+    let facts = ResultFacts::read(&cited.arguments);
+    facts.leaves.iter().any(|leaf| match &leaf.value {
+        Scalar::Text(text) => stands_in(scene.plain.folded(), &fold(text)),
+        Scalar::Number(_) | Scalar::Flag(_) | Scalar::Null => false,
+    })
+}
+
+/// What a sentence tells that few results have by chance.
+enum ToldValue<'s> {
+    Number(&'s Number),
+    Date(&'s Date),
+    Time(&'s Time),
+    /// Folded.
+    Name(String),
+}
+
+struct ToldValues<'s>(Vec<ToldValue<'s>>);
+
+impl<'s> ToldValues<'s> {
+    /// Those that nobody but a tool said.
+    fn of(scene: &CheckContext<'s>) -> Self {
+        let plain = scene.plain;
+        let is_free = |number: &&Number| {
+            !number.ordinal
+                && !plain.is_taken(&(number.span.start..number.end))
+                && number.readings().any(|reading| reading.value > SMALL || reading.step < 1.0)
+                && !number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value))
+        };
+        let said = scene.grounds.said_dates();
+        let dates = plain.dates.dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
+        let times = plain.dates.times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
+        let names = plain.words.iter().filter(|word| is_name(scene, word)).map(|word| fold(&word.lower));
+        let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);
+        let is_told = |name: &String| {
+            !scene.grounds.has_said(name) && scene.sources.first().is_some_and(|first| scene.grounds.has_words(name, first))
+        };
+        let names = names.chain(ids).filter(is_told);
+        let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
+        Self(numbers.chain(dates.map(ToldValue::Date)).chain(times.map(ToldValue::Time)).chain(names.map(ToldValue::Name)).collect())
+    }
+
+    fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn any(&self, is: impl Fn(&ToldValue<'_>) -> bool) -> bool {
+        self.0.iter().any(is)
+    }
+
+    fn all(&self, is: impl Fn(&ToldValue<'_>) -> bool) -> bool {
+        self.0.iter().all(is)
+    }
+}
+
+impl ToldValue<'_> {
+    fn stands_in(&self, result: &ToolResult) -> bool {
+        let facts = result.facts();
+        match self {
+            Self::Number(number) => fits(number, Precision::Exact, &facts.numbers),
+            Self::Date(date) => facts.dates.dates.iter().any(|other| date.is(other)),
+            Self::Time(time) => facts.dates.times.iter().any(|other| other.minutes == time.minutes),
+            Self::Name(name) => stands_in(result.folded(), name),
+        }
+    }
+
+    /// Does it follow from a result, or from its call?
+    fn may_follow(&self, result: &ToolResult) -> bool {
+        let facts = result.facts();
+        let has_moments = || facts.numbers.last().is_some_and(|number| *number > MOMENT_FROM);
+        match self {
+            Self::Number(number) => {
+                fits(number, Precision::Approximate, &facts.numbers)
+                    || fits(number, Precision::Approximate, result.argument_numbers())
+                    || equals(number, Precision::Exact, &facts.derived().plain)
+                    || number.percent && follows(number, Precision::Exact, facts)
+            }
+            Self::Date(date) => has_moments() || facts.dates.dates.iter().any(|other| date.agrees(other)),
+            // In another time zone.
+            Self::Time(time) => {
+                has_moments() || facts.dates.times.iter().any(|other| other.minutes.abs_diff(time.minutes).is_multiple_of(ZONE_MINUTES))
+            }
+            Self::Name(name) => stands_in(result.folded_arguments(), name),
+        }
+    }
+}
+
+/// Is it a word with a capital inside the sentence?
+fn is_name(scene: &CheckContext<'_>, word: &Word) -> bool {
+    let text = scene.text().get(word.start..word.end).unwrap_or_default();
+    let before = scene.text().get(..word.start).unwrap_or_default().trim_end_matches(['"', '“', '„', '*', '_', '(', ' ']);
+    let inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ',');
+    inside && text.starts_with(char::is_uppercase) && text.chars().any(char::is_lowercase) && text.chars().count() >= NAME_CHARS_MIN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::cited::find, *};
+
+    const CALLS: &[(&str, &str, &str)] = &[
+        ("get_rate", r#"{"from":"EUR"}"#, r#"{"from":"EUR","rate":1.083,"as_of":"2026-02-03"}"#),
+        ("get_train", r#"{"no":"IC 71"}"#, r#"{"no":"IC 71","leaves":"14:32","platform":7,"driver":"Nora Held","delay_min":38}"#),
+    ];
+
+    #[test]
+    fn a_sentence_that_tells_of_another_result() {
+        let wrong = |cited: usize, text: &str| find(elsewhere, "Rate and train?", CALLS, cited, text).is_some();
+        for text in ["It departs at 14:32, 38 minutes late.", "The train is driven by Nora Held.", "IC 71 is 38 minutes late."] {
+            assert_eq!((wrong(0, text), wrong(1, text)), (true, false), "{text}");
+        }
+        // Something of it is the cited result's own, or may follow from it; nobody has the value; it is about the cited call.
+        for text in [
+            "The rate is 1.083, and the train is 38 minutes late.",
+            "The train is 44 minutes late.",
+            "In EUR: 38 minutes late.",
+            "Seven of them.",
+            "Is it 38 minutes late?",
+            "On average it is 38 minutes late.",
+        ] {
+            assert!(!wrong(0, text), "{text}");
+        }
+        // What the user said is nobody's.
+        assert!(find(elsewhere, "Is it 38 minutes late?", CALLS, 0, "It is 38 minutes late.").is_none());
+    }
+}

@@ -1,0 +1,133 @@
+//! A question that is answered by "no" or "there are none", where the result has records that answer it by "yes". Pure.
+
+use crate::{
+    judge::claims::{
+        checks::{
+            account,
+            selection::{Reading, Records, SelectionClaim, clauses, data, denies, is_plain},
+        },
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::tool_capabilities::{Effect, ToolCapability},
+        language::{
+            fold::{fold, words_of},
+            lexicon::Word,
+            word_list::WordSet,
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Bytes of a sentence that is judged.
+const SENTENCE_BYTES_MAX: usize = 240;
+/// Words of a question that is judged.
+const QUESTION_WORDS_MAX: usize = 20;
+
+/// The finding of a sentence that denies what the result has.
+pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    let text = scene.text();
+    if !scene.is_judged(CitationScope::Cited)
+        || scene.kind == Kind::Heading
+        || text.len() > SENTENCE_BYTES_MAX
+        || scene.kind == Kind::Line && text.contains([':', '|'])
+        || !scene.plain.words.iter().any(denies)
+        || ToolCapability::effect_of(&source.tool) == Effect::Acts
+        || source.fails()
+        || source.is_partial()
+        || source.says_none()
+    {
+        return None;
+    }
+    let records = Records::of(source)?;
+    let reading = Reading { scene, source, records: &records };
+    let clause = denied_clause(scene)?;
+    // `Dotty is out: no cats`: it is told of one record.
+    let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
+    if scene.plain.words.iter().filter(outside).any(|word| records.say(&fold(&word.lower))) {
+        return None;
+    }
+    let of_clause = reading.read(clause, &[], SelectionClaim::Absence);
+    let asked = scene.grounds.asked.words();
+    let of_question = if asked.len() <= QUESTION_WORDS_MAX { reading.read(asked, &[], SelectionClaim::Absence) } else { None };
+    let contradicted = of_clause.as_ref().is_some_and(|own| own.open.is_empty() && records.have(&own.decided))
+        || of_question.as_ref().is_some_and(|question| {
+            let nouns = usize::from(scene.lexicon.language != "en");
+            let beyond = reading.read(clause, asked, SelectionClaim::Absence);
+            let new = beyond.is_some_and(|own| {
+                let mut decided = question.decided.clone();
+                decided.extend(own.decided);
+                own.open.len() <= 1 && records.have(&decided)
+            });
+            let says_no = || scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));
+            question.open.len() <= nouns.max(usize::from(!question.decided.is_empty())) && new
+                || question.open.is_empty() && !question.decided.is_empty() && says_no() && records.have(&question.decided)
+        });
+    contradicted.then(|| {
+        let expected = format!("the result of `{}` has what is denied", source.tool);
+        account::whole(scene, "denial", Code::FalseAbsence, &expected, Certainty::Likely)
+    })
+}
+
+/// Does a clause tell that there is none: `no orders`, `not a single one`?
+fn tells_of_none(clause: &[Word]) -> bool {
+    let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
+    has(&data().nones) || clause.iter().any(denies) && has(&data().anys)
+}
+
+/// The words of the part of a sentence that denies: between two marks.
+fn denied_clause<'s>(scene: &'s CheckContext<'_>) -> Option<&'s [Word]> {
+    let clauses = clauses(scene);
+    // `No` alone denies what was asked.
+    let alone = clauses.len() > 1 && clauses.first().is_some_and(|first| first.len() == 1 && first.iter().any(denies));
+    clauses.iter().skip(usize::from(alone)).find(|clause| tells_of_none(clause)).or(clauses.get(1).filter(|_| alone)).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    fn denied(asked: &str, call: (&str, &str, &str), text: &str) -> bool {
+        find(denial, asked, &[call], 0, text).is_some()
+    }
+
+    #[test]
+    fn denials_of_what_is_there() {
+        let boats =
+            ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":true,"leaks":2}]}"#);
+        let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
+        let books = ("search_books", r#"{"author":"Ida Blum"}"#, "id,title,author\n7,Moor,Ida Blum\n9,Watt,Ida Blum\n");
+        for (asked, call, text) in [
+            ("Any boats on the Arn?", boats, "There are no boats on the Arn."),
+            ("Is any boat free?", boats, "No, there isn't a single boat free."),
+            ("Is any room empty?", rooms, "No, every guest has one."),
+            ("Do we have anything by Ida Blum?", books, "We don't hold any novels by Ida Blum."),
+            ("Haben wir Bücher von Ida Blum?", books, "Nein, von Ida Blum gibt es keine Bücher."),
+            ("Ci sono libri di Ida Blum?", books, "No, di Ida Blum non risulta alcun libro."),
+        ] {
+            assert!(denied(asked, call, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn denials_that_may_be_true() {
+        let boats =
+            ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":false,"leaks":0}]}"#);
+        let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
+        let notes = ("list_messages", "{}", r#"{"messages":[{"from":"Ann","text":"Thanks!"},{"from":"Ben","text":"no leaks here"}]}"#);
+        for (asked, call, text) in [
+            ("Is any boat free?", boats, "No, no boat is free."),
+            ("Any leaks?", boats, "No boat has any leaks."),
+            ("Any sailing boats?", boats, "There are no sailing boats."),
+            ("Any boats on the Brenn?", boats, "There are no boats on the Brenn."),
+            ("Any boats tomorrow?", boats, "There are no boats tomorrow."),
+            ("Any more boats?", boats, "There are no other boats."),
+            ("Is R1 empty?", rooms, "No, R1 isn't empty."),
+            ("Any complaints?", notes, "No complaints."),
+            ("Any leaks?", notes, "No, nobody writes of leaks."),
+            ("Any boats?", ("find_boats", "{}", r#"{"boats":[]}"#), "There are no boats."),
+        ] {
+            assert!(!denied(asked, call, text), "{text}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Records of a result that the words of a sentence choose. Pure.
+//!
+//! The call and its result say what there is. A sentence narrows that by words: each must be one of the call, of the result's lists, or one
+//! that a record decides, by a value that has it, or by a member of that name that is true, above zero or not blank. A word that is none of
+//! these is open: nothing tells what it chooses.
+
+pub mod denial;
+pub mod part_counts;
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::judge::claims::{
+    context::{CheckContext, NounPhrase},
+    evidence::{
+        ToolResult, derive,
+        facts::{NamedValue, Scalar},
+        rows::Cell,
+    },
+    language::{
+        fold::{akin, fold, name_words, words_of},
+        lexicon::{self, Lexicon, Word},
+        word_list::{WordSet, data_file},
+    },
+};
+
+/// Values of a result that is looked through.
+const LEAVES_MAX: usize = 400;
+/// Words of a value that is looked through.
+const VALUE_WORDS_MAX: usize = 12;
+/// First letters that two words of one stem share: `cancelled`, `cancellations`.
+const STEM_CHARS: usize = 7;
+/// Bytes of a line of a listing.
+const LINE_BYTES_MAX: usize = 80;
+/// Letters of a word that says something by itself.
+const WORD_CHARS: usize = 2;
+
+/// The words of `lexicon/selection.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SelectionWords {
+    /// They narrow nothing.
+    pub plain: WordSet,
+    /// They set apart or compare: what is told isn't decided by words alone.
+    pub limits: WordSet,
+    /// Of these, such as don't in a sentence that counts: `five are still open`.
+    pub of_counts: WordSet,
+    /// Times that a call asks for.
+    pub times: WordSet,
+    /// They begin the answer to a question that is denied.
+    pub noes: WordSet,
+    /// They deny.
+    pub nots: WordSet,
+    /// Of these, such as tell that there is none.
+    pub nones: WordSet,
+    /// They do so behind one that denies.
+    pub anys: WordSet,
+}
+
+pub fn data() -> &'static SelectionWords {
+    static ALL: OnceLock<SelectionWords> = OnceLock::new();
+    ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/selection.toml")))
+}
+
+/// Does the word deny: `no`, `isn't`?
+pub fn denies(word: &Word) -> bool {
+    word.lower.ends_with("n't") || word.lower.ends_with("n’t") || words_of(&fold(&word.lower)).any(|part| data().nots.contains(part))
+}
+
+/// Does the word tell of what isn't so any more, or isn't yet: `previously open`, `until it is paid`?
+pub fn is_nothing_said(word: &Word) -> bool {
+    const APART: [&str; 14] =
+        ["previously", "formerly", "until", "before", "was", "were", "had", "instead", "rather", "than", "to", "be", "if", "unless"];
+    APART.contains(&word.lower.as_str())
+}
+
+/// Is it a word that narrows nothing, a time or a number?
+pub fn is_plain(word: &Word) -> bool {
+    let folded = fold(&word.lower);
+    data().plain.contains(&folded) || data().times.contains(&folded) || folded.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The parts of a sentence between two marks.
+pub fn clauses<'s>(scene: &'s CheckContext<'_>) -> Vec<&'s [Word]> {
+    let words = &scene.plain.words[..];
+    let breaks = |pair: &[Word]| match pair {
+        [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '!', '(', ')', '–', '—'])),
+        _ => false,
+    };
+    let mut from = 0;
+    let mut clauses = Vec::new();
+    for (at, pair) in words.windows(2).enumerate() {
+        if breaks(pair) {
+            clauses.extend(words.get(from..=at));
+            from = at + 1;
+        }
+    }
+    clauses.extend(words.get(from..));
+    clauses
+}
+
+/// What is told of the records that are chosen.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum SelectionClaim {
+    /// There are none.
+    Absence,
+    /// There are so many.
+    Count,
+}
+
+/// Words read against a result.
+pub struct ReadWords {
+    /// Those that a record decides.
+    pub decided: Vec<String>,
+    /// Those that nothing decides.
+    pub open: Vec<String>,
+}
+
+/// Words, and the result that they are read against.
+pub struct Reading<'s, 'c> {
+    /// The sentence.
+    pub scene: &'s CheckContext<'c>,
+    /// The result.
+    pub source: &'s ToolResult,
+    /// Its records.
+    pub records: &'s Records<'s>,
+}
+
+impl Reading<'_, '_> {
+    /// Is it a noun of the tool's name or of a list of the result?
+    pub fn names_list(&self, part: &str) -> bool {
+        let said = NounPhrase::new(part, self.scene.lexicon);
+        said.names(self.source.nouns()) || self.source.facts().lists.iter().any(|list| said.names(&list.words))
+    }
+
+    /// Reads words; those of `known` count as decided. `None` if one of them limits what is denied.
+    pub fn read(&self, words: &[Word], known: &[Word], claim: SelectionClaim) -> Option<ReadWords> {
+        let (data, lexicon) = (data(), self.scene.lexicon);
+        let arguments: Vec<String> = name_words(&self.source.arguments);
+        let tool: Vec<String> = name_words(&self.source.tool);
+        let mut read = ReadWords { decided: Vec::new(), open: Vec::new() };
+        for word in words.iter().filter(|word| !denies(word)) {
+            let folded = fold(&word.lower);
+            if data.limits.contains(&folded) && !(claim == SelectionClaim::Count && data.of_counts.contains(&folded)) {
+                return None;
+            }
+            if data.times.contains(&folded) || lexicon::month(&word.lower).is_some() {
+                // A time that the call doesn't ask for chooses among the records.
+                if !self.source.arguments.bytes().any(|byte| byte.is_ascii_digit()) {
+                    return None;
+                }
+                continue;
+            }
+            if folded.bytes().any(|byte| byte.is_ascii_digit()) {
+                let bare = |word: &str| word.trim_start_matches('0').to_owned();
+                let asked = words_of(&folded).all(|part| arguments.iter().any(|own| bare(own) == bare(part)));
+                if !asked {
+                    return None;
+                }
+                continue;
+            }
+            let parts: Vec<&str> = words_of(&folded).filter(|part| part.chars().count() >= WORD_CHARS).collect();
+            for part in parts {
+                let plain = data.plain.contains(part) || is_common(part, lexicon);
+                let of_call = || arguments.iter().chain(&tool).any(|own| own == part || akin(own, part));
+                if plain || of_call() || self.names_list(part) {
+                    continue;
+                }
+                let is_known = || known.iter().any(|other| akin(&fold(&other.lower), part) || fold(&other.lower) == part);
+                if self.records.decide(part) {
+                    read.decided.push(part.to_owned());
+                } else if !is_known() {
+                    read.open.push(part.to_owned());
+                }
+            }
+        }
+        Some(read)
+    }
+}
+
+fn is_common(part: &str, lexicon: &Lexicon) -> bool {
+    lexicon.common.contains(part) || lexicon.found.contains(part) || lexicon.generic.contains(part) || lexicon.pronouns.contains(part)
+}
+
+/// The records of a result, of which there is at least one.
+pub struct Records<'s> {
+    records: Vec<Vec<RecordValue<'s>>>,
+    /// They are lines of a text, which may be of anything.
+    lines: bool,
+}
+
+/// A value of a record, folded, with the name of its member.
+struct RecordValue<'s> {
+    key: &'s str,
+    text: String,
+    /// It is false, zero, blank or says that there is nothing.
+    blank: bool,
+}
+
+impl<'s> Records<'s> {
+    /// Those of a result; `None` if it has none, or they can't be told apart.
+    pub fn of(source: &'s ToolResult) -> Option<Self> {
+        let facts = source.facts();
+        if facts.json {
+            let least = facts.lists.iter().map(|list| list.depth).min()?;
+            let none = facts.lists.iter().any(|list| list.depth == least && list.length == 0);
+            let zero = facts.leaves.iter().any(|leaf| leaf.record == 0 && leaf.value.number() == Some(0.0) && derive::is_count(&leaf.key));
+            if none || zero || facts.leaves.len() > LEAVES_MAX {
+                return None;
+            }
+            let mut records: Vec<(usize, Vec<RecordValue<'s>>)> = Vec::new();
+            for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0) {
+                match records.iter_mut().find(|(record, _)| *record == leaf.record) {
+                    Some((_, values)) => values.push(RecordValue::of(leaf)),
+                    None => records.push((leaf.record, vec![RecordValue::of(leaf)])),
+                }
+            }
+            if records.is_empty() {
+                records.push((0, facts.leaves.iter().map(RecordValue::of).collect()));
+            }
+            return Some(Self { records: records.into_iter().map(|(_, values)| values).collect(), lines: false });
+        }
+        if facts.markup {
+            return None;
+        }
+        let rows = &source.rows().rows;
+        if rows.is_empty() || !source.rows().columns && source.text.lines().any(|line| line.len() > LINE_BYTES_MAX) {
+            return None;
+        }
+        let of_cell = |cell: &'s Cell| RecordValue {
+            key: &cell.column,
+            blank: cell.number == Some(0.0) || is_blank(&cell.folded),
+            text: cell.folded.clone(),
+        };
+        Some(Self { records: rows.iter().map(|row| row.cells.iter().map(of_cell).collect()).collect(), lines: !source.rows().columns })
+    }
+
+    /// Does a record say anything of this word?
+    pub fn decide(&self, word: &str) -> bool {
+        self.records.iter().flatten().any(|value| value.names(word) || value.says(word))
+    }
+
+    /// Does a record have this word in a value?
+    pub fn say(&self, word: &str) -> bool {
+        self.records.iter().flatten().any(|value| value.says(word))
+    }
+
+    /// Number of the records that have all of these.
+    pub fn count(&self, words: &[String]) -> usize {
+        self.records.iter().filter(|record| words.iter().all(|word| has(record, word))).count()
+    }
+
+    /// Number of all records.
+    pub fn total(&self) -> usize {
+        self.records.len()
+    }
+
+    /// Has one record all of these?
+    pub fn have(&self, words: &[String]) -> bool {
+        (!self.lines || !words.is_empty()) && self.records.iter().any(|record| words.iter().all(|word| has(record, word)))
+    }
+}
+
+/// Has a record a value that has this word, or a member of that name that isn't blank?
+fn has(record: &[RecordValue<'_>], word: &str) -> bool {
+    record.iter().any(|value| !value.blank && (value.names(word) || value.says(word)))
+}
+
+impl<'s> RecordValue<'s> {
+    fn of(leaf: &'s NamedValue) -> Self {
+        let (text, blank) = match &leaf.value {
+            Scalar::Null | Scalar::Flag(false) => (String::new(), true),
+            Scalar::Flag(true) => (String::new(), false),
+            Scalar::Number(number) => (String::new(), *number == 0.0),
+            Scalar::Text(text) => {
+                let folded = fold(text);
+                let blank = is_blank(&folded);
+                (folded, blank)
+            }
+        };
+        Self { key: &leaf.key, text, blank }
+    }
+
+    /// Is the word the name of its member?
+    fn names(&self, word: &str) -> bool {
+        !self.key.is_empty() && (self.key == word || akin(self.key, word))
+    }
+
+    /// Is the word one of its text?
+    fn says(&self, word: &str) -> bool {
+        words_of(&self.text).take(VALUE_WORDS_MAX).any(|own| own == word || akin(own, word) || is_of_stem(own, word))
+    }
+}
+
+/// Is a folded text blank, or one that says that there is nothing?
+fn is_blank(folded: &str) -> bool {
+    const BLANKS: [&str; 4] = ["n a", "null", "nil", "false"];
+    folded.is_empty() || BLANKS.contains(&folded) || words_of(folded).any(|word| data().nots.contains(word))
+}
+
+fn is_of_stem(one: &str, other: &str) -> bool {
+    one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count() >= STEM_CHARS
+}

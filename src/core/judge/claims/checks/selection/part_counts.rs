@@ -1,0 +1,155 @@
+//! A count of the records that a sentence's words choose: "five flights to Oslo" of three. Pure.
+
+use std::ops::Range;
+
+use crate::{
+    judge::claims::{
+        checks::selection::{Reading, Records, SelectionClaim, clauses, denies, is_plain},
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{
+            facts::{NamedValue, Scalar},
+            tool_capabilities::{Effect, ToolCapability},
+        },
+        language::{
+            cues,
+            fold::{akin, fold},
+            lexicon::Word,
+            word_list::WordSet,
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Bytes of a sentence that is judged.
+const SENTENCE_BYTES_MAX: usize = 240;
+/// Words of a question that is judged.
+const QUESTION_WORDS_MAX: usize = 20;
+/// Counts that are compared.
+const COUNTS: std::ops::RangeInclusive<u64> = 2..=500;
+/// Words of a sentence that nothing decides, where the question is decided.
+const OPEN_MAX: usize = 2;
+
+/// The finding of a sentence that tells how many records there are of a kind, and the result has another number of them.
+pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    if !scene.is_judged(CitationScope::Cited)
+        || scene.kind != Kind::Sentence
+        || scene.text().len() > SENTENCE_BYTES_MAX
+        || scene.plain.words.iter().any(denies)
+        || ToolCapability::effect_of(&source.tool) == Effect::Acts
+        || source.fails()
+        || source.is_partial()
+    {
+        return None;
+    }
+    let clauses = clauses(scene);
+    let (clause, place, told) = clauses.iter().find_map(|clause| {
+        let (place, told) = count_of(scene, clause)?;
+        Some((*clause, place, told))
+    })?;
+    let records = Records::of(source)?;
+    let length = records.total() as u64;
+    let listed = source.facts().lists.iter().any(|list| list.of_things) || source.rows().columns;
+    let is_told = |leaf: &NamedValue| matches!(leaf.value, Scalar::Number(number) if number == told as f64);
+    let stands = source.facts().leaves.iter().any(is_told);
+    if !listed || told > 2 * length || told != length && stands || cues::reckons(scene.plain) {
+        return None;
+    }
+    // `Two orders are open, A-1 and A-2`: those that are named are told of one by one.
+    let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
+    if told == length && scene.plain.words.iter().filter(outside).any(|word| records.say(&fold(&word.lower))) {
+        return None;
+    }
+    let words: Vec<Word> = clause.iter().filter(|word| word.start >= place.end || word.end <= place.start).cloned().collect();
+    let reading = Reading { scene, source, records: &records };
+    let asked = scene.grounds.asked.words();
+    let question = reading.read(asked, &[], SelectionClaim::Count).filter(|_| asked.len() <= QUESTION_WORDS_MAX)?;
+    let own = reading.read(&words, asked, SelectionClaim::Count)?;
+    let nouns = usize::from(!question.decided.is_empty() || scene.lexicon.language != "en");
+    if question.open.len() > nouns || own.open.len() > OPEN_MAX {
+        return None;
+    }
+    let decided: Vec<String> = question.decided.into_iter().chain(own.decided).collect();
+    let count = records.count(&decided) as u64;
+    if !counts_things(scene, &reading, &place) {
+        return None;
+    }
+    (count > 0 && count != told && !(decided.is_empty() && stands)).then(|| ClaimFinding {
+        rule: "part_counts",
+        code: Code::CountMismatch,
+        found: scene.text().get(place.clone()).unwrap_or_default().to_owned(),
+        span: place,
+        expected: count.to_string(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// Words between a number and the noun that it counts.
+const NOUN_WORDS_MAX: usize = 3;
+
+/// Does a noun of the result, the tool or the question stand behind the number, and nothing in front that makes it no count?
+fn counts_things(scene: &CheckContext<'_>, reading: &Reading<'_, '_>, place: &Range<usize>) -> bool {
+    let lexicon = scene.lexicon;
+    let before = scene.words_before(place.start).last();
+    let limits = |word: &Word| {
+        let own = |set: &WordSet| set.contains(&word.lower);
+        own(&lexicon.near) || own(&lexicon.bounds) || own(&lexicon.parts)
+    };
+    let joined =
+        |word: &&Word| scene.text().get(place.end..word.start).is_some_and(|gap| !gap.contains([',', ';', ':', '.', '(', '–', '—']));
+    let asked = scene.grounds.asked.words();
+    let is_thing = |word: &Word| {
+        let folded = fold(&word.lower);
+        let is_asked = || !is_plain(word) && asked.iter().any(|other| akin(&fold(&other.lower), &folded));
+        reading.names_list(&folded) || reading.records.decide(&folded) || is_asked()
+    };
+    !before.is_some_and(limits) && scene.words_after(place.end).iter().take(NOUN_WORDS_MAX).take_while(joined).any(is_thing)
+}
+
+/// The only number that a clause tells, a count, and where it stands.
+fn count_of(scene: &CheckContext<'_>, clause: &[Word]) -> Option<(Range<usize>, u64)> {
+    let (first, last) = (clause.first()?, clause.last()?);
+    let inside = |at: usize| at >= first.start && at < last.end;
+    let mut told = Vec::new();
+    for number in scene.plain.numbers.iter().filter(|number| inside(number.span.start)) {
+        let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
+        if said || scene.plain.is_taken(&(number.span.start..number.end)) {
+            continue;
+        }
+        let plain = !number.ordinal && !number.percent && number.unit.is_none();
+        told.push((number.span.clone(), number.whole().filter(|_| plain)?));
+    }
+    for word in clause {
+        told.extend(scene.lexicon.count(&word.lower).filter(|count| *count > 1).map(|count| (word.start..word.end, count)));
+    }
+    let [(place, count)] = &told[..] else { return None };
+    COUNTS.contains(count).then(|| (place.clone(), *count))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    #[test]
+    fn counts_of_the_records_that_words_choose() {
+        let trips = r#"{"trips":[{"to":"Oslo","km":14},{"to":"Riga","km":9},{"to":"Oslo","km":5},{"to":"Bern","km":4}]}"#;
+        let found = |asked: &str, text: &str| {
+            let finding = find(part_counts, asked, &[("list_trips", r#"{"area":"north"}"#, trips)], 0, text)?;
+            Some((finding.found, finding.expected))
+        };
+        let wrong = |told: &str, count: &str| Some((told.to_owned(), count.to_owned()));
+        assert_eq!(found("How many trips to Oslo?", "Four trips to Oslo."), wrong("Four", "2"));
+        assert_eq!(found("How many trips to Oslo?", "There are 3 trips to Oslo."), wrong("3", "2"));
+        for (asked, text) in [
+            ("How many trips to Oslo?", "There are two trips to Oslo."),
+            ("How many trips?", "There are four trips."),
+            ("How many long trips?", "Three long trips."),
+            ("How many trips to Oslo?", "The first 3 trips to Oslo."),
+            ("How many trips to Oslo?", "No trip of the three is to Oslo."),
+            ("How far is Oslo?", "Oslo takes 3 hours."),
+        ] {
+            assert_eq!(found(asked, text), None, "{text}");
+        }
+    }
+}
