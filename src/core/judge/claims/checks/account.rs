@@ -23,7 +23,7 @@ use crate::{
         },
         language::{
             cues, date,
-            fold::{akin, fold, folded, key, lower_of, name_words, stands_in, words_of},
+            fold::{akin, behind_last, fold, folded, key, lower_of, name_words, stands_in, words_of},
             lexicon::{self, Word},
             number::{self, Number, numbers},
             unit,
@@ -1384,7 +1384,10 @@ fn flags(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let bare = leaf.key.strip_prefix("is").or_else(|| leaf.key.strip_prefix("has")).unwrap_or(&leaf.key);
         let Some((word, opposite)) = word_of_flag(&scene.plain.words, bare) else { continue };
+        // What stands before a mark denies something else: `better not: it's vegetarian`.
+        let from = behind_last(scene.text().get(..word.start).unwrap_or_default(), |c| matches!(c, ':' | ';' | '.'));
         let near = scene.words_before(word.start);
+        let near = near.get(near.partition_point(|word| word.start < from)..).unwrap_or_default();
         // `"Quiet Keys" is playing`: such words are mostly no denial.
         let plain = ["free", "clear", "clean", "quiet", "empty", "0"];
         let denies = |word: &str| is_nothing(word) && !plain.contains(&word) || word.ends_with("n't") || word.ends_with("n’t");

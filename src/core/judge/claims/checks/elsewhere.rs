@@ -2,11 +2,11 @@
 
 use crate::{
     judge::claims::{
-        checks::{acts, unaccounted::id_spans},
+        checks::{acts, selection::is_plain, unaccounted::id_spans},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult, equals,
-            facts::{ResultFacts, Scalar},
+            facts::{NamedValue, ResultFacts, Scalar},
             fits, follows,
         },
         language::{
@@ -31,12 +31,20 @@ const MOMENT_FROM: f64 = 1e8;
 const ZONE_MINUTES: u32 = 30;
 /// Ids that are looked for.
 const IDS_MAX: usize = 16;
+/// Letters of a value that is one word, and values of a result that are looked at.
+const VALUE_CHARS_MIN: usize = 5;
+const LEAVES_MAX: usize = 100;
+/// Letters of a word of a member's name.
+const MEMBER_CHARS_MIN: usize = 4;
 /// Letters of a name.
 const NAME_CHARS_MIN: usize = 3;
 
 /// Finds a sentence that cites one result and tells nothing but what another one has: `Novartis closed at 102.00 (id of SAP's quote)`.
 pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [cited] = scene.sources[..] else { return None };
+    if scene.grounds.results.len() < 2 {
+        return None;
+    }
     if !scene.is_judged(CitationScope::Cited) || scene.kind == Kind::Heading || cited.failed || cues::reckons(scene.plain) {
         return None;
     }
@@ -47,9 +55,9 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
     if told.is_empty() || told.any(|value| value.stands_in(cited) || value.may_follow(cited)) {
         return None;
     }
-    let has_all = |other: &&ToolResult| !other.fails() && !scene.is_source(other) && told.all(|value| value.stands_in(other));
+    let has_all = |other: &&ToolResult| !other.failed && !scene.is_source(other) && told.all(|value| value.stands_in(other));
     let other = scene.grounds.results.iter().rev().take(RESULTS_MAX).find(has_all)?;
-    if names_argument(scene, cited) {
+    if names_argument(scene, cited, other) || names_member(scene, cited, other) {
         return None;
     }
     let text = scene.text();
@@ -68,12 +76,25 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
 }
 
 /// Does the sentence name a thing that the cited call was about: `bk-0913, taken at 02:00, passes the test (id of the test of bk-0913)`?
-fn names_argument(scene: &CheckContext<'_>, cited: &ToolResult) -> bool {
+fn names_argument(scene: &CheckContext<'_>, cited: &ToolResult, other: &ToolResult) -> bool {
     let facts = ResultFacts::read(&cited.arguments);
     facts.leaves.iter().any(|leaf| match &leaf.value {
-        Scalar::Text(text) => stands_in(scene.plain.folded(), &fold(text)),
+        Scalar::Text(text) => {
+            let own = fold(text);
+            stands_in(scene.plain.folded(), &own) && !stands_in(other.folded_arguments(), &own)
+        }
         Scalar::Number(_) | Scalar::Flag(_) | Scalar::Null => false,
     })
+}
+
+/// Does the sentence name a member that only the cited result has?
+fn names_member(scene: &CheckContext<'_>, cited: &ToolResult, other: &ToolResult) -> bool {
+    let has = |result: &ToolResult, word: &str| result.facts().keys().iter().any(|key| key.contains(word));
+    let names = |word: &Word| {
+        let own = fold(&word.lower);
+        own.chars().count() >= MEMBER_CHARS_MIN && !is_plain(word) && has(cited, &own) && !has(other, &own)
+    };
+    scene.plain.words.iter().any(names)
 }
 
 /// What a sentence tells that few results have by chance.
@@ -105,7 +126,8 @@ impl<'s> ToldValues<'s> {
         let is_told = |name: &String| {
             !scene.grounds.has_said(name) && scene.sources.first().is_some_and(|first| scene.grounds.has_words(name, first))
         };
-        let names = names.chain(ids).filter(is_told);
+        let values = plain.words.iter().filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
+        let names = names.chain(ids).chain(values).filter(is_told);
         let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
         Self(numbers.chain(dates.map(ToldValue::Date)).chain(times.map(ToldValue::Time)).chain(names.map(ToldValue::Name)).collect())
     }
@@ -153,6 +175,15 @@ impl ToldValue<'_> {
             Self::Name(name) => stands_in(result.folded_arguments(), name),
         }
     }
+}
+
+/// Is it a word that is a whole value of a result, as a state is?
+fn is_value(scene: &CheckContext<'_>, word: &Word) -> bool {
+    if word.lower.chars().count() < VALUE_CHARS_MIN || scene.lexicon.common.contains(&word.lower) || is_plain(word) {
+        return false;
+    }
+    let is = |leaf: &NamedValue| matches!(&leaf.value, Scalar::Text(text) if text.eq_ignore_ascii_case(&word.lower));
+    scene.grounds.results.iter().rev().take(RESULTS_MAX).any(|result| result.facts().leaves.iter().take(LEAVES_MAX).any(is))
 }
 
 /// Is it a word with a capital inside the sentence?

@@ -6,6 +6,8 @@
 
 pub mod denial;
 pub mod part_counts;
+pub mod roles;
+pub mod totals;
 
 use std::sync::OnceLock;
 
@@ -19,7 +21,7 @@ use crate::judge::claims::{
         rows::Cell,
     },
     language::{
-        fold::{akin, fold, name_words, words_of},
+        fold::{akin, fold, name_words, stands_in, words_of},
         lexicon::{self, Lexicon, Word},
         word_list::{WordSet, data_file},
     },
@@ -33,6 +35,8 @@ const VALUE_WORDS_MAX: usize = 12;
 const STEM_CHARS: usize = 7;
 /// Bytes of a line of a listing.
 const LINE_BYTES_MAX: usize = 80;
+/// Letters of a text by which a record is named.
+const NAME_CHARS_MIN: usize = 4;
 /// Letters of a word that says something by itself.
 const WORD_CHARS: usize = 2;
 
@@ -70,8 +74,7 @@ pub fn denies(word: &Word) -> bool {
 
 /// Does the word tell of what isn't so any more, or isn't yet: `previously open`, `until it is paid`?
 pub fn is_nothing_said(word: &Word) -> bool {
-    const APART: [&str; 14] =
-        ["previously", "formerly", "until", "before", "was", "were", "had", "instead", "rather", "than", "to", "be", "if", "unless"];
+    const APART: [&str; 12] = ["previously", "formerly", "until", "before", "had", "instead", "rather", "than", "to", "be", "if", "unless"];
     APART.contains(&word.lower.as_str())
 }
 
@@ -155,9 +158,14 @@ impl Reading<'_, '_> {
             if folded.bytes().any(|byte| byte.is_ascii_digit()) {
                 let bare = |word: &str| word.trim_start_matches('0').to_owned();
                 let asked = words_of(&folded).all(|part| arguments.iter().any(|own| bare(own) == bare(part)));
-                if !asked {
+                if asked {
+                    continue;
+                }
+                // `table 2`, `V-11`: a figure of the records chooses some where they are counted.
+                if claim == SelectionClaim::Absence || !self.records.decide(&word.lower) {
                     return None;
                 }
+                read.decided.push(word.lower.to_string());
                 continue;
             }
             let parts: Vec<&str> = words_of(&folded).filter(|part| part.chars().count() >= WORD_CHARS).collect();
@@ -191,11 +199,17 @@ pub struct Records<'s> {
 }
 
 /// A value of a record, folded, with the name of its member.
-struct RecordValue<'s> {
-    key: &'s str,
-    text: String,
+pub struct RecordValue<'s> {
+    /// Key of the member.
+    pub key: &'s str,
+    /// Its text, folded; empty if it is none.
+    pub text: String,
+    /// The number that it is.
+    pub number: Option<f64>,
+    /// The flag that it is.
+    pub flag: Option<bool>,
     /// It is false, zero, blank or says that there is nothing.
-    blank: bool,
+    pub blank: bool,
 }
 
 impl<'s> Records<'s> {
@@ -230,20 +244,47 @@ impl<'s> Records<'s> {
         }
         let of_cell = |cell: &'s Cell| RecordValue {
             key: &cell.column,
+            number: cell.number,
+            flag: None,
             blank: cell.number == Some(0.0) || is_blank(&cell.folded),
             text: cell.folded.clone(),
         };
         Some(Self { records: rows.iter().map(|row| row.cells.iter().map(of_cell).collect()).collect(), lines: !source.rows().columns })
     }
 
+    /// All of a result about one thing as its only record; `None` if it is no structure.
+    pub fn single(source: &'s ToolResult) -> Option<Self> {
+        let facts = source.facts();
+        let one = facts.is_structured() && !facts.lists.iter().any(|list| list.of_things && list.length > 1);
+        one.then(|| Self { records: vec![facts.leaves.iter().map(RecordValue::of).collect()], lines: false })
+    }
+
     /// Does a record say anything of this word?
     pub fn decide(&self, word: &str) -> bool {
-        self.records.iter().flatten().any(|value| value.names(word) || value.says(word))
+        self.records.iter().flatten().any(|value| value.names(word) || value.says(word) || value.is_not(word))
     }
 
     /// Does a record have this word in a value?
     pub fn say(&self, word: &str) -> bool {
         self.records.iter().flatten().any(|value| value.says(word))
+    }
+
+    /// The record that a folded text names: the only one with a text of its own there that may be a name, or the only one that there is.
+    pub fn named_in(&self, text: &str, is_name: impl Fn(&str) -> bool) -> Option<&[RecordValue<'s>]> {
+        if let [one] = &self.records[..] {
+            return Some(one);
+        }
+        let own = |record: &&Vec<RecordValue<'s>>| {
+            record.iter().any(|value| {
+                value.text.chars().count() >= NAME_CHARS_MIN
+                    && stands_in(text, &value.text)
+                    && is_name(&value.text)
+                    && self.records.iter().filter(|other| other.iter().any(|other| other.text == value.text)).count() == 1
+            })
+        };
+        let mut named = self.records.iter().filter(own);
+        let (record, None) = (named.next()?, named.next()) else { return None };
+        Some(record)
     }
 
     /// Number of the records that have all of these.
@@ -264,7 +305,7 @@ impl<'s> Records<'s> {
 
 /// Has a record a value that has this word, or a member of that name that isn't blank?
 fn has(record: &[RecordValue<'_>], word: &str) -> bool {
-    record.iter().any(|value| !value.blank && (value.names(word) || value.says(word)))
+    record.iter().any(|value| !value.blank && (value.names(word) || value.says(word)) || value.is_not(word))
 }
 
 impl<'s> RecordValue<'s> {
@@ -279,7 +320,8 @@ impl<'s> RecordValue<'s> {
                 (folded, blank)
             }
         };
-        Self { key: &leaf.key, text, blank }
+        let flag = if let Scalar::Flag(flag) = leaf.value { Some(flag) } else { None };
+        Self { key: &leaf.key, text, number: leaf.value.number(), flag, blank }
     }
 
     /// Is the word the name of its member?
@@ -287,8 +329,17 @@ impl<'s> RecordValue<'s> {
         !self.key.is_empty() && (self.key == word || akin(self.key, word))
     }
 
-    /// Is the word one of its text?
+    /// Is the word the opposite of a flag that is false: `unlocked` of `locked: false`?
+    fn is_not(&self, word: &str) -> bool {
+        self.flag == Some(false) && word.strip_prefix("un").or_else(|| word.strip_prefix("in")).is_some_and(|rest| rest == self.key)
+    }
+
+    /// Is the word one of its text, or the number that it is?
     fn says(&self, word: &str) -> bool {
+        if word.bytes().any(|byte| byte.is_ascii_digit()) {
+            let figures = || word.parse::<f64>().is_ok_and(|number| self.number == Some(number));
+            return figures() || !self.text.is_empty() && stands_in(&self.text, &fold(word));
+        }
         words_of(&self.text).take(VALUE_WORDS_MAX).any(|own| own == word || akin(own, word) || is_of_stem(own, word))
     }
 }

@@ -53,7 +53,7 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     let listed = source.facts().lists.iter().any(|list| list.of_things) || source.rows().columns;
     let is_told = |leaf: &NamedValue| matches!(leaf.value, Scalar::Number(number) if number == told as f64);
     let stands = source.facts().leaves.iter().any(is_told);
-    if !listed || told > 2 * length || told != length && stands || cues::reckons(scene.plain) {
+    if !listed || told > 2 * length || told != length && stands && !has_decided(&records, clause) || cues::reckons(scene.plain) {
         return None;
     }
     // `Two orders are open, A-1 and A-2`: those that are named are told of one by one.
@@ -83,6 +83,11 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
         expected: count.to_string(),
         certainty: Certainty::Likely,
     })
+}
+
+/// Has a record a word of the clause in a value?
+fn has_decided(records: &Records<'_>, clause: &[Word]) -> bool {
+    clause.iter().any(|word| !is_plain(word) && records.say(&word.lower))
 }
 
 /// Words between a number and the noun that it counts.

@@ -8,11 +8,11 @@ use crate::{
     judge::claims::{
         checks::{
             account,
-            selection::{clauses, denies, is_nothing_said},
+            selection::{RecordValue, Records, clauses, denies, is_nothing_said},
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::facts::{NamedValue, ResultFacts, Scalar},
+        evidence::facts::ResultFacts,
         language::{
             fold::{fold, stands_in},
             lexicon::Word,
@@ -24,9 +24,9 @@ use crate::{
 };
 
 /// Values of a result that is looked at.
-const LEAVES_MAX: usize = 60;
-/// Letters of a value that is a state.
-const STATE_CHARS_MAX: usize = 32;
+const LEAVES_MAX: usize = 200;
+/// Bytes of a value that is a state.
+const STATE_BYTES_MAX: usize = 32;
 /// Words of it.
 const STATE_WORDS_MAX: usize = 4;
 /// Words between a denial and the state that it denies, with that.
@@ -55,78 +55,108 @@ fn data() -> &'static Opposites {
 /// The finding of a sentence that tells a state as the opposite of what the result has.
 pub(in crate::judge::claims) fn opposites(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
-    if scene.bond != CitationScope::Cited || scene.kind == Kind::Heading || scene.plain.asks() || source.fails() || source.is_partial() {
+    if scene.bond != CitationScope::Cited
+        || scene.kind == Kind::Heading
+        || scene.plain.asks()
+        || source.failed
+        || source.is_partial()
+        || source.facts().leaves.len() > LEAVES_MAX
+    {
         return None;
     }
-    let facts = source.facts();
-    let states = states_of(facts)?;
-    let told = scene.plain.folded();
-    data().pairs.iter().find_map(|pair| {
-        let has = |words: &[String], text: &str| words.iter().any(|word| stands_in(text, word));
-        let (one, other) = (states.iter().any(|state| has(&pair.one, state)), states.iter().any(|state| has(&pair.other, state)));
-        if one == other {
+    let records = Records::single(source).or_else(|| Records::of(source))?;
+    clauses(scene).into_iter().find_map(|clause| {
+        let folded = folded_of(clause);
+        let record = records.named_in(&folded, |text| !data().pairs.iter().any(|pair| has(&pair.one, text) || has(&pair.other, text)));
+        let record = record?;
+        data().pairs.iter().find_map(|pair| pair.finding(scene, source.facts(), clause, &folded, record))
+    })
+}
+
+fn folded_of(clause: &[Word]) -> String {
+    let words: Vec<String> = clause.iter().map(|word| fold(&word.lower)).collect();
+    words.join(" ")
+}
+
+fn has(words: &[String], text: &str) -> bool {
+    words.iter().any(|word| stands_in(text, word))
+}
+
+/// Is it short enough to be a state?
+fn is_state(text: &str) -> bool {
+    !text.is_empty() && text.len() <= STATE_BYTES_MAX && text.split(' ').count() <= STATE_WORDS_MAX
+}
+
+impl Pair {
+    /// Which of the two a value is, if any.
+    fn side(&self, value: &RecordValue<'_>) -> Option<Side> {
+        if let Some(flag) = value.flag {
+            let named = |words: &[String]| words.iter().any(|word| word == value.key);
+            return match (named(&self.one), named(&self.other)) {
+                (true, false) => Some(if flag { Side::One } else { Side::Other }),
+                (false, true) => Some(if flag { Side::Other } else { Side::One }),
+                _ => None,
+            };
+        }
+        if !is_state(&value.text) {
             return None;
         }
-        let (own, opposite) = if one { (&pair.one, &pair.other) } else { (&pair.other, &pair.one) };
-        if has(own, told) {
-            return None;
+        match (has(&self.one, &value.text), has(&self.other, &value.text)) {
+            (true, false) => Some(Side::One),
+            (false, true) => Some(Side::Other),
+            _ => None,
         }
-        let place = opposite.iter().find_map(|word| place_of(scene, word))?;
+    }
+
+    fn finding(
+        &self,
+        scene: &CheckContext<'_>,
+        facts: &ResultFacts,
+        clause: &[Word],
+        folded: &str,
+        record: &[RecordValue<'_>],
+    ) -> Option<ClaimFinding> {
+        let side = record.iter().find_map(|value| self.side(value))?;
+        let (own, opposite) = if side == Side::One { (&self.one, &self.other) } else { (&self.other, &self.one) };
         // Hours of opening: `closed` of one day.
-        if !facts.dates.times.is_empty() && pair.one.iter().any(|word| word == "open") {
+        let hours = || !facts.dates.times.is_empty() && self.one.iter().any(|word| word == "open");
+        let of_both = record.iter().filter_map(|value| self.side(value)).any(|other| other != side);
+        if of_both || has(own, folded) || hours() {
             return None;
         }
-        if is_denied(scene, place) || is_unsure(scene, place) || elsewhere_in(facts, opposite) {
+        let place = opposite.iter().find_map(|word| place_of(clause, word))?;
+        let beside = record
+            .iter()
+            .any(|value| value.flag.is_none() && (has(opposite, &value.text) || opposite.iter().any(|word| word == value.key)));
+        if is_denied(clause, place) || states::is_unsure(&folded.replace("still ", ""), clause) || beside {
             return None;
         }
-        let state = states.iter().find(|state| has(own, state))?;
+        let value = record.iter().find(|value| self.side(value).is_some())?;
+        let state = if value.flag.is_some() { format!("{}: {}", value.key, value.flag == Some(true)) } else { value.text.clone() };
         let expected = format!("the result has the state `{state}`");
         Some(account::whole(scene, "opposites", Code::ClaimMismatch, &expected, Certainty::Likely))
-    })
-}
-
-/// The texts of a result about one thing that may be states, folded; `None` if it is about several.
-fn states_of(facts: &ResultFacts) -> Option<Vec<String>> {
-    let several = facts.lists.iter().any(|list| list.of_things && list.length > 1);
-    if several || !facts.is_structured() || facts.leaves.len() > LEAVES_MAX {
-        return None;
     }
-    let state = |leaf: &NamedValue| match &leaf.value {
-        Scalar::Text(text) if text.len() <= STATE_CHARS_MAX && text.split([' ', '_', '-']).count() <= STATE_WORDS_MAX => Some(fold(text)),
-        _ => None,
-    };
-    Some(facts.leaves.iter().filter_map(state).collect())
 }
 
-/// Has the result one of these words in a longer text, or a member of that name?
-fn elsewhere_in(facts: &ResultFacts, words: &[String]) -> bool {
-    facts.leaves.iter().any(|leaf| {
-        let text = if let Scalar::Text(text) = &leaf.value { fold(text) } else { String::new() };
-        words.iter().any(|word| leaf.key == *word || stands_in(&text, word))
-    })
+/// One of the two states of a pair.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Side {
+    One,
+    Other,
 }
 
-/// Where a state of one or more words begins in the passage.
-fn place_of(scene: &CheckContext<'_>, state: &str) -> Option<usize> {
-    let words = &scene.plain.words;
+/// Where a state of one or more words begins in a clause.
+fn place_of(words: &[Word], state: &str) -> Option<usize> {
     let parts: Vec<&str> = state.split(' ').collect();
     let is = |at: usize| parts.iter().enumerate().all(|(nth, part)| words.get(at + nth).is_some_and(|word| fold(&word.lower) == *part));
     (0..words.len()).find(|at| is(*at))
 }
 
-/// Does the part of the sentence that has this word tell what could or will be?
-fn is_unsure(scene: &CheckContext<'_>, at: usize) -> bool {
-    let Some(place) = scene.plain.words.get(at).map(|word| word.start) else { return false };
-    let of_clause = |clause: &&[Word]| clause.iter().any(|word| word.start == place);
-    let clause = clauses(scene).into_iter().find(of_clause).unwrap_or(&scene.plain.words);
-    let folded: Vec<String> = clause.iter().map(|word| fold(&word.lower)).collect();
-    states::is_unsure(&folded.join(" "), clause)
-}
-
 /// Is the word there denied, or one of a condition?
-fn is_denied(scene: &CheckContext<'_>, at: usize) -> bool {
-    let before = scene.plain.words.get(at.saturating_sub(DENIED_WITHIN)..at).unwrap_or_default();
-    before.iter().any(|word: &Word| denies(word) || is_nothing_said(word))
+fn is_denied(clause: &[Word], at: usize) -> bool {
+    let before = clause.get(at.saturating_sub(DENIED_WITHIN)..at).unwrap_or_default();
+    let past = |word: &Word| matches!(word.lower.as_str(), "before" | "previously" | "formerly" | "earlier" | "originally" | "initially");
+    clause.iter().any(past) || before.iter().any(|word| denies(word) || is_nothing_said(word))
 }
 
 #[cfg(test)]
