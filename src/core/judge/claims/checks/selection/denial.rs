@@ -32,7 +32,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         || text.len() > SENTENCE_BYTES_MAX
         || scene.kind == Kind::Line && text.contains([':', '|'])
         || !scene.plain.words.iter().any(denies)
-        || ToolCapability::effect_of(&source.tool) == Effect::Acts
+        || ToolCapability::effect_of(&source.tool) == Effect::Acts && !source.lists_records()
         || source.fails()
         || source.is_partial()
         || source.says_none()
@@ -72,7 +72,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
 /// Does a clause tell that there is none: `no orders`, `not a single one`?
 fn tells_of_none(clause: &[Word]) -> bool {
     let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
-    has(&data().nones) || clause.iter().any(denies) && has(&data().anys)
+    has(&data().nones) || clause.iter().any(denies) && (has(&data().anys) || has(&data().mentions))
 }
 
 /// The words of the part of a sentence that denies: between two marks.

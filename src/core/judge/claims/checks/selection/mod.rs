@@ -60,6 +60,8 @@ pub struct SelectionWords {
     pub nones: WordSet,
     /// They do so behind one that denies.
     pub anys: WordSet,
+    /// Behind one that denies they tell that something isn't in a list or a text.
+    pub mentions: WordSet,
 }
 
 pub fn data() -> &'static SelectionWords {

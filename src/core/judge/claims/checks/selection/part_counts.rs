@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::{
     judge::claims::{
         checks::selection::{Reading, Records, SelectionClaim, clauses, denies, is_plain},
+        checks::values::is_of_name,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             facts::{NamedValue, Scalar},
@@ -26,7 +27,7 @@ const SENTENCE_BYTES_MAX: usize = 240;
 /// Words of a question that is judged.
 const QUESTION_WORDS_MAX: usize = 20;
 /// Counts that are compared.
-const COUNTS: std::ops::RangeInclusive<u64> = 2..=500;
+const COUNT_MAX: u64 = 500;
 /// Words of a sentence that nothing decides, where the question is decided.
 const OPEN_MAX: usize = 2;
 
@@ -37,18 +38,18 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
         || scene.kind != Kind::Sentence
         || scene.text().len() > SENTENCE_BYTES_MAX
         || scene.plain.words.iter().any(denies)
-        || ToolCapability::effect_of(&source.tool) == Effect::Acts
+        || ToolCapability::effect_of(&source.tool) == Effect::Acts && !source.lists_records()
         || source.fails()
         || source.is_partial()
     {
         return None;
     }
-    let clauses = clauses(scene);
-    let (clause, place, told) = clauses.iter().find_map(|clause| {
-        let (place, told) = count_of(scene, clause)?;
-        Some((*clause, place, told))
-    })?;
     let records = Records::of(source)?;
+    let reading = Reading { scene, source, records: &records };
+    let (clause, place, told) = clauses(scene).into_iter().find_map(|clause| {
+        let (place, told) = count_of(scene, clause, |place| counts_things(scene, &reading, place))?;
+        Some((clause, place, told))
+    })?;
     let length = records.total() as u64;
     let listed = source.facts().lists.iter().any(|list| list.of_things) || source.rows().columns;
     let is_told = |leaf: &NamedValue| matches!(leaf.value, Scalar::Number(number) if number == told as f64);
@@ -62,7 +63,6 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
         return None;
     }
     let words: Vec<Word> = clause.iter().filter(|word| word.start >= place.end || word.end <= place.start).cloned().collect();
-    let reading = Reading { scene, source, records: &records };
     let asked = scene.grounds.asked.words();
     let question = reading.read(asked, &[], SelectionClaim::Count).filter(|_| asked.len() <= QUESTION_WORDS_MAX)?;
     let own = reading.read(&words, asked, SelectionClaim::Count)?;
@@ -72,9 +72,6 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     }
     let decided: Vec<String> = question.decided.into_iter().chain(own.decided).collect();
     let count = records.count(&decided) as u64;
-    if !counts_things(scene, &reading, &place) {
-        return None;
-    }
     (count > 0 && count != told && !(decided.is_empty() && stands)).then(|| ClaimFinding {
         rule: "part_counts",
         code: Code::CountMismatch,
@@ -85,9 +82,17 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     })
 }
 
+/// Between a count and its noun: `four of the faults`.
+const LINKS: [&str; 16] =
+    ["of", "the", "these", "those", "different", "der", "die", "von", "des", "de", "las", "los", "dei", "delle", "dos", "das"];
+
+/// Of what was done so often.
+const TIMES: [&str; 7] = ["times", "mal", "fois", "veces", "volte", "vezes", "keer"];
+
 /// Has a record a word of the clause in a value?
 fn has_decided(records: &Records<'_>, clause: &[Word]) -> bool {
-    clause.iter().any(|word| !is_plain(word) && records.say(&word.lower))
+    let has_figure = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit());
+    clause.iter().any(|word| (has_figure(word) || !is_plain(word)) && records.say(&word.lower))
 }
 
 /// Words between a number and the noun that it counts.
@@ -107,29 +112,37 @@ fn counts_things(scene: &CheckContext<'_>, reading: &Reading<'_, '_>, place: &Ra
     let is_thing = |word: &Word| {
         let folded = fold(&word.lower);
         let is_asked = || !is_plain(word) && asked.iter().any(|other| akin(&fold(&other.lower), &folded));
-        reading.names_list(&folded) || reading.records.decide(&folded) || is_asked()
+        reading.names_list(&folded) || reading.records.decide(&folded) || TIMES.contains(&&*folded) || is_asked()
     };
-    !before.is_some_and(limits) && scene.words_after(place.end).iter().take(NOUN_WORDS_MAX).take_while(joined).any(is_thing)
+    let links = |word: &&Word| LINKS.contains(&&*word.lower);
+    let noun = scene.words_after(place.end).iter().take_while(joined).skip_while(links).take(NOUN_WORDS_MAX);
+    let exactly = before.is_some_and(|word| matches!(word.lower.as_str(), "just" | "only" | "exactly"));
+    (exactly || !before.is_some_and(limits)) && noun.take_while(|word| !is_plain(word)).any(is_thing)
 }
 
-/// The only number that a clause tells, a count, and where it stands.
-fn count_of(scene: &CheckContext<'_>, clause: &[Word]) -> Option<(Range<usize>, u64)> {
+/// The only number of a clause that counts, and where it stands.
+fn count_of(scene: &CheckContext<'_>, clause: &[Word], counts: impl Fn(&Range<usize>) -> bool) -> Option<(Range<usize>, u64)> {
     let (first, last) = (clause.first()?, clause.last()?);
     let inside = |at: usize| at >= first.start && at < last.end;
     let mut told = Vec::new();
     for number in scene.plain.numbers.iter().filter(|number| inside(number.span.start)) {
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
-        if said || scene.plain.is_taken(&(number.span.start..number.end)) {
-            continue;
-        }
-        let plain = !number.ordinal && !number.percent && number.unit.is_none();
-        told.push((number.span.clone(), number.whole().filter(|_| plain)?));
+        let plain = !number.ordinal
+            && !is_of_name(scene.text(), number.span.start)
+            && !number.percent
+            && number.unit.is_none()
+            && !scene.plain.is_taken(&(number.span.start..number.end));
+        told.extend(number.whole().filter(|count| plain && !said && *count > 1).map(|count| (number.span.clone(), count)));
     }
-    for word in clause {
-        told.extend(scene.lexicon.count(&word.lower).filter(|count| *count > 1).map(|count| (word.start..word.end, count)));
+    for (at, word) in clause.iter().enumerate() {
+        let before = at.checked_sub(1).and_then(|at| clause.get(at)).map_or("", |word| &word.lower);
+        let one = matches!((before, word.lower.as_str()), ("just" | "only" | "exactly", "one") | ("a" | "one", "single"));
+        let count = if one { Some(1) } else { scene.lexicon.count(&word.lower).filter(|count| *count > 1) };
+        told.extend(count.map(|count| (word.start..word.end, count)));
     }
+    told.retain(|(place, _)| counts(place));
     let [(place, count)] = &told[..] else { return None };
-    COUNTS.contains(count).then(|| (place.clone(), *count))
+    (*count <= COUNT_MAX).then(|| (place.clone(), *count))
 }
 
 #[cfg(test)]
@@ -146,6 +159,7 @@ mod tests {
         let wrong = |told: &str, count: &str| Some((told.to_owned(), count.to_owned()));
         assert_eq!(found("How many trips to Oslo?", "Four trips to Oslo."), wrong("Four", "2"));
         assert_eq!(found("How many trips to Oslo?", "There are 3 trips to Oslo."), wrong("3", "2"));
+        assert_eq!(found("How many trips go to Oslo?", "Just one of the trips goes to Oslo."), wrong("one", "2"));
         for (asked, text) in [
             ("How many trips to Oslo?", "There are two trips to Oslo."),
             ("How many trips?", "There are four trips."),
