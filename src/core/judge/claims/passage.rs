@@ -188,18 +188,33 @@ impl PassageSplitter {
         let line = bare.find('\n').unwrap_or(bare.len());
         // Only as far as is waited for: where it ends must not depend on how the text was cut.
         match bare.get(..bare.floor_char_boundary(line.min(PASSAGE_BYTES_MAX))).unwrap_or_default().find(closer) {
-            Some(close) => {
-                let end = open + close + 1;
-                let tail = self.buffer().get(end..).unwrap_or_default();
-                let trimmed = tail.trim_start_matches(['*', '_', '`', '.', ')', ']']);
-                match trimmed.is_empty() && input.is_partial() {
-                    true => SentenceEnd::Unknown,
-                    false => SentenceEnd::Ends(self.buffer().len() - trimmed.len()),
-                }
-            }
+            Some(close) => self.bracket_end(open + close + 1, input),
             None if line == bare.len() && input.is_partial() && bare.len() < PASSAGE_BYTES_MAX => SentenceEnd::Unknown,
             None => SentenceEnd::Ends(end),
         }
+    }
+
+    /// Where a sentence ends whose bracket is closed before `end`: behind further citations, each in a bracket of its own.
+    fn bracket_end(&self, mut end: usize, input: TextInput) -> SentenceEnd {
+        for _ in 0..CITATIONS_MAX {
+            let tail = self.buffer().get(end..).unwrap_or_default();
+            let trimmed = tail.trim_start_matches(['*', '_', '`', '.', ')', ']']);
+            let own = self.buffer().len() - trimmed.len();
+            let beyond = trimmed.trim_start_matches([' ', '\t', '\u{a0}']);
+            let closer = match beyond.chars().next() {
+                None if input.is_partial() => return SentenceEnd::Unknown,
+                Some('(') => ')',
+                Some('[') => ']',
+                _ => return SentenceEnd::Ends(own),
+            };
+            let within = beyond.get(..beyond.floor_char_boundary(CITATION_BYTES_MAX)).unwrap_or_default();
+            match within.find(closer) {
+                Some(close) if is_citation(within.get(..close).unwrap_or_default()) => end = self.buffer().len() - beyond.len() + close + 1,
+                None if input.is_partial() && beyond.len() < CITATION_BYTES_MAX => return SentenceEnd::Unknown,
+                _ => return SentenceEnd::Ends(own),
+            }
+        }
+        SentenceEnd::Ends(end)
     }
 
     fn abbreviates(&self, at: usize) -> bool {
@@ -250,6 +265,17 @@ impl PassageSplitter {
 
 /// The full stop of Hindi, behind which a blank stands.
 const DANDA: char = '।';
+
+/// Citations behind a sentence, each in a bracket of its own, and bytes of one.
+const CITATIONS_MAX: usize = 16;
+const CITATION_BYTES_MAX: usize = 200;
+/// Digits of the time in an execution's id.
+const TIME_DIGITS: usize = 13;
+
+/// Has a bracket an execution's id?
+fn is_citation(bracket: &str) -> bool {
+    bracket.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == TIME_DIGITS)
+}
 
 /// Position of the next mark that may end a passage.
 fn mark(text: &str, from: usize) -> Option<usize> {

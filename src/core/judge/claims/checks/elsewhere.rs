@@ -51,8 +51,14 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
     if !cited.reads() && !acts::told(scene.plain, scene.kind).is_empty() {
         return None;
     }
-    let told = ToldValues::of(scene);
-    if told.is_empty() || told.any(|value| value.stands_in(cited) || value.may_follow(cited)) {
+    let mut told = ToldValues::of(scene);
+    let of_cited = |value: &ToldValue<'_>| value.stands_in(cited) || value.may_follow(cited);
+    if told.any(of_cited) {
+        return None;
+    }
+    // Looked for last: it goes through all results.
+    told.add_values(scene);
+    if told.is_empty() || told.any(of_cited) {
         return None;
     }
     let has_all = |other: &&ToolResult| !other.failed && !scene.is_source(other) && told.all(|value| value.stands_in(other));
@@ -123,13 +129,15 @@ impl<'s> ToldValues<'s> {
         let times = plain.dates.times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
         let names = plain.words.iter().filter(|word| is_name(scene, word)).map(|word| fold(&word.lower));
         let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);
-        let is_told = |name: &String| {
-            !scene.grounds.has_said(name) && scene.sources.first().is_some_and(|first| scene.grounds.has_words(name, first))
-        };
-        let values = plain.words.iter().filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
-        let names = names.chain(ids).chain(values).filter(is_told);
+        let names = names.chain(ids).filter(|name| is_told(scene, name));
         let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
         Self(numbers.chain(dates.map(ToldValue::Date)).chain(times.map(ToldValue::Time)).chain(names.map(ToldValue::Name)).collect())
+    }
+
+    /// Adds the words that are a whole value of a result.
+    fn add_values(&mut self, scene: &CheckContext<'s>) {
+        let values = scene.plain.words.iter().filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
+        self.0.extend(values.filter(|value| is_told(scene, value)).map(ToldValue::Name));
     }
 
     fn is_empty(&self) -> bool {
@@ -175,6 +183,11 @@ impl ToldValue<'_> {
             Self::Name(name) => stands_in(result.folded_arguments(), name),
         }
     }
+}
+
+/// Does a result have this name, and nobody else?
+fn is_told(scene: &CheckContext<'_>, name: &str) -> bool {
+    !scene.grounds.has_said(name) && scene.sources.first().is_some_and(|first| scene.grounds.has_words(name, first))
 }
 
 /// Is it a word that is a whole value of a result, as a state is?

@@ -3,8 +3,8 @@
 use crate::{
     judge::claims::{
         checks::{
-            account,
-            selection::{Reading, Records, SelectionClaim, clauses, data, denies, is_plain},
+            account, acts,
+            selection::{ReadWords, Reading, Records, SelectionClaim, clauses, data, denies, is_plain},
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::tool_capabilities::{Effect, ToolCapability},
@@ -39,9 +39,14 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     {
         return None;
     }
+    let clause = denied_clause(scene)?;
+    // `no Hemocentro`: in Portuguese it denies nothing.
+    let others = || scene.plain.words.iter().any(|word| denies(word) && word.lower != "no");
+    if !others() && acts::language_of(text, &scene.plain.words) == Some("pt") {
+        return None;
+    }
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
-    let clause = denied_clause(scene)?;
     // `Dotty is out: no cats`: it is told of one record.
     let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
     if scene.plain.words.iter().filter(outside).any(|word| records.say(&fold(&word.lower))) {
@@ -50,23 +55,20 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let of_clause = reading.read(clause, &[], SelectionClaim::Absence);
     let asked = scene.grounds.asked.words();
     let of_question = if asked.len() <= QUESTION_WORDS_MAX { reading.read(asked, &[], SelectionClaim::Absence) } else { None };
-    let contradicted = of_clause.as_ref().is_some_and(|own| own.open.is_empty() && records.have(&own.decided))
-        || of_question.as_ref().is_some_and(|question| {
-            let nouns = usize::from(scene.lexicon.language != "en");
-            let beyond = reading.read(clause, asked, SelectionClaim::Absence);
-            let new = beyond.is_some_and(|own| {
-                let mut decided = question.decided.clone();
-                decided.extend(own.decided);
-                own.open.len() <= 1 && records.have(&decided)
-            });
-            let says_no = || scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));
-            question.open.len() <= nouns.max(usize::from(!question.decided.is_empty())) && new
-                || question.open.is_empty() && !question.decided.is_empty() && says_no() && records.have(&question.decided)
-        });
-    contradicted.then(|| {
-        let expected = format!("the result of `{}` has what is denied", source.tool);
-        account::whole(scene, "denial", Code::FalseAbsence, &expected, Certainty::Likely)
-    })
+    let by_clause = || of_clause.filter(|own| own.open.is_empty() && records.have(&own.decided)).map(|own| own.decided);
+    let by_question = |question: ReadWords| {
+        let nouns = usize::from(scene.lexicon.language != "en").max(usize::from(!question.decided.is_empty()));
+        let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
+        let both = beyond.map(|own| [&question.decided[..], &own.decided].concat()).filter(|both| records.have(both));
+        if let Some(both) = both.filter(|_| question.open.len() <= nouns) {
+            return Some(both);
+        }
+        let says_no = scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));
+        let decided = says_no && question.open.is_empty() && !question.decided.is_empty() && records.have(&question.decided);
+        decided.then_some(question.decided)
+    };
+    let decided = by_clause().or_else(|| of_question.and_then(by_question))?;
+    Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 
 /// Does a clause tell that there is none: `no orders`, `not a single one`?

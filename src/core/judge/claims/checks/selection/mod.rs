@@ -35,6 +35,8 @@ const VALUE_WORDS_MAX: usize = 12;
 const STEM_CHARS: usize = 7;
 /// Bytes of a line of a listing.
 const LINE_BYTES_MAX: usize = 80;
+/// Values of a record that a message shows.
+const SHOWN_VALUES: usize = 4;
 /// Letters of a text by which a record is named.
 const NAME_CHARS_MIN: usize = 4;
 /// Letters of a word that says something by itself.
@@ -198,6 +200,8 @@ pub struct Records<'s> {
     records: Vec<Vec<RecordValue<'s>>>,
     /// They are lines of a text, which may be of anything.
     lines: bool,
+    /// It is one for all values of a list of texts or numbers.
+    scalars: bool,
 }
 
 /// A value of a record, folded, with the name of its member.
@@ -232,10 +236,11 @@ impl<'s> Records<'s> {
                     None => records.push((leaf.record, vec![RecordValue::of(leaf)])),
                 }
             }
-            if records.is_empty() {
+            let scalars = records.is_empty();
+            if scalars {
                 records.push((0, facts.leaves.iter().map(RecordValue::of).collect()));
             }
-            return Some(Self { records: records.into_iter().map(|(_, values)| values).collect(), lines: false });
+            return Some(Self { records: records.into_iter().map(|(_, values)| values).collect(), lines: false, scalars });
         }
         if facts.markup {
             return None;
@@ -251,14 +256,18 @@ impl<'s> Records<'s> {
             blank: cell.number == Some(0.0) || is_blank(&cell.folded),
             text: cell.folded.clone(),
         };
-        Some(Self { records: rows.iter().map(|row| row.cells.iter().map(of_cell).collect()).collect(), lines: !source.rows().columns })
+        Some(Self {
+            records: rows.iter().map(|row| row.cells.iter().map(of_cell).collect()).collect(),
+            lines: !source.rows().columns,
+            scalars: false,
+        })
     }
 
     /// All of a result about one thing as its only record; `None` if it is no structure.
     pub fn single(source: &'s ToolResult) -> Option<Self> {
         let facts = source.facts();
         let one = facts.is_structured() && !facts.lists.iter().any(|list| list.of_things && list.length > 1);
-        one.then(|| Self { records: vec![facts.leaves.iter().map(RecordValue::of).collect()], lines: false })
+        one.then(|| Self { records: vec![facts.leaves.iter().map(RecordValue::of).collect()], lines: false, scalars: false })
     }
 
     /// Does a record say anything of this word?
@@ -294,9 +303,21 @@ impl<'s> Records<'s> {
         self.records.iter().filter(|record| words.iter().all(|word| has(record, word))).count()
     }
 
-    /// Number of all records.
+    /// Number of all records; 0 where a list has no records but texts or numbers.
     pub fn total(&self) -> usize {
-        self.records.len()
+        if self.scalars { 0 } else { self.records.len() }
+    }
+
+    /// The first values of a record that has all of these, as the message shows it.
+    pub fn shown(&self, words: &[String]) -> String {
+        let record = self.records.iter().find(|record| words.iter().all(|word| has(record, word)));
+        let shown = |value: &RecordValue<'_>| match (value.flag, value.number) {
+            (Some(flag), _) => format!("{}: {flag}", value.key),
+            (None, Some(number)) => format!("{}: {number}", value.key),
+            (None, None) => value.text.clone(),
+        };
+        let values = record.into_iter().flatten().map(shown).filter(|value| !value.is_empty());
+        values.take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
     }
 
     /// Has one record all of these?

@@ -44,6 +44,10 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     {
         return None;
     }
+    let counts = |word: &Word| scene.lexicon.count(&word.lower).is_some() || word.lower == "single";
+    if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(counts) || cues::reckons(scene.plain) {
+        return None;
+    }
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
     let (clause, place, told) = clauses(scene).into_iter().find_map(|clause| {
@@ -54,7 +58,7 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     let listed = source.facts().lists.iter().any(|list| list.of_things) || source.rows().columns;
     let is_told = |leaf: &NamedValue| matches!(leaf.value, Scalar::Number(number) if number == told as f64);
     let stands = source.facts().leaves.iter().any(is_told);
-    if !listed || told > 2 * length || told != length && stands && !has_decided(&records, clause) || cues::reckons(scene.plain) {
+    if !listed || length == 0 || told > 2 * length || told != length && stands && !has_decided(&records, clause) {
         return None;
     }
     // `Two orders are open, A-1 and A-2`: those that are named are told of one by one.

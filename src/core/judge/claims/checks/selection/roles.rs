@@ -16,6 +16,8 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+/// Values of a result that is looked at.
+const LEAVES_MAX: usize = 200;
 /// Values of a record that are looked at.
 const VALUES_MAX: usize = 60;
 /// Letters of a word that is the name of a member, or the beginning of one.
@@ -28,6 +30,17 @@ const BESIDE_WORDS: usize = 4;
 pub(in crate::judge::claims) fn roles(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
     if scene.bond != CitationScope::Cited || scene.kind == Kind::Heading || scene.plain.asks() || source.failed || source.is_partial() {
+        return None;
+    }
+    // A word that is a member's name, or begins one, must stand in it.
+    let keys = source.facts().keys();
+    let names = |word: &Word| {
+        word.lower.chars().count() >= NAME_CHARS_MIN && !is_plain(word) && {
+            let own = fold(&word.lower);
+            own.get(..NAME_CHARS_MIN).is_some_and(|begins| keys.iter().any(|key| key.starts_with(begins)))
+        }
+    };
+    if source.facts().leaves.len() > LEAVES_MAX || !scene.plain.words.iter().any(names) {
         return None;
     }
     let records = Records::single(source).or_else(|| Records::of(source))?;

@@ -16,7 +16,7 @@ use crate::{
         language::{
             fold::{fold, stands_in},
             lexicon::Word,
-            word_list::data_file,
+            word_list::{FoldedParts, data_file},
         },
         passage::Kind,
     },
@@ -35,8 +35,15 @@ const DENIED_WITHIN: usize = 4;
 /// The words of `lexicon/opposites.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
+struct WrittenOpposites {
+    pairs: Vec<Pair>,
+}
+
+/// The pairs, and all of their words at once: most sentences have none of them.
+#[derive(Debug)]
 struct Opposites {
     pairs: Vec<Pair>,
+    any: FoldedParts,
 }
 
 /// States of which a thing has only one.
@@ -49,7 +56,11 @@ struct Pair {
 
 fn data() -> &'static Opposites {
     static ALL: OnceLock<Opposites> = OnceLock::new();
-    ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/opposites.toml")))
+    ALL.get_or_init(|| {
+        let WrittenOpposites { pairs } = data_file(include_str!("../../language/lexicon/opposites.toml"));
+        let words: Vec<String> = pairs.iter().flat_map(|pair| pair.one.iter().chain(&pair.other)).map(|word| format!("{word}$")).collect();
+        Opposites { any: FoldedParts::new(&words, fold), pairs }
+    })
 }
 
 /// The finding of a sentence that tells a state as the opposite of what the result has.
@@ -61,6 +72,7 @@ pub(in crate::judge::claims) fn opposites(scene: &CheckContext<'_>) -> Option<Cl
         || source.failed
         || source.is_partial()
         || source.facts().leaves.len() > LEAVES_MAX
+        || !data().any.stand_in(scene.plain.folded())
     {
         return None;
     }
