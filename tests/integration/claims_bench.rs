@@ -172,6 +172,27 @@ fn answers_that_nobody_here_has_read() {
     }
 }
 
+/// Every kind of claim in the form of the acceptance's own cases, by four authors who never saw the code. `bq` and `br` were looked at, `br`
+/// being all denials, values and counts; `bp` and `bs` weren't.
+#[test]
+fn every_kind_of_claim() {
+    for (text, caught, wronged, by_default) in [
+        (include_str!("../../benches/claims/written/bp.jsonl"), 64, 0, 23),
+        (include_str!("../../benches/claims/written/bq.jsonl"), 69, 0, 27),
+        (include_str!("../../benches/claims/written/br.jsonl"), 53, 1, 3),
+        (include_str!("../../benches/claims/written/bs.jsonl"), 67, 3, 24),
+    ] {
+        let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
+        // Only counts, as above.
+        let count = |cases: &[written::Case], policy| stopped(cases, &policy).len();
+        assert_eq!(count(&honest, PolicySource::Default), 0);
+        let (right, wrong) = (count(&fabricated, PolicySource::Strict), count(&honest, PolicySource::Strict));
+        assert!(right >= caught && wrong <= wronged, "{right} fabricated, {wrong} honest");
+        let by_default_now = count(&fabricated, PolicySource::Default);
+        assert!(by_default_now >= by_default, "{by_default_now}");
+    }
+}
+
 /// Acts, looks and facts told in everyday words where nothing ran, each beside an honest answer in nearly the same words, by an author who
 /// never saw the code. Looked at.
 #[test]

@@ -303,6 +303,11 @@ impl<'s> Records<'s> {
         self.records.iter().filter(|record| words.iter().all(|word| has(record, word))).count()
     }
 
+    /// True if they are lines of a text, which may be of anything.
+    pub fn are_lines(&self) -> bool {
+        self.lines
+    }
+
     /// Number of all records; 0 where a list has no records but texts or numbers.
     pub fn total(&self) -> usize {
         if self.scalars { 0 } else { self.records.len() }

@@ -74,7 +74,14 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
     if question.open.len() > nouns || own.open.len() > OPEN_MAX {
         return None;
     }
-    let decided: Vec<String> = question.decided.into_iter().chain(own.decided).collect();
+    // Lines of a text aren't all of one kind. As many as there are in all: right, unless a word of its own chooses some of them.
+    let facts = source.facts();
+    let in_all = || facts.lists.iter().any(|list| list.length as u64 == told) || facts.counts().contains(&told);
+    if own.decided.is_empty() && (told == length || records.are_lines() || in_all()) {
+        return None;
+    }
+    let of_question = question.decided.into_iter().filter(|_| told != length);
+    let decided: Vec<String> = of_question.chain(own.decided).collect();
     let count = records.count(&decided) as u64;
     (count > 0 && count != told && !(decided.is_empty() && stands)).then(|| ClaimFinding {
         rule: "part_counts",
@@ -167,6 +174,7 @@ mod tests {
         for (asked, text) in [
             ("How many trips to Oslo?", "There are two trips to Oslo."),
             ("How many trips?", "There are four trips."),
+            ("Oslo and the others: how many trips are there?", "There are four trips."),
             ("How many long trips?", "Three long trips."),
             ("How many trips to Oslo?", "The first 3 trips to Oslo."),
             ("How many trips to Oslo?", "No trip of the three is to Oslo."),
