@@ -194,7 +194,7 @@ impl PassageSplitter {
         }
     }
 
-    /// Where a sentence ends whose bracket is closed before `end`: behind further citations, each in a bracket of its own.
+    /// The end of a sentence whose bracket is closed before `end`: behind further citations, each in a bracket of its own.
     fn bracket_end(&self, mut end: usize, input: TextInput) -> SentenceEnd {
         for _ in 0..CITATIONS_MAX {
             let tail = self.buffer().get(end..).unwrap_or_default();

@@ -29,6 +29,8 @@ const SMALL: f64 = 12.0;
 const MOMENT_FROM: f64 = 1e8;
 /// Time zones lie apart by a multiple of these.
 const ZONE_MINUTES: u32 = 30;
+/// Words that are looked for among the values of results.
+const WORDS_MAX: usize = 48;
 /// Ids that are looked for.
 const IDS_MAX: usize = 16;
 /// Letters of a value that is one word, and values of a result that are looked at.
@@ -103,7 +105,7 @@ fn names_member(scene: &CheckContext<'_>, cited: &ToolResult, other: &ToolResult
     scene.plain.words.iter().any(names)
 }
 
-/// What a sentence tells that few results have by chance.
+/// A value of a sentence that few results have by chance.
 enum ToldValue<'s> {
     Number(&'s Number),
     Date(&'s Date),
@@ -136,7 +138,7 @@ impl<'s> ToldValues<'s> {
 
     /// Adds the words that are a whole value of a result.
     fn add_values(&mut self, scene: &CheckContext<'s>) {
-        let values = scene.plain.words.iter().filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
+        let values = scene.plain.words.iter().take(WORDS_MAX).filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
         self.0.extend(values.filter(|value| is_told(scene, value)).map(ToldValue::Name));
     }
 

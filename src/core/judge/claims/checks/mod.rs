@@ -21,7 +21,7 @@ pub mod unaccounted;
 pub mod values;
 pub mod written_output;
 
-/// What checks find in a text that cites one of some results. For tests.
+/// Runs a check on a text that cites one of some results. For tests.
 #[cfg(test)]
 mod cited {
     use super::super::{

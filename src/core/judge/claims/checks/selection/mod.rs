@@ -27,6 +27,8 @@ use crate::judge::claims::{
     },
 };
 
+/// Bytes of a call's arguments whose words are compared.
+const ARGUMENT_BYTES_MAX: usize = 2048;
 /// Values of a result that is looked through.
 const LEAVES_MAX: usize = 400;
 /// Words of a value that is looked through.
@@ -107,7 +109,7 @@ pub fn clauses<'s>(scene: &'s CheckContext<'_>) -> Vec<&'s [Word]> {
     clauses
 }
 
-/// What is told of the records that are chosen.
+/// Claim about the records that are chosen.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum SelectionClaim {
     /// There are none.
@@ -144,6 +146,9 @@ impl Reading<'_, '_> {
     /// Reads words; those of `known` count as decided. `None` if one of them limits what is denied.
     pub fn read(&self, words: &[Word], known: &[Word], claim: SelectionClaim) -> Option<ReadWords> {
         let (data, lexicon) = (data(), self.scene.lexicon);
+        if self.source.arguments.len() > ARGUMENT_BYTES_MAX {
+            return None;
+        }
         let arguments: Vec<String> = name_words(&self.source.arguments);
         let tool: Vec<String> = name_words(&self.source.tool);
         let mut read = ReadWords { decided: Vec::new(), open: Vec::new() };
@@ -231,7 +236,7 @@ impl<'s> Records<'s> {
             }
             let mut records: Vec<(usize, Vec<RecordValue<'s>>)> = Vec::new();
             for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0) {
-                match records.iter_mut().find(|(record, _)| *record == leaf.record) {
+                match records.iter_mut().rev().find(|(record, _)| *record == leaf.record) {
                     Some((_, values)) => values.push(RecordValue::of(leaf)),
                     None => records.push((leaf.record, vec![RecordValue::of(leaf)])),
                 }

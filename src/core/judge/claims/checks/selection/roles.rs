@@ -1,4 +1,4 @@
-//! Who is told to be what, and figures told of two members the wrong way round. Pure.
+//! Names given to another member, and figures told of two members the wrong way round. Pure.
 
 use crate::{
     judge::claims::{
@@ -79,7 +79,7 @@ fn name_of_another(scene: &CheckContext<'_>, records: &Records<'_>, clause: &[Wo
     Some(account::whole(scene, "roles", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
-/// Where a name of several words stands among these.
+/// Place of a name of several words among these.
 fn name_place(words: &[String], name: &str) -> Option<std::ops::Range<usize>> {
     let count = name.split(' ').count();
     (0..words.len()).map(|at| at..at + count).find(|place| words.get(place.clone()).is_some_and(|own| own.join(" ") == name))

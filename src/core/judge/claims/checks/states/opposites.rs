@@ -81,7 +81,10 @@ pub(in crate::judge::claims) fn opposites(scene: &CheckContext<'_>) -> Option<Cl
         let folded = folded_of(clause);
         let record = records.named_in(&folded, |text| !data().pairs.iter().any(|pair| has(&pair.one, text) || has(&pair.other, text)));
         let record = record?;
-        data().pairs.iter().find_map(|pair| pair.finding(scene, source.facts(), clause, &folded, record))
+        // `Done`, of a call that added a task: the call is done, not the task.
+        let of_call = |pair: &&Pair| !source.reads() && pair.one.iter().any(|word| word == "done");
+        let mut pairs = data().pairs.iter().filter(|pair| !of_call(pair));
+        pairs.find_map(|pair| pair.finding(scene, source.facts(), clause, &folded, record))
     })
 }
 
@@ -100,7 +103,7 @@ fn is_state(text: &str) -> bool {
 }
 
 impl Pair {
-    /// Which of the two a value is, if any.
+    /// The side of the pair that a value is of, if any.
     fn side(&self, value: &RecordValue<'_>) -> Option<Side> {
         if let Some(flag) = value.flag {
             let named = |words: &[String]| words.iter().any(|word| word == value.key);
@@ -128,6 +131,10 @@ impl Pair {
         folded: &str,
         record: &[RecordValue<'_>],
     ) -> Option<ClaimFinding> {
+        // Most clauses have none of its words.
+        if !has(&self.one, folded) && !has(&self.other, folded) {
+            return None;
+        }
         let side = record.iter().find_map(|value| self.side(value))?;
         let (own, opposite) = if side == Side::One { (&self.one, &self.other) } else { (&self.other, &self.one) };
         // Hours of opening: `closed` of one day.
@@ -157,7 +164,7 @@ enum Side {
     Other,
 }
 
-/// Where a state of one or more words begins in a clause.
+/// Number of the clause's word with which a state of one or more words begins.
 fn place_of(words: &[Word], state: &str) -> Option<usize> {
     let parts: Vec<&str> = state.split(' ').collect();
     let is = |at: usize| parts.iter().enumerate().all(|(nth, part)| words.get(at + nth).is_some_and(|word| fold(&word.lower) == *part));
@@ -186,6 +193,8 @@ mod tests {
         ] {
             assert!(wrong(result, text), "{text}");
         }
+        let added = ("add_task", r#"{"title":"Call Ann"}"#, r#"{"id":4,"title":"Call Ann","done":false}"#);
+        assert!(find(opposites, "Add a task", &[added], 0, "Done with it.").is_none());
         for (result, text) in [
             (r#"{"result":"failed"}"#, "It failed, and isn't passed."),
             (r#"{"result":"failed"}"#, "It hasn't passed."),
