@@ -631,15 +631,17 @@ pub(in crate::judge::claims) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -
         scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))
             || stands_in(scene.grounds.said_folded(), &folded)
     };
-    let capital = |word: &Word| {
-        let text = scene.text().get(word.start..word.end).unwrap_or_default();
-        let first = text.chars().next().is_some_and(char::is_uppercase);
-        let rest = text.chars().skip(1).any(char::is_lowercase) && text.chars().count() >= 3;
-        let before = scene.text().get(..word.start).unwrap_or_default().trim_end_matches(['"', '“', '„', '*', '_', '(', ' ']);
-        let inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ',');
-        first && rest && inside
-    };
-    scene.plain.words.iter().filter(move |word| capital(word) && !known(word))
+    scene.plain.words.iter().filter(move |word| is_capital_inside(scene, word) && !known(word))
+}
+
+/// Is it a word with a capital inside the sentence, of three letters at least?
+pub(super) fn is_capital_inside(scene: &CheckContext<'_>, word: &Word) -> bool {
+    let text = scene.text().get(word.start..word.end).unwrap_or_default();
+    let first = text.chars().next().is_some_and(char::is_uppercase);
+    let rest = text.chars().skip(1).any(char::is_lowercase) && text.chars().count() >= 3;
+    let before = scene.text().get(..word.start).unwrap_or_default().trim_end_matches(['"', '“', '„', '*', '_', '(', ' ']);
+    let inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ',');
+    first && rest && inside
 }
 
 /// `twelve hundred`: words that go on with a number.

@@ -2,7 +2,7 @@
 
 use crate::{
     judge::claims::{
-        checks::{acts, selection::is_plain, unaccounted::id_spans},
+        checks::{account, acts, selection::is_plain, unaccounted::id_spans},
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
             ToolResult, equals,
@@ -38,8 +38,6 @@ const VALUE_CHARS_MIN: usize = 5;
 const LEAVES_MAX: usize = 100;
 /// Letters of a word of a member's name.
 const MEMBER_CHARS_MIN: usize = 4;
-/// Letters of a name.
-const NAME_CHARS_MIN: usize = 3;
 
 /// Finds a sentence that cites one result and tells nothing but what another one has: `Novartis closed at 102.00 (id of SAP's quote)`.
 pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -68,19 +66,9 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
     if names_argument(scene, cited, other) || names_member(scene, cited, other) {
         return None;
     }
-    let text = scene.text();
-    let start = text.len() - text.trim_start().len();
-    Some(ClaimFinding {
-        rule: "elsewhere",
-        code: Code::ClaimMismatch,
-        found: text.trim().to_owned(),
-        span: start..start + text.trim().len(),
-        expected: format!(
-            "the execution of `{}`, whose result has what the sentence tells; that of `{}` has nothing of it",
-            other.tool, cited.tool
-        ),
-        certainty: Certainty::Likely,
-    })
+    let expected =
+        format!("the execution of `{}`, whose result has what the sentence tells; that of `{}` has nothing of it", other.tool, cited.tool);
+    Some(account::whole(scene, "elsewhere", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// Does the sentence name a thing that the cited call was about: `bk-0913, taken at 02:00, passes the test (id of the test of bk-0913)`?
@@ -129,7 +117,7 @@ impl<'s> ToldValues<'s> {
         let said = scene.grounds.said_dates();
         let dates = plain.dates.dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
         let times = plain.dates.times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
-        let names = plain.words.iter().filter(|word| is_name(scene, word)).map(|word| fold(&word.lower));
+        let names = plain.words.iter().filter(|word| account::is_capital_inside(scene, word)).map(|word| fold(&word.lower));
         let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);
         let names = names.chain(ids).filter(|name| is_told(scene, name));
         let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
@@ -199,14 +187,6 @@ fn is_value(scene: &CheckContext<'_>, word: &Word) -> bool {
     }
     let is = |leaf: &NamedValue| matches!(&leaf.value, Scalar::Text(text) if text.eq_ignore_ascii_case(&word.lower));
     scene.grounds.results.iter().rev().take(RESULTS_MAX).any(|result| result.facts().leaves.iter().take(LEAVES_MAX).any(is))
-}
-
-/// Is it a word with a capital inside the sentence?
-fn is_name(scene: &CheckContext<'_>, word: &Word) -> bool {
-    let text = scene.text().get(word.start..word.end).unwrap_or_default();
-    let before = scene.text().get(..word.start).unwrap_or_default().trim_end_matches(['"', '“', '„', '*', '_', '(', ' ']);
-    let inside = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == ',');
-    inside && text.starts_with(char::is_uppercase) && text.chars().any(char::is_lowercase) && text.chars().count() >= NAME_CHARS_MIN
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use crate::{
     judge::claims::{
         checks::{
             account, acts,
-            selection::{ReadWords, Reading, Records, SelectionClaim, clauses, data, denies, is_plain},
+            selection::{QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies},
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::tool_capabilities::{Effect, ToolCapability},
@@ -17,11 +17,6 @@ use crate::{
     },
     violation::{Certainty, Code},
 };
-
-/// Bytes of a sentence that is judged.
-const SENTENCE_BYTES_MAX: usize = 240;
-/// Words of a question that is judged.
-const QUESTION_WORDS_MAX: usize = 20;
 
 /// The finding of a sentence that denies what the result has.
 pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
@@ -48,8 +43,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
     // `Dotty is out: no cats`: it is told of one record.
-    let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
-    if scene.plain.words.iter().filter(outside).any(|word| records.say(&fold(&word.lower))) {
+    if records.stand_outside(scene, clause) {
         return None;
     }
     let of_clause = reading.read(clause, &[], SelectionClaim::Absence);

@@ -27,6 +27,9 @@ use crate::judge::claims::{
     },
 };
 
+/// Bytes of a sentence, and words of a question, that are judged.
+const SENTENCE_BYTES_MAX: usize = 240;
+const QUESTION_WORDS_MAX: usize = 20;
 /// Bytes of a call's arguments whose words are compared.
 const ARGUMENT_BYTES_MAX: usize = 2048;
 /// Values of a result that is looked through.
@@ -88,6 +91,11 @@ pub fn is_nothing_said(word: &Word) -> bool {
 pub fn is_plain(word: &Word) -> bool {
     let folded = fold(&word.lower);
     data().plain.contains(&folded) || data().times.contains(&folded) || folded.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+/// The words of a clause, folded.
+pub fn folded_words(clause: &[Word]) -> Vec<String> {
+    clause.iter().map(|word| fold(&word.lower)).collect()
 }
 
 /// The parts of a sentence between two marks.
@@ -301,6 +309,12 @@ impl<'s> Records<'s> {
         let mut named = self.records.iter().filter(own);
         let (record, None) = (named.next()?, named.next()) else { return None };
         Some(record)
+    }
+
+    /// Does a record have, in a value, a word of the sentence that isn't one of this clause?
+    pub fn stand_outside(&self, scene: &CheckContext<'_>, clause: &[Word]) -> bool {
+        let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
+        scene.plain.words.iter().filter(outside).any(|word| self.say(&fold(&word.lower)))
     }
 
     /// Number of the records that have all of these.

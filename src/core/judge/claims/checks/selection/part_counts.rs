@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::{
     judge::claims::{
-        checks::selection::{Reading, Records, SelectionClaim, clauses, denies, is_plain},
+        checks::selection::{QUESTION_WORDS_MAX, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, denies, is_plain},
         checks::values::is_of_name,
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{
@@ -22,10 +22,6 @@ use crate::{
     violation::{Certainty, Code},
 };
 
-/// Bytes of a sentence that is judged.
-const SENTENCE_BYTES_MAX: usize = 240;
-/// Words of a question that is judged.
-const QUESTION_WORDS_MAX: usize = 20;
 /// Counts that are compared.
 const COUNT_MAX: u64 = 500;
 /// Words of a sentence that nothing decides, where the question is decided.
@@ -62,8 +58,7 @@ pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<
         return None;
     }
     // `Two orders are open, A-1 and A-2`: those that are named are told of one by one.
-    let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
-    if told == length && scene.plain.words.iter().filter(outside).any(|word| records.say(&fold(&word.lower))) {
+    if told == length && records.stand_outside(scene, clause) {
         return None;
     }
     let words: Vec<Word> = clause.iter().filter(|word| word.start >= place.end || word.end <= place.start).cloned().collect();

@@ -4,7 +4,7 @@ use crate::{
     judge::claims::{
         checks::{
             account,
-            selection::{RecordValue, Records, clauses, denies, is_plain},
+            selection::{RecordValue, Records, clauses, denies, folded_words, is_plain},
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         language::{
@@ -51,7 +51,7 @@ fn name_of_another(scene: &CheckContext<'_>, records: &Records<'_>, clause: &[Wo
     if clause.iter().any(denies) {
         return None;
     }
-    let words: Vec<String> = clause.iter().map(|word| fold(&word.lower)).collect();
+    let words = folded_words(clause);
     let folded = words.join(" ");
     let record = records.named_in(&folded, |_| true)?.get(..).filter(|record| record.len() <= VALUES_MAX)?;
     let figures = |value: &RecordValue<'_>| value.text.bytes().any(|byte| byte.is_ascii_digit());

@@ -1,30 +1,27 @@
 //! A total or an average of the only column of numbers that a result has: "52 kg altogether" of 45. Pure.
 
-use crate::{
-    judge::claims::{
-        checks::{
-            selection::{Records, data, is_plain},
-            values::precision_of,
-        },
-        context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{
-            derive, equals,
-            facts::{NamedValue, Scalar},
-        },
-        language::{
-            cues::{self, Role},
-            fold::fold,
-            lexicon::Word,
-            number::{Number, Precision},
-        },
-        passage::Kind,
+use crate::judge::claims::{
+    checks::{
+        selection::{Records, data, is_plain},
+        values::{precision_of, ungrounded},
     },
-    violation::{Certainty, Code},
+    context::{CheckContext, CitationScope, ClaimFinding},
+    evidence::{
+        derive, equals,
+        facts::{NamedValue, Scalar},
+    },
+    language::{
+        cues::{self, Role},
+        fold::fold,
+        lexicon::Word,
+        number::{Number, Precision},
+    },
+    passage::Kind,
 };
 
-/// Records of which a total or an average is told.
 /// Values of which some may be added up.
 const SUMMED_OF: usize = 12;
+/// Records of which a total or an average is told.
 const RECORDS: std::ops::RangeInclusive<usize> = 2..=64;
 
 /// The finding of a sentence that tells one total, or one average, of all records, where their only numbers make another one.
@@ -83,12 +80,5 @@ pub(in crate::judge::claims) fn totals(scene: &CheckContext<'_>) -> Option<Claim
     let known =
         [sum, mean, sum / 1000.0, sum * 1000.0, sum / 60.0, sum / 100.0, sum * 7.0, sum / 7.0, mean / 1000.0, mean * 1000.0, mean / 60.0];
     let fits = equals(number, precision, &known) || equals(number, Precision::Approximate, &[made]);
-    (!fits).then(|| ClaimFinding {
-        rule: "totals",
-        code: Code::UngroundedValue,
-        span: number.span.start..number.end,
-        found: scene.text().get(number.span.start..number.end).unwrap_or_default().to_owned(),
-        expected: format!("{made}"),
-        certainty: Certainty::Likely,
-    })
+    (!fits).then(|| ClaimFinding { expected: made.to_string(), ..ungrounded(scene, "totals", number.span.start..number.end) })
 }

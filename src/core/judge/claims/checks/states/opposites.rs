@@ -8,7 +8,7 @@ use crate::{
     judge::claims::{
         checks::{
             account,
-            selection::{RecordValue, Records, clauses, denies, is_nothing_said},
+            selection::{RecordValue, Records, clauses, denies, folded_words, is_nothing_said},
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
@@ -78,19 +78,14 @@ pub(in crate::judge::claims) fn opposites(scene: &CheckContext<'_>) -> Option<Cl
     }
     let records = Records::single(source).or_else(|| Records::of(source))?;
     clauses(scene).into_iter().find_map(|clause| {
-        let folded = folded_of(clause);
-        let record = records.named_in(&folded, |text| !data().pairs.iter().any(|pair| has(&pair.one, text) || has(&pair.other, text)));
-        let record = record?;
+        let folded = folded_words(clause).join(" ");
+        let is_name = |text: &str| !data().pairs.iter().any(|pair| has(&pair.one, text) || has(&pair.other, text));
+        let record = records.named_in(&folded, is_name)?;
         // `Done`, of a call that added a task: the call is done, not the task.
         let of_call = |pair: &&Pair| !source.reads() && pair.one.iter().any(|word| word == "done");
         let mut pairs = data().pairs.iter().filter(|pair| !of_call(pair));
         pairs.find_map(|pair| pair.finding(scene, source.facts(), clause, &folded, record))
     })
-}
-
-fn folded_of(clause: &[Word]) -> String {
-    let words: Vec<String> = clause.iter().map(|word| fold(&word.lower)).collect();
-    words.join(" ")
 }
 
 fn has(words: &[String], text: &str) -> bool {
@@ -135,12 +130,15 @@ impl Pair {
         if !has(&self.one, folded) && !has(&self.other, folded) {
             return None;
         }
-        let side = record.iter().find_map(|value| self.side(value))?;
+        let mut sides = record.iter().filter_map(|value| Some((self.side(value)?, value)));
+        let (side, value) = sides.next()?;
+        if sides.any(|(other, _)| other != side) {
+            return None;
+        }
         let (own, opposite) = if side == Side::One { (&self.one, &self.other) } else { (&self.other, &self.one) };
         // Hours of opening: `closed` of one day.
         let hours = || !facts.dates.times.is_empty() && self.one.iter().any(|word| word == "open");
-        let of_both = record.iter().filter_map(|value| self.side(value)).any(|other| other != side);
-        if of_both || has(own, folded) || hours() {
+        if has(own, folded) || hours() {
             return None;
         }
         let place = opposite.iter().find_map(|word| place_of(clause, word))?;
@@ -150,7 +148,6 @@ impl Pair {
         if is_denied(clause, place) || states::is_unsure(&folded.replace("still ", ""), clause) || beside {
             return None;
         }
-        let value = record.iter().find(|value| self.side(value).is_some())?;
         let state = if value.flag.is_some() { format!("{}: {}", value.key, value.flag == Some(true)) } else { value.text.clone() };
         let expected = format!("the result has the state `{state}`");
         Some(account::whole(scene, "opposites", Code::ClaimMismatch, &expected, Certainty::Likely))
