@@ -26,7 +26,7 @@ use crate::{
                 elsewhere, fields, figures,
                 order::{self, OrderedList},
                 reasons,
-                selection::{denial, part_counts, roles, totals},
+                selection::{another, asked_counts, denial, part_counts, roles, totals},
                 states::{self, OpenAct, opposites},
                 unaccounted, values,
                 written_output::WrittenOutput,
@@ -926,10 +926,12 @@ impl PassageChecker {
             all.extend(
                 denial::denial(scene)
                     .or_else(|| part_counts::part_counts(scene))
+                    .or_else(|| asked_counts::asked_counts(scene))
                     .or_else(|| totals::totals(scene))
                     .or_else(|| opposites::opposites(scene))
                     .or_else(|| roles::roles(scene))
-                    .or_else(|| elsewhere::elsewhere(scene)),
+                    .or_else(|| elsewhere::elsewhere(scene))
+                    .or_else(|| another::another(scene)),
             );
         }
         for finding in &all {

@@ -76,6 +76,8 @@ pub struct WrittenOutput {
     done: bool,
     /// A command was written in this fence.
     prompt: bool,
+    /// The line before was a label of an output.
+    labelled: bool,
     /// The text before the fence shows how something looks.
     shows: bool,
 }
@@ -117,10 +119,18 @@ impl WrittenOutput {
             return self.wrong(passage);
         }
         let values = text.bytes().any(|byte| byte.is_ascii_digit()) || text.contains(['"', '|']) && text.contains(':');
+        let arrow = text.trim_start_matches(['-', '>', '→', '=', ' ']);
         let data = self.fence == Some(true)
             || text.starts_with(['{', '[', '|'])
             || passage.text.starts_with("    ")
-            || text.trim_start_matches(['-', '>', ' ']).len() < text.len() && text.contains("->");
+            || arrow.len() < text.len() && (arrow.starts_with(['{', '[']) || text.contains("->"))
+            || self.labelled && is_foreign(text, &abilities.asked)
+            || text.split_once(':').is_some_and(|(label, rest)| is_observation(label) && rest.trim_start().starts_with(['{', '[']));
+        // The name and the output in one line: `get_rooms → {"601": "clean"}`.
+        let in_line = || text.split_once(['→', '⇒']).is_some_and(|(name, rest)| rest.trim_start().starts_with(['{', '[']) && is_name(name, abilities));
+        if values && in_line() && !self.shows && !example() {
+            return self.wrong(passage);
+        }
         if self.since.is_some_and(|since| since < LINES_MAX) && data && values && !is_name(text, abilities) {
             return self.wrong(passage);
         }
@@ -128,8 +138,10 @@ impl WrittenOutput {
             return self.wrong(passage);
         }
         self.since = self.since.map(|since| since + 1);
+        // `Result:`, behind the name of what was called.
+        self.labelled = self.since.is_some_and(|since| since <= 2) && text.ends_with([':', '：']) && is_result(text);
         let label = text.split_whitespace().count() <= LABEL_WORDS_MAX && passage.kind != Kind::Blank;
-        if label && is_name(text, abilities) && !example() {
+        if label && (is_name(text, abilities) || is_action(text)) && !example() {
             self.since = Some(0);
             // The output stands in the line itself: `{"tool": "search", "result": …`.
             let whole = text.starts_with('{') && text.contains("result");
@@ -247,6 +259,21 @@ fn is_record_of(text: &str, abilities: &ToolCapabilities) -> bool {
 /// Does the text have a number that the question lacks?
 fn is_foreign(text: &str, asked: &str) -> bool {
     text.split(|c: char| !c.is_ascii_digit()).any(|digits| !digits.is_empty() && !asked.contains(digits))
+}
+
+/// Is it a step of a transcript that names a tool, offered or not: `Action: get_position`?
+fn is_action(text: &str) -> bool {
+    const STEPS: [&str; 6] = ["action", "aktion", "acción", "azione", "ação", "tool"];
+    let step = text.split_once(':').filter(|(label, _)| STEPS.contains(&label.trim_matches(['*', ' ', '#']).to_lowercase().as_str()));
+    step.is_some_and(|(_, name)| {
+        let name = name.trim_matches(['*', '`', ' ']);
+        name.contains('_') && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    })
+}
+
+fn is_observation(label: &str) -> bool {
+    const OUTCOMES: [&str; 6] = ["observation", "beobachtung", "observación", "osservazione", "observação", "result"];
+    OUTCOMES.contains(&label.trim_matches(['*', ' ', '#']).to_lowercase().as_str())
 }
 
 /// Does the line have an own tool's name, which is no common word?

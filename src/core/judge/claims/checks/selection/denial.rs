@@ -22,10 +22,10 @@ use crate::{
 pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
     let text = scene.text();
-    if !scene.is_judged(CitationScope::Cited)
+    if !scene.is_judged(CitationScope::Introduced)
         || scene.kind == Kind::Heading
         || text.len() > SENTENCE_BYTES_MAX
-        || scene.kind == Kind::Line && text.contains([':', '|'])
+        || scene.kind == Kind::Line && (text.contains([':', '|']) || scene.bond < CitationScope::Cited)
         || !scene.plain.words.iter().any(denies)
         || ToolCapability::effect_of(&source.tool) == Effect::Acts && !source.lists_records()
         || source.fails()
@@ -49,7 +49,12 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let of_clause = reading.read(clause, &[], SelectionClaim::Absence);
     let asked = scene.grounds.asked.words();
     let of_question = if asked.len() <= QUESTION_WORDS_MAX { reading.read(asked, &[], SelectionClaim::Absence) } else { None };
-    let by_clause = || of_clause.filter(|own| own.open.is_empty() && records.have(&own.decided)).map(|own| own.decided);
+    // `No, none.` denies what was asked: with all that narrows it.
+    let says_what = || clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| reading.names_list(part)));
+    let is_open = of_question.as_ref().is_none_or(|question| !question.open.is_empty());
+    let last_denies = clause.last().is_some_and(denies);
+    let stands_alone = |own: &ReadWords| !is_open || !last_denies && (!own.decided.is_empty() || says_what());
+    let by_clause = of_clause.filter(|own| own.open.is_empty() && records.have(&own.decided) && stands_alone(own)).map(|own| own.decided);
     let by_question = |question: ReadWords| {
         let nouns = usize::from(scene.lexicon.language != "en").max(usize::from(!question.decided.is_empty()));
         let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
@@ -61,7 +66,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         let decided = says_no && question.open.is_empty() && !question.decided.is_empty() && records.have(&question.decided);
         decided.then_some(question.decided)
     };
-    let decided = by_clause().or_else(|| of_question.and_then(by_question))?;
+    let decided = by_clause.or_else(|| of_question.and_then(by_question))?;
     Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 

@@ -4,6 +4,8 @@
 //! that a record decides, by a value that has it, or by a member of that name that is true, above zero or not blank. A word that is none of
 //! these is open: nothing tells what it chooses.
 
+pub mod another;
+pub mod asked_counts;
 pub mod denial;
 pub mod part_counts;
 pub mod roles;
@@ -21,6 +23,7 @@ use crate::judge::claims::{
         rows::Cell,
     },
     language::{
+        date,
         fold::{akin, fold, name_words, stands_in, words_of},
         lexicon::{self, Lexicon, Word},
         word_list::{WordSet, data_file},
@@ -44,6 +47,8 @@ const LINE_BYTES_MAX: usize = 80;
 const SHOWN_VALUES: usize = 4;
 /// Letters of a text by which a record is named.
 const NAME_CHARS_MIN: usize = 4;
+/// Begins a choice by the month that has this number.
+const MONTH_MARK: char = '\u{1}';
 /// Letters of a word that says something by itself.
 const WORD_CHARS: usize = 2;
 
@@ -102,7 +107,10 @@ pub fn folded_words(clause: &[Word]) -> Vec<String> {
 pub fn clauses<'s>(scene: &'s CheckContext<'_>) -> Vec<&'s [Word]> {
     let words = &scene.plain.words[..];
     let breaks = |pair: &[Word]| match pair {
-        [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| gap.contains([',', ';', ':', '.', '!', '(', ')', '–', '—'])),
+        // `S. Aydin`: a point behind a single letter ends nothing.
+        [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| {
+            gap.contains([',', ';', ':', '!', '(', ')', '–', '—']) || gap.contains('.') && one.lower.chars().nth(1).is_some()
+        }),
         _ => false,
     };
     let mut from = 0;
@@ -165,7 +173,16 @@ impl Reading<'_, '_> {
             if data.limits.contains(&folded) && !(claim == SelectionClaim::Count && data.of_counts.contains(&folded)) {
                 return None;
             }
-            if data.times.contains(&folded) || lexicon::month(&word.lower).is_some() {
+            let month = lexicon::month(&word.lower);
+            let dated = month.map(|month| (month, self.records.dated()));
+            if let Some((month, columns)) = dated.filter(|(_, columns)| !columns.is_empty()) {
+                // `Filed in August`: of several columns of dates the words must name one.
+                let named = |key: &&&str| words.iter().any(|word| akin(key, &fold(&word.lower)) || **key == fold(&word.lower));
+                let column = if let [only] = columns[..] { only } else { columns.iter().find(named)? };
+                read.decided.push(format!("{MONTH_MARK}{month}{MONTH_MARK}{column}"));
+                continue;
+            }
+            if data.times.contains(&folded) || month.is_some() {
                 // A time that the call doesn't ask for chooses among the records.
                 if !self.source.arguments.bytes().any(|byte| byte.is_ascii_digit()) {
                     return None;
@@ -223,6 +240,8 @@ pub struct RecordValue<'s> {
     pub key: &'s str,
     /// Its text, folded; empty if it is none.
     pub text: String,
+    /// Its text as it stands there; empty if it is none.
+    pub raw: &'s str,
     /// The number that it is.
     pub number: Option<f64>,
     /// The flag that it is.
@@ -235,7 +254,7 @@ impl<'s> Records<'s> {
     /// Those of a result; `None` if it has none, or they can't be told apart.
     pub fn of(source: &'s ToolResult) -> Option<Self> {
         let facts = source.facts();
-        if facts.json {
+        if facts.is_structured() {
             let least = facts.lists.iter().map(|list| list.depth).min()?;
             let none = facts.lists.iter().any(|list| list.depth == least && list.length == 0);
             let zero = facts.leaves.iter().any(|leaf| leaf.record == 0 && leaf.value.number() == Some(0.0) && derive::is_count(&leaf.key));
@@ -255,9 +274,6 @@ impl<'s> Records<'s> {
             }
             return Some(Self { records: records.into_iter().map(|(_, values)| values).collect(), lines: false, scalars });
         }
-        if facts.markup {
-            return None;
-        }
         let rows = &source.rows().rows;
         if rows.is_empty() || !source.rows().columns && source.text.lines().any(|line| line.len() > LINE_BYTES_MAX) {
             return None;
@@ -268,6 +284,7 @@ impl<'s> Records<'s> {
             flag: None,
             blank: cell.number == Some(0.0) || is_blank(&cell.folded),
             text: cell.folded.clone(),
+            raw: &cell.raw,
         };
         Some(Self {
             records: rows.iter().map(|row| row.cells.iter().map(of_cell).collect()).collect(),
@@ -281,6 +298,11 @@ impl<'s> Records<'s> {
         let facts = source.facts();
         let one = facts.is_structured() && !facts.lists.iter().any(|list| list.of_things && list.length > 1);
         one.then(|| Self { records: vec![facts.leaves.iter().map(RecordValue::of).collect()], lines: false, scalars: false })
+    }
+
+    /// The records.
+    pub fn all(&self) -> &[Vec<RecordValue<'s>>] {
+        &self.records
     }
 
     /// Does a record say anything of this word?
@@ -315,6 +337,15 @@ impl<'s> Records<'s> {
     pub fn stand_outside(&self, scene: &CheckContext<'_>, clause: &[Word]) -> bool {
         let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
         scene.plain.words.iter().filter(outside).any(|word| self.say(&fold(&word.lower)))
+    }
+
+    /// The names of the members that are dates.
+    pub fn dated(&self) -> Vec<&'s str> {
+        let mut keys: Vec<&str> =
+            self.records.iter().flatten().filter(|value| value.months().next().is_some()).map(|value| value.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        keys
     }
 
     /// Number of the records that have all of these.
@@ -352,6 +383,9 @@ impl<'s> Records<'s> {
 
 /// Has a record a value that has this word, or a member of that name that isn't blank?
 fn has(record: &[RecordValue<'_>], word: &str) -> bool {
+    if let Some((month, column)) = word.strip_prefix(MONTH_MARK).and_then(|rest| rest.split_once(MONTH_MARK)) {
+        return record.iter().filter(|value| value.key == column).flat_map(RecordValue::months).any(|own| month.parse() == Ok(own));
+    }
     record.iter().any(|value| !value.blank && (value.names(word) || value.says(word)) || value.is_not(word))
 }
 
@@ -367,8 +401,16 @@ impl<'s> RecordValue<'s> {
                 (folded, blank)
             }
         };
+        let raw = if let Scalar::Text(text) = &leaf.value { text.as_str() } else { "" };
         let flag = if let Scalar::Flag(flag) = leaf.value { Some(flag) } else { None };
-        Self { key: &leaf.key, text, number: leaf.value.number(), flag, blank }
+        Self { key: &leaf.key, text, raw, number: leaf.value.number(), flag, blank }
+    }
+
+    /// The months of its dates.
+    fn months(&self) -> impl Iterator<Item = u32> {
+        let may = self.raw.len() <= LINE_BYTES_MAX && self.raw.bytes().any(|byte| byte.is_ascii_digit());
+        let dates = if may { date::dates(self.raw).dates } else { Vec::new() };
+        dates.into_iter().filter_map(|date| date.readings.first().copied().flatten()).map(|(_, month, _)| month)
     }
 
     /// Is the word the name of its member?

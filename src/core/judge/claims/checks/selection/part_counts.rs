@@ -30,7 +30,7 @@ const OPEN_MAX: usize = 2;
 /// The finding of a sentence that tells how many records there are of a kind, and the result has another number of them.
 pub(in crate::judge::claims) fn part_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
-    if !scene.is_judged(CitationScope::Cited)
+    if !scene.is_judged(CitationScope::Introduced)
         || scene.kind != Kind::Sentence
         || scene.text().len() > SENTENCE_BYTES_MAX
         || scene.plain.words.iter().any(denies)

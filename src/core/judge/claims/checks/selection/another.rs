@@ -1,0 +1,157 @@
+//! A value told of a record that another one has: "MB-207 is driven by Neža", of which `driver` is Bojan. Pure.
+
+use crate::{
+    judge::claims::{
+        checks::{
+            account,
+            selection::{LEAVES_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, clauses, data, denies, folded_words, is_nothing_said},
+            states,
+        },
+        context::{CheckContext, CitationScope, ClaimFinding},
+        language::{
+            date,
+            fold::{fold, stands_in, words_of},
+            lexicon::Word,
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Letters of a text by which a record is told from others, and of one that is told of it.
+const NAME_CHARS_MIN: usize = 2;
+const VALUE_CHARS_MIN: usize = 3;
+const WORD_CHARS_MIN: usize = 4;
+/// Words of a value that is told.
+const VALUE_WORDS_MAX: usize = 4;
+
+/// The finding of a clause that names one record and tells of it what only others have.
+pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    if !scene.is_judged(CitationScope::Introduced)
+        || scene.kind == Kind::Heading
+        || scene.text().len() > SENTENCE_BYTES_MAX
+        || source.fails()
+        || source.is_partial()
+        || source.facts().leaves.len() > LEAVES_MAX
+        || scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word) || data().limits.contains(&fold(&word.lower)))
+        || states::is_unsure(scene.plain.folded(), &scene.plain.words)
+    {
+        return None;
+    }
+    let records = Records::of(source)?;
+    if records.total() < 2 || records.are_lines() {
+        return None;
+    }
+    let sentence = scene.plain.folded();
+    clauses(scene).into_iter().find_map(|clause| {
+        let folded = folded_words(clause).join(" ");
+        let (key, record) = named(&records, &folded)?;
+        let told = text_of_another(&records, key, record, &folded, sentence, scene).or_else(|| figure_of_another(&records, key, record, clause, scene))?;
+        let expected = format!("{}: {}", told.key, shown(told));
+        Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
+    })
+}
+
+fn shown(value: &RecordValue<'_>) -> String {
+    value.number.map_or_else(|| value.text.clone(), |number| number.to_string())
+}
+
+/// The only record that the clause names by a column whose values are all different, and that column.
+fn named<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+    let all = records.all();
+    let first = all.first()?;
+    first.iter().find_map(|value| {
+        let key = value.key;
+        let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
+        let distinct = column.len() == all.len()
+            && column.iter().enumerate().all(|(at, value)| {
+                value.text.chars().count() >= NAME_CHARS_MIN && !column.iter().take(at).any(|other| other.text == value.text)
+            });
+        if !distinct {
+            return None;
+        }
+        // By all of it, or by a word of it that no other has.
+        let is_own = |text: &str, word: &str| stands_in(text, word) && !data().plain.contains(word);
+        let of_word = |value: &RecordValue<'s>| {
+            words_of(&value.text).any(|word| {
+                word.chars().count() >= WORD_CHARS_MIN && is_own(folded, word) && column.iter().filter(|other| stands_in(&other.text, word)).count() == 1
+            })
+        };
+        let named = |record: &&Vec<RecordValue<'s>>| record.iter().any(|value| value.key == key && (stands_in(folded, &value.text) || of_word(value)));
+        let mut own = all.iter().filter(named);
+        let (record, None) = (own.next()?, own.next()) else { return None };
+        Some((key, &record[..]))
+    })
+}
+
+/// A text of another record that the clause tells, where the named one has another text of that name.
+fn text_of_another<'r, 's>(
+    records: &'r Records<'s>,
+    named_by: &str,
+    record: &'r [RecordValue<'s>],
+    folded: &str,
+    sentence: &str,
+    scene: &CheckContext<'_>,
+) -> Option<&'r RecordValue<'s>> {
+    record.iter().filter(|own| own.key != named_by && !own.text.is_empty()).find(|own| {
+        if stands_in(sentence, &own.text) {
+            return false;
+        }
+        let others = records.all().iter().flatten().filter(|other| other.key == own.key && other.text != own.text);
+        others.into_iter().any(|other| {
+            other.text.chars().count() >= VALUE_CHARS_MIN
+                && other.text.chars().any(char::is_alphabetic)
+                && other.text.split(' ').count() <= VALUE_WORDS_MAX
+                && stands_in(folded, &other.text)
+                && !record.iter().any(|value| value.key == other.text || stands_in(&value.text, &other.text) || stands_in(&other.text, &value.text) && !value.text.is_empty())
+                && !scene.grounds.has_said(&other.text)
+        })
+    })
+}
+
+/// A number or a date of another record that the clause tells, where the named one has another one of that name.
+fn figure_of_another<'r, 's>(
+    records: &'r Records<'s>,
+    named_by: &str,
+    record: &'r [RecordValue<'s>],
+    clause: &[Word],
+    scene: &CheckContext<'_>,
+) -> Option<&'r RecordValue<'s>> {
+    let (start, end) = (clause.first()?.start, clause.last()?.end);
+    let inside = |at: usize| at >= start && at < end;
+    for told in scene.plain.dates.dates.iter().filter(|date| inside(date.span.start)) {
+        let is = |value: &RecordValue<'_>| date::dates(value.raw).dates.iter().any(|own| own.agrees(told));
+        if record.iter().any(is) || scene.grounds.said_dates().dates.iter().any(|said| said.is(told)) {
+            continue;
+        }
+        let mut keys: Vec<&str> = records.all().iter().flatten().filter(|value| is(value)).map(|value| value.key).collect();
+        keys.dedup();
+        let [key] = keys[..] else { continue };
+        let own = record.iter().find(|value| value.key == key);
+        let own_told = |value: &RecordValue<'_>| {
+            let own = date::dates(value.raw).dates;
+            own.is_empty() || scene.plain.dates.dates.iter().any(|date| own.iter().any(|own| own.agrees(date)))
+        };
+        if let Some(own) = own.filter(|own| key != named_by && !own_told(own)) {
+            return Some(own);
+        }
+    }
+    for told in scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end))) {
+        let is = |value: &RecordValue<'_>| value.number.is_some_and(|own| told.readings().any(|reading| reading.rounds(own)));
+        let small = told.readings().all(|reading| reading.value <= 12.0 && reading.value.fract() == 0.0);
+        if small || told.ordinal || record.iter().any(is) || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
+            continue;
+        }
+        let mut keys: Vec<&str> = records.all().iter().flatten().filter(|value| is(value)).map(|value| value.key).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let [key] = keys[..] else { continue };
+        let own_told = |value: &RecordValue<'_>| value.number.is_none_or(|own| scene.plain.numbers.iter().any(|number| number.readings().any(|reading| reading.rounds(own))));
+        let own = record.iter().find(|value| value.key == key);
+        if let Some(own) = own.filter(|own| key != named_by && !own_told(own)) {
+            return Some(own);
+        }
+    }
+    None
+}

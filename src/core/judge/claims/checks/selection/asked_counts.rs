@@ -1,0 +1,187 @@
+//! A count that the question asks for ("Seven", of five), and a count of a part of all ("three of the five are free"). Pure.
+
+use std::ops::Range;
+
+use crate::{
+    judge::claims::{
+        checks::{
+            selection::{LEAVES_MAX, QUESTION_WORDS_MAX, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, denies, is_plain},
+            values::is_of_name,
+        },
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{derive, facts::NamedValue},
+        language::{fold::fold, lexicon::Word, word_list::PhraseList},
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Records of which some are counted.
+const RECORDS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Words before a count that answers a question, and between the count of a part and that of all.
+const BEFORE_WORDS: usize = 5;
+const BETWEEN_WORDS: usize = 3;
+/// Words that choose records, of which any may be meant.
+const DECIDED_MAX: usize = 5;
+/// Words that nothing decides.
+const OPEN_MAX: usize = 3;
+
+/// A number that counts, and where it stands.
+struct ToldCount {
+    place: Range<usize>,
+    count: u64,
+}
+
+/// The finding of a count that none of the words by which it may be chosen makes.
+pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    if !scene.is_judged(CitationScope::Introduced)
+        || scene.kind == Kind::Heading
+        || scene.text().len() > SENTENCE_BYTES_MAX
+        || source.fails()
+        || source.is_partial()
+        || source.facts().leaves.len() > LEAVES_MAX
+        || !source.reads() && !source.lists_records()
+    {
+        return None;
+    }
+    let may_count = |word: &Word| scene.lexicon.count(&word.lower).is_some() || word.lower.chars().count() >= 4;
+    if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(may_count) {
+        return None;
+    }
+    let records = Records::of(source)?;
+    let all = records.total();
+    let told = counts_of(scene, all);
+    let first = told.first()?;
+    if !RECORDS.contains(&all) || records.are_lines() {
+        return None;
+    }
+    let of_part = told.windows(2).find(|two| two[1].count == all as u64 && is_part(scene, &two[0], &two[1]));
+    let before = scene.words_before(first.place.start);
+    let asked = asks_how_many(scene) && before.len() <= BEFORE_WORDS && before.last().is_none_or(|word| leads_to_count(scene, &records, word));
+    let (own, whole) = match of_part {
+        Some(two) => (&two[0], Some(&two[1])),
+        // `One of the two`: of those that another word chose.
+        None if asked && !told.get(1).is_some_and(|next| is_part(scene, first, next)) => (first, None),
+        None => return None,
+    };
+    if is_limited(scene, own) || own.count > 2 * all as u64 {
+        return None;
+    }
+    let clause = clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start <= own.place.start && own.place.start < word.end))?;
+    let apart = |word: &&Word| [Some(own), whole].into_iter().flatten().all(|count| word.end <= count.place.start || word.start >= count.place.end);
+    let words: Vec<Word> = clause.iter().filter(apart).cloned().collect();
+    let reading = Reading { scene, source, records: &records };
+    let question = scene.grounds.asked.words();
+    let by_clause = reading.read(&words, question, SelectionClaim::Count)?;
+    let by_question = reading.read(question, &[], SelectionClaim::Count).filter(|_| question.len() <= QUESTION_WORDS_MAX);
+    // What all records have chooses none.
+    let choose = |decided: &[String]| -> Vec<String> {
+        decided.iter().filter(|word| records.count(std::slice::from_ref(*word)) < all).cloned().collect()
+    };
+    let mut decided = choose(&by_clause.decided);
+    let own_words = decided.clone();
+    let mut open = by_clause.open.len();
+    if let Some(question) = by_question {
+        let more = choose(&question.decided);
+        open = if decided.is_empty() { open.max(question.open.len()) } else { open };
+        decided.extend(more);
+    }
+    decided.sort();
+    decided.dedup();
+    if decided.is_empty() || decided.len() > DECIDED_MAX || open > OPEN_MAX {
+        return None;
+    }
+    let is_told = |leaf: &NamedValue| leaf.value.number() == Some(own.count as f64) && (leaf.record == 0 || derive::is_count(&leaf.key));
+    if source.facts().leaves.iter().any(is_told) {
+        return None;
+    }
+    // `Four units`, of a column of quantities.
+    let is_quantity = |word: &String| records.all().iter().flatten().any(|value| value.names(word) && value.number.is_some());
+    if whole.is_none() && decided.iter().any(is_quantity) {
+        return None;
+    }
+    // `Five of the eight are taken`, where the question asks for those that are free.
+    let turned = by_clause.decided.is_empty() && !by_clause.open.is_empty();
+    let denied = turned || words.iter().chain(question).any(|word| denies(word) || word.lower.starts_with("un") || word.lower == "without");
+    let subsets = 1..1_usize << decided.len();
+    let mut made = subsets.map(|subset| {
+        let own: Vec<String> = decided.iter().enumerate().filter(|(at, _)| subset & 1 << at != 0).map(|(_, word)| word.clone()).collect();
+        records.count(&own) as u64
+    });
+    let expected = records.count(if own_words.is_empty() { &decided } else { &own_words });
+    if expected == 0 || made.any(|count| count == own.count || denied && all as u64 - count == own.count) {
+        return None;
+    }
+    Some(ClaimFinding {
+        rule: "asked_counts",
+        code: Code::CountMismatch,
+        found: scene.text().get(own.place.clone()).unwrap_or_default().to_owned(),
+        span: own.place.clone(),
+        expected: expected.to_string(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// The counts of a passage, in its order.
+fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
+    let plain = scene.plain;
+    let mut found: Vec<ToldCount> = Vec::new();
+    for number in &plain.numbers {
+        let counts = !number.ordinal
+            && !number.percent
+            && number.unit.is_none()
+            && !plain.is_taken(&(number.span.start..number.end))
+            && !is_of_name(scene.text(), number.span.start);
+        found.extend(number.whole().filter(|_| counts).map(|count| ToldCount { place: number.span.clone(), count }));
+    }
+    for word in &plain.words {
+        // `Half of the six`
+        let half = || matches!(word.lower.as_str(), "half" | "hälfte" | "moitié" | "mitad" | "metà" | "metade" | "helft");
+        let count = scene.lexicon.count(&word.lower).or_else(|| half().then_some(all as u64 / 2).filter(|_| all % 2 == 0)).filter(|_| !found.iter().any(|count| count.place.start == word.start));
+        found.extend(count.map(|count| ToldCount { place: word.start..word.end, count }));
+    }
+    found.sort_by_key(|count| count.place.start);
+    found
+}
+
+/// Do only words that link two counts stand between them: `three of the five`?
+fn is_part(scene: &CheckContext<'_>, part: &ToldCount, whole: &ToldCount) -> bool {
+    const LINKS: [&str; 30] = [
+        "of", "out", "the", "these", "those", "your", "our", "my", "all", "her", "his", "their", "von", "den", "der", "deinen", "ihren", "aller",
+        "sur", "des", "les", "de", "las", "los", "tus", "sus", "su", "delle", "dei", "das",
+    ];
+    let between = scene.words_after(part.place.end).iter().take_while(|word| word.end <= whole.place.start);
+    let words: Vec<&str> = between.map(|word| word.lower.as_str()).collect();
+    !words.is_empty() && words.len() <= BETWEEN_WORDS && words.iter().all(|word| LINKS.contains(word)) && part.count < whole.count
+}
+
+/// May a count stand right behind this word: no name, and no word that leads to a place, a time or a price?
+fn leads_to_count(scene: &CheckContext<'_>, records: &Records<'_>, word: &Word) -> bool {
+    const PREPOSITIONS: [&str; 34] = [
+        "on", "at", "in", "with", "by", "for", "to", "from", "until", "since", "and", "or", "auf", "um", "mit", "bis", "ab", "zu", "seit", "und", "en",
+        "con", "para", "por", "desde", "y", "avec", "pour", "et", "e", "per", "da", "met", "op",
+    ];
+    let small = scene.text().get(word.start..).is_some_and(|text| text.starts_with(char::is_lowercase));
+    let first = scene.plain.words.first().is_some_and(|first| first.start == word.start);
+    (small || first) && !PREPOSITIONS.contains(&word.lower.as_str()) && (is_plain(word) || !records.say(&fold(&word.lower)))
+}
+
+/// Does the question ask for a count?
+fn asks_how_many(scene: &CheckContext<'_>) -> bool {
+    static MANY: PhraseList = PhraseList::in_any_case(&[
+        "how many", "how often", "wie viele", "wieviele", "combien", "cuánt", "cuant", "quant", "hoeveel", "ile ", "kaç", "多少", "几", "いくつ", "何件", "कितन",
+    ]);
+    MANY.stands_in(scene.grounds.asked.lower())
+}
+
+/// Is the count one of some that are set apart, or told about: `the first three`, `about five`, `at least two`?
+fn is_limited(scene: &CheckContext<'_>, count: &ToldCount) -> bool {
+    let before = scene.words_before(count.place.start).iter().rev().take(2);
+    before.into_iter().any(|word| {
+        let own = fold(&word.lower);
+        matches!(own.as_str(), "first" | "last" | "top" | "next" | "other" | "another" | "remaining" | "at" | "least" | "most" | "than" | "over" | "about" | "around" | "nearly" | "almost")
+            || scene.lexicon.near.contains(&word.lower)
+            || scene.lexicon.bounds.contains(&word.lower)
+    })
+}
