@@ -306,7 +306,8 @@ impl<'s> Table<'s> {
         let mut found: Vec<Mention> = Vec::new();
         for (folded, column, raw) in cells {
             // `Ship's log`, of which the passage has `ship` and `log`.
-            let parts: Vec<&str> = folded.split(' ').filter(|part| *part != "s").collect();
+            let owned = raw.contains(['\'', '’']);
+            let parts: Vec<&str> = folded.split(' ').filter(|part| *part != "s" || !owned).collect();
             if parts.is_empty() {
                 continue;
             }
@@ -654,7 +655,17 @@ impl<'s> Table<'s> {
         if cues::tells_total(scene.plain) || scene.text().get(number.end..clause.end).is_some_and(|behind| behind.contains(':')) {
             return None;
         }
-        let behind = scene.words_after(number.end).iter().take_while(|word| word.end <= clause.end).take(COLUMN_WORDS_MAX);
+        // `11 beds free`, of `free: 11` beside `beds: 72`.
+        let of_another = |word: &Word| {
+            let own = folded(&word.lower);
+            let is = |cell: &&Cell| cell.column == *own && cell.number.is_some_and(|value| evidence::fits(number, Precision::Exact, &[value]));
+            row.cells.iter().any(|cell| is(&cell))
+        };
+        let behind = || scene.words_after(number.end).iter().take_while(|word| word.end <= clause.end).take(COLUMN_WORDS_MAX);
+        if behind().any(of_another) {
+            return None;
+        }
+        let behind = behind();
         let mut named = String::new();
         behind.into_iter().find_map(|word| {
             named.push_str(&folded(&word.lower));

@@ -314,12 +314,21 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .readings()
             .any(|shown| shown.rounds(*value) || shown.nears(*value, slack) || (shown.value - value).abs() <= 0.6 * shown.step.max(1.0))
     };
-    if made.iter().any(is) || cues::is_average(scene.plain, share) {
+    // `12,288 MiB, which is 37.5 % of it`: of a number that the passage doesn't tell.
+    let of_results = || {
+        let bases = || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).take(SHARE_BASES_MAX);
+        let told = scene.plain.numbers.iter().filter(|number| !number.percent && !number.ordinal).filter_map(|number| number.readings().next());
+        told.flat_map(|told| bases().map(move |base| told.value / base * 100.0)).any(|value| is(&value))
+    };
+    if made.iter().any(is) || cues::is_average(scene.plain, share) || of_results() {
         return None;
     }
     let expected = format!("{:.1} or {:.1} %", (most - least) / least * 100.0, (most - least) / most * 100.0);
     Some(finding(scene, "changed", Code::UngroundedValue, share.span.start..share.end, expected, Certainty::Likely))
 }
+
+/// Numbers of the results of which a share may be told.
+const SHARE_BASES_MAX: usize = 64;
 
 /// Is it a part of a figure of two numbers: `3 hours and 40 minutes`?
 fn is_compound(scene: &CheckContext<'_>, number: &Number) -> bool {

@@ -285,7 +285,9 @@ fn is_act(sentence: &str, all: &[Word]) -> bool {
         }
         left = rest;
     }
-    let Some(first) = left.first() else { return false };
+    // `Any invoice open? 0664-5550142`: an id orders nothing.
+    let first = left.first().filter(|_| left.iter().any(|word| !word.lower.bytes().any(|byte| byte.is_ascii_digit())));
+    let Some(first) = first else { return false };
     let polite = (0..left.len().min(WORDS_MAX)).any(|at| left.get(at..).is_some_and(|rest| is_polite(sentence, rest)));
     // `Have the car charge at night`: an order.
     let next = left.get(1).map_or("", |word| word.lower.as_str());

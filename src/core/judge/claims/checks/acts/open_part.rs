@@ -39,6 +39,8 @@ const THING_CHARS: usize = 4;
 /// Words of a sentence that is read, and of the shortest clause that tells something.
 const SENTENCE_WORDS_MAX: usize = 40;
 const CLAUSE_WORDS_MIN: usize = 3;
+/// Words of what names a thing once more: `barcode 30052290`.
+const APPOSITION_WORDS: usize = 2;
 
 /// Words that join two orders in any language; those of one letter count only in their own.
 static JOINS: WordList = WordList::new(&[
@@ -148,7 +150,13 @@ fn open_part(abilities: &ToolCapabilities, ran: &RecentCalls<'_>) -> Option<Open
         let request = UserRequest::from(**part);
         !things(part).is_empty() && request.is_order() && !words(part).iter().any(|word| NO_ORDERS.has(&word.lower))
     };
-    let open: Vec<&str> = parts.iter().filter(|part| !covered(part) && orders(part)).copied().collect();
+    // `Please extend Piranesi, barcode 30052290`: what follows names the same thing once more.
+    let names_again = |at: usize| {
+        let apposition = |next: &&&str| words(next).len() <= APPOSITION_WORDS && next.bytes().any(|byte| byte.is_ascii_digit());
+        parts.get(at + 1).is_some_and(|next| covered(&next) && apposition(&next))
+    };
+    let open: Vec<&str> =
+        parts.iter().enumerate().filter(|(at, part)| !covered(part) && orders(part) && !names_again(*at)).map(|(_, part)| *part).collect();
     if open.is_empty() {
         return None;
     }
