@@ -54,12 +54,20 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let is_open = of_question.as_ref().is_none_or(|question| !question.open.is_empty());
     let last_denies = clause.last().is_some_and(denies);
     let stands_alone = |own: &ReadWords| !is_open || !last_denies && (!own.decided.is_empty() || says_what());
-    let by_clause = of_clause.filter(|own| own.open.is_empty() && records.have(&own.decided) && stands_alone(own)).map(|own| own.decided);
+    let all = records.total();
+    let selects = |decided: &[String]| all > 1 && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all);
+    let selective = |own: &ReadWords| own.open.len() <= 4 && selects(&own.decided);
+    let by_clause = of_clause
+        .filter(|own| own.open.is_empty() || selective(own))
+        .filter(|own| records.have(&own.decided) && stands_alone(own))
+        .map(|own| own.decided);
     let by_question = |question: ReadWords| {
         let nouns = usize::from(scene.lexicon.language != "en").max(usize::from(!question.decided.is_empty()));
         let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
+        let own_closed = beyond.as_ref().is_some_and(|own| own.open.is_empty());
         let both = beyond.map(|own| [&question.decided[..], &own.decided].concat()).filter(|both| records.have(both));
-        if let Some(both) = both.filter(|_| question.open.len() <= nouns) {
+        let closed = |both: &Vec<String>| question.open.len() <= nouns || question.open.len() <= 2 && own_closed && selects(both);
+        if let Some(both) = both.filter(closed) {
             return Some(both);
         }
         let says_no = scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));

@@ -196,7 +196,7 @@ impl Reading<'_, '_> {
                     continue;
                 }
                 // `table 2`, `V-11`: a figure of the records chooses some where they are counted.
-                if claim == SelectionClaim::Absence || !self.records.decide(&word.lower) {
+                if !self.records.decide(&word.lower) {
                     return None;
                 }
                 read.decided.push(word.lower.to_string());
@@ -408,7 +408,8 @@ impl<'s> RecordValue<'s> {
 
     /// The months of its dates.
     fn months(&self) -> impl Iterator<Item = u32> {
-        let may = self.raw.len() <= LINE_BYTES_MAX && self.raw.bytes().any(|byte| byte.is_ascii_digit());
+        let figures = |byte: u8| byte.is_ascii_digit();
+        let may = self.raw.len() <= LINE_BYTES_MAX && self.raw.bytes().any(figures) && !self.raw.bytes().all(figures);
         let dates = if may { date::dates(self.raw).dates } else { Vec::new() };
         dates.into_iter().filter_map(|date| date.readings.first().copied().flatten()).map(|(_, month, _)| month)
     }
