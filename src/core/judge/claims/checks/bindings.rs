@@ -273,6 +273,16 @@ impl<'s> Table<'s> {
     fn day(&self, scene: &CheckContext<'_>, clause: &Range<usize>) -> Option<u64> {
         let mut days = scene.plain.dates.dates.iter().filter(|day| clause.start <= day.span.start && day.span.end <= clause.end);
         let (Some(day), None) = (days.next(), days.next()) else { return None };
+        // `From 1 to 5 May`: of all days between.
+        let before = scene.words_before(day.span.start);
+        let is_figure = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit());
+        let ranges = |word: &Word| matches!(word.lower.as_str(), "to" | "till" | "until" | "and" | "bis" | "au" | "al" | "a" | "tot" | "do" | "e" | "y" | "et" | "und");
+        if let [.., from, link] = before
+            && ranges(link)
+            && is_figure(from)
+        {
+            return None;
+        }
         let rows = self.with(|row| row.dates.iter().any(|own| own.is(day)));
         (self.columns && rows.count_ones() == 1).then_some(rows)
     }

@@ -667,6 +667,9 @@ fn parts(asked: &str) -> Vec<&str> {
     found
 }
 
+/// Bytes of an id that a result gives to what was done.
+const ID_BYTES_MIN: usize = 4;
+
 /// Of several things that were asked for by name one is told as done that no call names.
 fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let asked = Some(&*abilities.asked).filter(|asked| asked.len() <= REQUEST_BYTES_MAX)?;
@@ -685,9 +688,16 @@ fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_
     // `All three are paused: A, B and C`.
     let all =
         || passage.words.iter().any(|word| ALL.has(&word.lower)) && said.iter().any(|said| !said.is_harmless()) && has_no_denial(passage);
+    // `Polar Matt: ordered, A-7731`: what it tells has an id that the act's result gave.
+    let answered = || {
+        let is_new = |id: &str| !asked.contains(id) && ran.done.iter().any(|source| source.text.contains(id));
+        passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).any(|word| {
+            word.len() >= ID_BYTES_MIN && word.bytes().any(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte.is_ascii_alphabetic()) && is_new(word)
+        })
+    };
     let told = |name: &&String| own.contains(&fold(name)) && (is_done(passage, name, said) || all());
     let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
-    if let Some(name) = name {
+    if let Some(name) = name.filter(|name| named.iter().flat_map(|names| names.iter()).any(|other| own.contains(&fold(other))) || name.bytes().any(|byte| byte.is_ascii_digit()) || !answered()) {
         let expected = format!("no call since the request has `{name}`");
         return finding(passage, "half_unnamed", Code::UnsupportedAction, expected, Certainty::Likely);
     }

@@ -224,7 +224,11 @@ fn parts(asked: &str) -> Vec<&str> {
         let end = at + c.len_utf8();
         let wide = matches!(c, '，' | '、' | '。' | '；' | '।' | '\n' | '！');
         let mark = matches!(c, ',' | ';' | '.' | '!' | ':') && asked.get(end..).is_none_or(|rest| rest.is_empty() || rest.starts_with(' '));
-        if wide || mark {
+        // `14. März`, `T. Novak`: a point behind a number or a single letter ends nothing.
+        let before = asked.get(..at).unwrap_or_default();
+        let last = before.rsplit(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        let point = c == '.' && !last.is_empty() && (last.chars().nth(1).is_none() || last.bytes().all(|byte| byte.is_ascii_digit()));
+        if wide || mark && !(point && end < asked.len()) {
             cuts.push((at, end));
         }
     }

@@ -18,6 +18,9 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+/// Words from a denial on in which `any` makes it one of all.
+const ANY_WITHIN: usize = 4;
+
 /// The finding of a sentence that denies what the result has.
 pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
@@ -58,6 +61,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let selects = |decided: &[String]| all > 1 && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all);
     let selective = |own: &ReadWords| own.open.len() <= 4 && selects(&own.decided);
     let by_clause = of_clause
+        .filter(|_| clause.iter().any(denies))
         .filter(|own| own.open.is_empty() || selective(own))
         .filter(|own| records.have(&own.decided) && stands_alone(own))
         .map(|own| own.decided);
@@ -81,7 +85,14 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
 /// Does a clause tell that there is none: `no orders`, `not a single one`?
 fn tells_of_none(clause: &[Word]) -> bool {
     let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
-    has(&data().nones) || clause.iter().any(denies) && (has(&data().anys) || has(&data().mentions))
+    // `Not a single one`, not `isn't counted because that one was cancelled`.
+    let near = |list: &WordSet| {
+        clause.iter().enumerate().filter(|(_, word)| denies(word)).any(|(at, _)| {
+            let behind = clause.get(at..).unwrap_or_default().iter().take(ANY_WITHIN);
+            behind.into_iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)))
+        })
+    };
+    has(&data().nones) || near(&data().anys) || clause.iter().any(denies) && has(&data().mentions)
 }
 
 /// The words of the part of a sentence that denies: between two marks.

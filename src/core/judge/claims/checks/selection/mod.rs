@@ -49,6 +49,12 @@ const SHOWN_VALUES: usize = 4;
 const NAME_CHARS_MIN: usize = 4;
 /// Begins a choice by the month that has this number.
 const MONTH_MARK: char = '\u{1}';
+/// The days of the week, folded.
+const WEEKDAYS: [&str; 38] = [
+    "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "montag", "dienstag", "mittwoch", "donnerstag", "freitag",
+    "samstag", "sonntag", "lundi", "mardi", "mercredi", "jeudi", "vendredi", "samedi", "dimanche", "lune", "marte", "miercole", "jueve",
+    "vierne", "sabado", "domingo", "lunedi", "martedi", "mercoledi", "giovedi", "venerdi", "sabato", "domenica", "maandag", "vrijdag", "zondag",
+];
 /// Letters of a word that says something by itself.
 const WORD_CHARS: usize = 2;
 
@@ -201,6 +207,10 @@ impl Reading<'_, '_> {
                 }
                 read.decided.push(word.lower.to_string());
                 continue;
+            }
+            // A day of the week that no record names may be that of any of their dates.
+            if WEEKDAYS.iter().any(|day| folded.trim_end_matches('s') == *day) && !self.records.say(folded.trim_end_matches('s')) {
+                return None;
             }
             let parts: Vec<&str> = words_of(&folded).filter(|part| part.chars().count() >= WORD_CHARS).collect();
             for part in parts {
@@ -416,7 +426,8 @@ impl<'s> RecordValue<'s> {
 
     /// Is the word the name of its member?
     fn names(&self, word: &str) -> bool {
-        !self.key.is_empty() && (self.key == word || akin(self.key, word))
+        // `open` isn't the name of `opened: 2026-02-20`.
+        !self.key.is_empty() && (self.key == word || akin(self.key, word) && self.months().next().is_none())
     }
 
     /// Is the word the opposite of a flag that is false: `unlocked` of `locked: false`?
