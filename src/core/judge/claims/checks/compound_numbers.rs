@@ -5,7 +5,7 @@ use std::{collections::HashMap, sync::OnceLock};
 
 use crate::judge::claims::{
     context::CheckContext,
-    evidence::{derive, equals, fits, follows},
+    evidence::{derive, equals, facts::Scalar, fits, follows},
     language::{
         date,
         lexicon::Word,
@@ -164,7 +164,37 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Interpretation { value: total / smallest, step: step * 2.0 };
     let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
-    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact)
+    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact) || is_of_clocks(scene, total, smallest)
+}
+
+/// Texts of a column that are added up.
+const CLOCKS_MAX: usize = 64;
+
+/// Does a span of time follow from a column of such as `42:10`: all of them, one, or two of them apart? `total`, `slack`: in seconds.
+fn is_of_clocks(scene: &CheckContext<'_>, total: f64, slack: f64) -> bool {
+    let is = |made: f64| (made - total).abs() < slack;
+    scene.sources.iter().any(|source| {
+        let facts = source.facts();
+        facts.keys().iter().any(|key| {
+            let texts = facts.of_key(key).map(|leaf| if let Scalar::Text(text) = &leaf.value { text.as_str() } else { "" });
+            let clocks: Vec<[f64; 2]> = texts.map_while(seconds_of).take(CLOCKS_MAX).collect();
+            [0, 1].into_iter().any(|reading| {
+                let values: Vec<f64> = clocks.iter().filter_map(|clock| clock.get(reading).copied()).collect();
+                let apart = || values.iter().enumerate().any(|(at, one)| values.iter().skip(at + 1).any(|other| is((one - other).abs())));
+                is(values.iter().sum()) || values.iter().any(|value| is(*value)) || apart()
+            })
+        })
+    })
+}
+
+/// `42:10` in seconds, read as minutes and as hours; `1:02:10` in one way.
+fn seconds_of(text: &str) -> Option<[f64; 2]> {
+    let parts: Vec<f64> = text.split(':').map(|part| part.parse::<u32>().ok().map(f64::from)).collect::<Option<_>>()?;
+    match parts[..] {
+        [large, small] => Some([large * MINUTE + small, (large * MINUTE + small) * MINUTE]),
+        [hours, minutes, seconds] => Some([(hours * MINUTE + minutes) * MINUTE + seconds; 2]),
+        _ => None,
+    }
 }
 
 /// The seconds of one of its unit; `m` is taken for minutes, as what is beside it must be a time too.

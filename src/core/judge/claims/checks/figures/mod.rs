@@ -3,6 +3,7 @@
 pub mod changes;
 pub mod conversions;
 pub mod shares;
+pub mod sums;
 pub mod units;
 
 use std::ops::Range;
@@ -17,10 +18,17 @@ pub fn figures(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if scene.bond < CitationScope::Introduced || scene.plain.asks() {
         return Vec::new();
     }
-    [changes::change(scene), conversions::conversion(scene), shares::share(scene), units::unit_of_another_column(scene)]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        changes::change(scene),
+        conversions::conversion(scene),
+        shares::share(scene),
+        units::unit_of_another_column(scene),
+        sums::sum(scene),
+        sums::span_of_time(scene),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// A likely finding about these bytes of the passage.

@@ -35,7 +35,6 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         || source.is_partial()
         || source.facts().leaves.len() > LEAVES_MAX
         || scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word) || data().limits.contains(&fold(&word.lower)))
-        || states::is_unsure(scene.plain.folded(), &scene.plain.words)
     {
         return None;
     }
@@ -47,10 +46,18 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
     clauses(scene).into_iter().find_map(|clause| {
         let folded = folded_words(clause).join(" ");
         let (key, record) = named(&records, &folded)?;
+        if states::is_unsure(&told_part(&folded), clause) {
+            return None;
+        }
         let told = text_of_another(&records, key, record, &folded, sentence, scene).or_else(|| figure_of_another(&records, key, record, clause, scene))?;
         let expected = format!("{}: {}", told.key, shown(told));
         Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
+}
+
+/// A clause up to what it adds: `is ready and can be picked up` tells that it is ready.
+fn told_part(folded: &str) -> String {
+    [" and can ", " and could ", " und kann "].iter().fold(folded, |folded, part| folded.split(part).next().unwrap_or(folded)).to_owned()
 }
 
 fn shown(value: &RecordValue<'_>) -> String {
