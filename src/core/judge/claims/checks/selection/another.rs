@@ -45,7 +45,7 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
     let sentence = scene.plain.folded();
     clauses(scene).into_iter().find_map(|clause| {
         let folded = folded_words(clause).join(" ");
-        let (key, record) = named(&records, &folded)?;
+        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, sentence))?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
         }
@@ -66,9 +66,25 @@ fn shown(value: &RecordValue<'_>) -> String {
 
 /// The only record that the clause names by a column whose values are all different, and that column.
 fn named<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+    by_columns(records, folded).into_iter().find_map(|(key, named)| match named[..] {
+        [record] => Some((key, record)),
+        _ => None,
+    })
+}
+
+/// The record that a text names, and no other by any column.
+pub fn named_alone<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+    let named = by_columns(records, folded);
+    let mut all = named.iter().flat_map(|(key, named)| named.iter().map(move |record| (*key, *record)));
+    let first = all.next()?;
+    all.all(|(_, record)| std::ptr::eq(record, first.1)).then_some(first)
+}
+
+/// The records that a text names, by each column whose values are all different.
+fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, Vec<&'r [RecordValue<'s>]>)> {
     let all = records.all();
-    let first = all.first()?;
-    first.iter().find_map(|value| {
+    let Some(first) = all.first() else { return Vec::new() };
+    let of_column = |value: &RecordValue<'s>| {
         let key = value.key;
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
         let distinct = column.len() == all.len()
@@ -86,10 +102,10 @@ fn named<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'s str, &'r
             })
         };
         let named = |record: &&Vec<RecordValue<'s>>| record.iter().any(|value| value.key == key && (stands_in(folded, &value.text) || of_word(value)));
-        let mut own = all.iter().filter(named);
-        let (record, None) = (own.next()?, own.next()) else { return None };
-        Some((key, &record[..]))
-    })
+        let own: Vec<&'r [RecordValue<'s>]> = all.iter().filter(named).map(|record| &record[..]).collect();
+        Some((key, own))
+    };
+    first.iter().filter_map(of_column).collect()
 }
 
 /// A text of another record that the clause tells, where the named one has another text of that name.

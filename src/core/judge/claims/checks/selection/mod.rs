@@ -425,7 +425,7 @@ impl<'s> RecordValue<'s> {
     }
 
     /// Is the word the name of its member?
-    fn names(&self, word: &str) -> bool {
+    pub fn names(&self, word: &str) -> bool {
         // `open` isn't the name of `opened: 2026-02-20`.
         !self.key.is_empty() && (self.key == word || akin(self.key, word) && self.months().next().is_none())
     }
