@@ -182,9 +182,12 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let named: Vec<&Mention> = texts.iter().filter(|mention| inside(&mention.span)).take(MENTIONS_MAX).collect();
         // In a line of a list prepositions lead to what the record has.
         let weak = |word: &Word| scene.kind == Kind::Line && PREPOSITIONS.has(&word.lower);
-        let compares = scene.plain.words.iter().enumerate().any(|(at, word)| {
-            inside(&(word.start..word.end)) && COMPARES.has(&word.lower) && !weak(word) && !is_of_need(scene, at)
-        });
+        let compares = scene
+            .plain
+            .words
+            .iter()
+            .enumerate()
+            .any(|(at, word)| inside(&(word.start..word.end)) && COMPARES.has(&word.lower) && !weak(word) && !is_of_need(scene, at));
         let anchors: Vec<&&Mention> = named.iter().filter(|mention| mention.rows.count_ones() == 1).collect();
         // Two of one column are a comparison, or a list.
         let mixed = anchors.iter().enumerate().any(|(at, one)| {
@@ -276,7 +279,12 @@ impl<'s> Table<'s> {
         // `From 1 to 5 May`: of all days between.
         let before = scene.words_before(day.span.start);
         let is_figure = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit());
-        let ranges = |word: &Word| matches!(word.lower.as_str(), "to" | "till" | "until" | "and" | "bis" | "au" | "al" | "a" | "tot" | "do" | "e" | "y" | "et" | "und");
+        let ranges = |word: &Word| {
+            matches!(
+                word.lower.as_str(),
+                "to" | "till" | "until" | "and" | "bis" | "au" | "al" | "a" | "tot" | "do" | "e" | "y" | "et" | "und"
+            )
+        };
         if let [.., from, link] = before
             && ranges(link)
             && is_figure(from)
@@ -668,7 +676,8 @@ impl<'s> Table<'s> {
         // `11 beds free`, of `free: 11` beside `beds: 72`.
         let of_another = |word: &Word| {
             let own = folded(&word.lower);
-            let is = |cell: &&Cell| cell.column == *own && cell.number.is_some_and(|value| evidence::fits(number, Precision::Exact, &[value]));
+            let is =
+                |cell: &&Cell| cell.column == *own && cell.number.is_some_and(|value| evidence::fits(number, Precision::Exact, &[value]));
             row.cells.iter().any(|cell| is(&cell))
         };
         let behind = || scene.words_after(number.end).iter().take_while(|word| word.end <= clause.end).take(COLUMN_WORDS_MAX);
@@ -878,7 +887,8 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
 
 /// Is it the `to` of what has to be done, or a preposition that leads to a name and no figure: `has to be back`, `from Ruvex`?
 fn is_of_need(scene: &CheckContext<'_>, at: usize) -> bool {
-    static NEEDS: WordList = WordList::new(&["has", "have", "had", "need", "needs", "due", "scheduled", "set", "planned", "supposed", "expected"]);
+    static NEEDS: WordList =
+        WordList::new(&["has", "have", "had", "need", "needs", "due", "scheduled", "set", "planned", "supposed", "expected"]);
     let words = &scene.plain.words;
     let own = words.get(at).map_or("", |word| &word.lower);
     let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| &word.lower);

@@ -164,7 +164,8 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Interpretation { value: total / smallest, step: step * 2.0 };
     let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
-    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact) || is_of_clocks(scene, total, smallest)
+    scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact)
+        || is_of_clocks(scene, total, smallest)
 }
 
 /// Texts of a column that are added up.

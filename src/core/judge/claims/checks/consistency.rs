@@ -317,7 +317,8 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `12,288 MiB, which is 37.5 % of it`: of a number that the passage doesn't tell.
     let of_results = || {
         let bases = || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).take(SHARE_BASES_MAX);
-        let told = scene.plain.numbers.iter().filter(|number| !number.percent && !number.ordinal).filter_map(|number| number.readings().next());
+        let told =
+            scene.plain.numbers.iter().filter(|number| !number.percent && !number.ordinal).filter_map(|number| number.readings().next());
         told.flat_map(|told| bases().map(move |base| told.value / base * 100.0)).any(|value| is(&value))
     };
     if made.iter().any(is) || cues::is_average(scene.plain, share) || of_results() {

@@ -127,7 +127,9 @@ impl WrittenOutput {
             || self.labelled && is_foreign(text, &abilities.asked)
             || text.split_once(':').is_some_and(|(label, rest)| is_observation(label) && rest.trim_start().starts_with(['{', '[']));
         // The name and the output in one line: `get_rooms → {"601": "clean"}`.
-        let in_line = || text.split_once(['→', '⇒']).is_some_and(|(name, rest)| rest.trim_start().starts_with(['{', '[']) && is_name(name, abilities));
+        let in_line = || {
+            text.split_once(['→', '⇒']).is_some_and(|(name, rest)| rest.trim_start().starts_with(['{', '[']) && is_name(name, abilities))
+        };
         if values && in_line() && !self.shows && !example() {
             return self.wrong(passage);
         }

@@ -246,7 +246,9 @@ impl<'c> ClaimedAct<'c> {
         };
         // Where the answer has told of the failure, what it says of states and of others' acts is told beside it.
         let in_script = || said.speech.is_script() && account::text_tells_failure(case.text);
-        in_script() || !first && (in_words() || case.before.failure) || case.text.get(clause(case.text, said.span.clone())).is_some_and(denied)
+        in_script()
+            || !first && (in_words() || case.before.failure)
+            || case.text.get(clause(case.text, said.span.clone())).is_some_and(denied)
     }
 
     /// True where nothing in the conversation lets it be read otherwise.

@@ -692,12 +692,19 @@ fn unnamed(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCalls<'_
     let answered = || {
         let is_new = |id: &str| !asked.contains(id) && ran.done.iter().any(|source| source.text.contains(id));
         passage.words.iter().filter_map(|word| passage.text.get(word.start..word.end)).any(|word| {
-            word.len() >= ID_BYTES_MIN && word.bytes().any(|byte| byte.is_ascii_digit()) && word.bytes().any(|byte| byte.is_ascii_alphabetic()) && is_new(word)
+            word.len() >= ID_BYTES_MIN
+                && word.bytes().any(|byte| byte.is_ascii_digit())
+                && word.bytes().any(|byte| byte.is_ascii_alphabetic())
+                && is_new(word)
         })
     };
     let told = |name: &&String| own.contains(&fold(name)) && (is_done(passage, name, said) || all());
     let name = unnamed.iter().flat_map(|names| names.iter()).find(told).filter(|_| !named.is_empty() && ran.done.len() < parts.len());
-    if let Some(name) = name.filter(|name| named.iter().flat_map(|names| names.iter()).any(|other| own.contains(&fold(other))) || name.bytes().any(|byte| byte.is_ascii_digit()) || !answered()) {
+    if let Some(name) = name.filter(|name| {
+        named.iter().flat_map(|names| names.iter()).any(|other| own.contains(&fold(other)))
+            || name.bytes().any(|byte| byte.is_ascii_digit())
+            || !answered()
+    }) {
         let expected = format!("no call since the request has `{name}`");
         return finding(passage, "half_unnamed", Code::UnsupportedAction, expected, Certainty::Likely);
     }

@@ -27,9 +27,46 @@ const SECONDS_OF_DAY: f64 = 86_400.0;
 
 /// Words behind a sum that lead to what it makes.
 static MAKES: WordList = WordList::new(&[
-    "makes", "make", "making", "so", "thus", "leaves", "leaving", "gives", "giving", "equals", "equal", "comes", "come", "totals", "totalling", "is", "that's",
-    "that’s", "macht", "ergibt", "also", "bleiben", "sind", "ist", "fait", "soit", "donc", "font", "son", "suman", "quedan", "hacen", "fanno", "quindi",
-    "restano", "são", "dá", "maakt", "dus", "is",
+    "makes",
+    "make",
+    "making",
+    "so",
+    "thus",
+    "leaves",
+    "leaving",
+    "gives",
+    "giving",
+    "equals",
+    "equal",
+    "comes",
+    "come",
+    "totals",
+    "totalling",
+    "is",
+    "that's",
+    "that’s",
+    "macht",
+    "ergibt",
+    "also",
+    "bleiben",
+    "sind",
+    "ist",
+    "fait",
+    "soit",
+    "donc",
+    "font",
+    "son",
+    "suman",
+    "quedan",
+    "hacen",
+    "fanno",
+    "quindi",
+    "restano",
+    "são",
+    "dá",
+    "maakt",
+    "dus",
+    "is",
 ]);
 
 /// The finding of a sum whose operands make another number than the passage tells.
@@ -44,7 +81,8 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let (before, own) = (numbers.get(at.checked_sub(1)?)?, numbers.get(at)?);
         text.get(before.end..own.span.start)
     };
-    let operator = |at: usize| gap(at).map(|gap| gap.trim_matches(beside)).filter(|sign| matches!(*sign, "+" | "-" | "−" | "–" | "×" | "·" | "÷"));
+    let operator =
+        |at: usize| gap(at).map(|gap| gap.trim_matches(beside)).filter(|sign| matches!(*sign, "+" | "-" | "−" | "–" | "×" | "·" | "÷"));
     let mut from = 0;
     while from + 2 < numbers.len() {
         let end = (from + 1..numbers.len()).take(OPERANDS_MAX).take_while(|at| operator(*at).is_some()).last();
@@ -59,11 +97,20 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let ranges = signs.iter().all(|sign| matches!(*sign, "-" | "–"));
         let told = numbers.get(end + 1)?;
         let between = gap(end + 1)?;
-        let leads = between.trim_matches(beside) == "=" || scene.plain.words.iter().any(|word| {
-            numbers[end].end <= word.start && word.end <= told.span.start && MAKES.has(&word.lower)
-        });
-        let apart = operands.clone().chain([end + 1]).filter_map(|at| numbers.get(at)).any(|number| number.percent || number.ordinal || scene.plain.is_taken(&(number.span.start..number.end)));
-        if ranges && signs.len() < 2 || !leads || between.len() > RESULT_WITHIN || between.contains([';', '\n']) || apart || told_unit_differs(numbers, end, told) {
+        let leads = between.trim_matches(beside) == "="
+            || scene.plain.words.iter().any(|word| numbers[end].end <= word.start && word.end <= told.span.start && MAKES.has(&word.lower));
+        let apart = operands
+            .clone()
+            .chain([end + 1])
+            .filter_map(|at| numbers.get(at))
+            .any(|number| number.percent || number.ordinal || scene.plain.is_taken(&(number.span.start..number.end)));
+        if ranges && signs.len() < 2
+            || !leads
+            || between.len() > RESULT_WITHIN
+            || between.contains([';', '\n'])
+            || apart
+            || told_unit_differs(numbers, end, told)
+        {
             continue;
         }
         let value = |at: usize| Some(numbers.get(at)?.readings().next()?.value);
@@ -96,7 +143,9 @@ fn told_unit_differs(numbers: &[Number], end: usize, told: &Number) -> bool {
 /// told as.
 pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let plain = scene.plain;
-    let of_time = |number: &&Number| !number.ordinal && number.unit.is_some_and(|unit| unit.dimension == "time") && !plain.is_taken(&(number.span.start..number.end));
+    let of_time = |number: &&Number| {
+        !number.ordinal && number.unit.is_some_and(|unit| unit.dimension == "time") && !plain.is_taken(&(number.span.start..number.end))
+    };
     let parts: Vec<&Number> = plain.numbers.iter().filter(of_time).collect();
     let (first, last) = (parts.first()?, parts.last()?);
     let span = first.span.start..last.end;
@@ -105,7 +154,12 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let seconds: f64 = parts.iter().filter_map(|part| Some(part.readings().next()?.value * part.unit?.factor)).sum();
     let smallest = last.unit?.factor;
-    let joined = parts.windows(2).all(|two| scene.text().get(two[0].end..two[1].span.start).is_some_and(|gap| matches!(gap.trim_matches([' ', ',', '\u{a0}']), "" | "and" | "und" | "et" | "y" | "e" | "en")));
+    let joined = parts.windows(2).all(|two| {
+        scene
+            .text()
+            .get(two[0].end..two[1].span.start)
+            .is_some_and(|gap| matches!(gap.trim_matches([' ', ',', '\u{a0}']), "" | "and" | "und" | "et" | "y" | "e" | "en"))
+    });
     if !joined || scene.is_hedged(&span) {
         return None;
     }
@@ -115,7 +169,11 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             vec![apart, SECONDS_OF_DAY - apart]
         }
         ([], [from, to]) if smallest >= SECONDS_OF_DAY && smallest <= 7.0 * SECONDS_OF_DAY => {
-            let years = |date: &crate::judge::claims::language::date::Date| date.readings.iter().flatten().next().map(|(year, month, day)| crate::judge::claims::language::date::days(if *year == 0 { 2025 } else { *year }, *month, *day));
+            let years = |date: &crate::judge::claims::language::date::Date| {
+                date.readings.iter().flatten().next().map(|(year, month, day)| {
+                    crate::judge::claims::language::date::days(if *year == 0 { 2025 } else { *year }, *month, *day)
+                })
+            };
             let apart = (years(to)? - years(from)?).abs() as f64;
             vec![apart * SECONDS_OF_DAY, (apart + 1.0) * SECONDS_OF_DAY, (365.0 - apart) * SECONDS_OF_DAY, (366.0 - apart) * SECONDS_OF_DAY]
         }
@@ -133,20 +191,87 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// Is a span of time told as that between the two: does the question ask for it, or the sentence say so?
 fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
     static ASKS: PhraseList = PhraseList::in_any_case(&[
-        "how long", "how many days", "how many hours", "how many minutes", "how much time", "time span", "duration", "wie lange", "wie viele tage", "combien de temps",
-        "combien de jours", "cuánto tiempo", "cuanto tiempo", "cuánto dura", "cuántos días", "quanto tempo", "quanto dura", "quanti giorni", "hoe lang", "hoeveel dagen",
+        "how long",
+        "how many days",
+        "how many hours",
+        "how many minutes",
+        "how much time",
+        "time span",
+        "duration",
+        "wie lange",
+        "wie viele tage",
+        "combien de temps",
+        "combien de jours",
+        "cuánto tiempo",
+        "cuanto tiempo",
+        "cuánto dura",
+        "cuántos días",
+        "quanto tempo",
+        "quanto dura",
+        "quanti giorni",
+        "hoe lang",
+        "hoeveel dagen",
     ]);
-    static LINKS: WordList = WordList::new(&["that's", "that’s", "so", "makes", "apart", "later", "between", "lasts", "takes", "das", "also", "dauert", "soit", "dure", "dura", "son"]);
+    static LINKS: WordList = WordList::new(&[
+        "that's", "that’s", "so", "makes", "apart", "later", "between", "lasts", "takes", "das", "also", "dauert", "soit", "dure", "dura",
+        "son",
+    ]);
     // `After a break of 45 minutes`, `with 20 minutes to change`: of something else.
     static OTHERS: WordList = WordList::new(&[
-        "break", "breaks", "pause", "change", "wait", "layover", "stop", "stops", "delay", "late", "early", "every", "ago", "before", "after", "within", "notice", "left",
-        "working", "business", "pausen", "umsteigen", "verspätung", "vor", "nach", "alle", "werktage", "arbeitstage", "avant", "après", "toutes", "ouvrés", "antes",
-        "después", "cada", "prima", "dopo", "ogni", "remaining", "per", "pro", "par", "each",
+        "break",
+        "breaks",
+        "pause",
+        "change",
+        "wait",
+        "layover",
+        "stop",
+        "stops",
+        "delay",
+        "late",
+        "early",
+        "every",
+        "ago",
+        "before",
+        "after",
+        "within",
+        "notice",
+        "left",
+        "working",
+        "business",
+        "pausen",
+        "umsteigen",
+        "verspätung",
+        "vor",
+        "nach",
+        "alle",
+        "werktage",
+        "arbeitstage",
+        "avant",
+        "après",
+        "toutes",
+        "ouvrés",
+        "antes",
+        "después",
+        "cada",
+        "prima",
+        "dopo",
+        "ogni",
+        "remaining",
+        "per",
+        "pro",
+        "par",
+        "each",
     ]);
     let words = &scene.plain.words;
     if words.iter().any(|word| OTHERS.has(&word.lower)) {
         return false;
     }
-    let near = scene.words_before(span.start).iter().rev().take(3).chain(scene.words_after(span.end).iter().take(2)).any(|word| LINKS.has(&word.lower));
+    let near = scene
+        .words_before(span.start)
+        .iter()
+        .rev()
+        .take(3)
+        .chain(scene.words_after(span.end).iter().take(2))
+        .any(|word| LINKS.has(&word.lower));
     near || ASKS.stands_in(scene.grounds.asked.lower())
 }

@@ -49,7 +49,8 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
         }
-        let told = text_of_another(&records, key, record, &folded, sentence, scene).or_else(|| figure_of_another(&records, key, record, clause, scene))?;
+        let told = text_of_another(&records, key, record, &folded, sentence, scene)
+            .or_else(|| figure_of_another(&records, key, record, clause, scene))?;
         let expected = format!("{}: {}", told.key, shown(told));
         Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
@@ -98,10 +99,14 @@ fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, V
         let is_own = |text: &str, word: &str| stands_in(text, word) && !data().plain.contains(word);
         let of_word = |value: &RecordValue<'s>| {
             words_of(&value.text).any(|word| {
-                word.chars().count() >= WORD_CHARS_MIN && is_own(folded, word) && column.iter().filter(|other| stands_in(&other.text, word)).count() == 1
+                word.chars().count() >= WORD_CHARS_MIN
+                    && is_own(folded, word)
+                    && column.iter().filter(|other| stands_in(&other.text, word)).count() == 1
             })
         };
-        let named = |record: &&Vec<RecordValue<'s>>| record.iter().any(|value| value.key == key && (stands_in(folded, &value.text) || of_word(value)));
+        let named = |record: &&Vec<RecordValue<'s>>| {
+            record.iter().any(|value| value.key == key && (stands_in(folded, &value.text) || of_word(value)))
+        };
         let own: Vec<&'r [RecordValue<'s>]> = all.iter().filter(named).map(|record| &record[..]).collect();
         Some((key, own))
     };
@@ -127,7 +132,11 @@ fn text_of_another<'r, 's>(
                 && other.text.chars().any(char::is_alphabetic)
                 && other.text.split(' ').count() <= VALUE_WORDS_MAX
                 && stands_in(folded, &other.text)
-                && !record.iter().any(|value| value.key == other.text || stands_in(&value.text, &other.text) || stands_in(&other.text, &value.text) && !value.text.is_empty())
+                && !record.iter().any(|value| {
+                    value.key == other.text
+                        || stands_in(&value.text, &other.text)
+                        || stands_in(&other.text, &value.text) && !value.text.is_empty()
+                })
                 && !scene.grounds.has_said(&other.text)
         })
     })
@@ -160,7 +169,9 @@ fn figure_of_another<'r, 's>(
             return Some(own);
         }
     }
-    for told in scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end))) {
+    for told in
+        scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end)))
+    {
         let is = |value: &RecordValue<'_>| value.number.is_some_and(|own| told.readings().any(|reading| reading.rounds(own)));
         let small = told.readings().all(|reading| reading.value <= 12.0 && reading.value.fract() == 0.0);
         if small || told.ordinal || record.iter().any(is) || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
@@ -170,7 +181,9 @@ fn figure_of_another<'r, 's>(
         keys.sort_unstable();
         keys.dedup();
         let [key] = keys[..] else { continue };
-        let own_told = |value: &RecordValue<'_>| value.number.is_none_or(|own| scene.plain.numbers.iter().any(|number| number.readings().any(|reading| reading.rounds(own))));
+        let own_told = |value: &RecordValue<'_>| {
+            value.number.is_none_or(|own| scene.plain.numbers.iter().any(|number| number.readings().any(|reading| reading.rounds(own))))
+        };
         let own = record.iter().find(|value| value.key == key);
         if let Some(own) = own.filter(|own| key != named_by && !own_told(own)) {
             return Some(own);

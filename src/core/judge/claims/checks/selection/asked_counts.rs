@@ -9,7 +9,7 @@ use crate::{
             values::is_of_name,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{derive, facts::NamedValue},
+        evidence::{ToolResult, derive, facts::NamedValue},
         language::{fold::fold, lexicon::Word, word_list::PhraseList},
         passage::Kind,
     },
@@ -45,7 +45,7 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     {
         return None;
     }
-    let may_count = |word: &Word| scene.lexicon.count(&word.lower).is_some() || word.lower.chars().count() >= 4;
+    let may_count = |word: &Word| scene.lexicon.count(&word.lower).is_some() || is_half(&word.lower);
     if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(may_count) {
         return None;
     }
@@ -56,9 +56,16 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     if !RECORDS.contains(&all) || records.are_lines() {
         return None;
     }
+    if let Some(finding) = pairs(scene, &records, &told) {
+        return Some(finding);
+    }
+    if let Some(count) = beyond_all(scene, source, &records, &told) {
+        return Some(finding(scene, count, &all.to_string()));
+    }
     let of_part = told.windows(2).find(|two| two[1].count == all as u64 && is_part(scene, &two[0], &two[1]));
     let before = scene.words_before(first.place.start);
-    let asked = asks_how_many(scene) && before.len() <= BEFORE_WORDS && before.last().is_none_or(|word| leads_to_count(scene, &records, word));
+    let asked =
+        asks_how_many(scene) && before.len() <= BEFORE_WORDS && before.last().is_none_or(|word| leads_to_count(scene, &records, word));
     let (own, whole) = match of_part {
         Some(two) => (&two[0], Some(&two[1])),
         // `One of the two`: of those that another word chose.
@@ -68,8 +75,10 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     if is_limited(scene, own) || own.count > 2 * all as u64 {
         return None;
     }
-    let clause = clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start <= own.place.start && own.place.start < word.end))?;
-    let apart = |word: &&Word| [Some(own), whole].into_iter().flatten().all(|count| word.end <= count.place.start || word.start >= count.place.end);
+    let clause =
+        clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start <= own.place.start && own.place.start < word.end))?;
+    let apart =
+        |word: &&Word| [Some(own), whole].into_iter().flatten().all(|count| word.end <= count.place.start || word.start >= count.place.end);
     let words: Vec<Word> = clause.iter().filter(apart).cloned().collect();
     let reading = Reading { scene, source, records: &records };
     let question = scene.grounds.asked.words();
@@ -113,14 +122,72 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     if expected == 0 || made.any(|count| count == own.count || denied && all as u64 - count == own.count) {
         return None;
     }
-    Some(ClaimFinding {
+    Some(finding(scene, own, &expected.to_string()))
+}
+
+fn finding(scene: &CheckContext<'_>, count: &ToldCount, expected: &str) -> ClaimFinding {
+    ClaimFinding {
         rule: "asked_counts",
         code: Code::CountMismatch,
-        found: scene.text().get(own.place.clone()).unwrap_or_default().to_owned(),
-        span: own.place.clone(),
-        expected: expected.to_string(),
+        found: scene.text().get(count.place.clone()).unwrap_or_default().to_owned(),
+        span: count.place.clone(),
+        expected: expected.to_owned(),
         certainty: Certainty::Likely,
+    }
+}
+
+/// `Two washers and three dryers`: each count beside the word of a value that so many records have.
+fn pairs(scene: &CheckContext<'_>, records: &Records<'_>, told: &[ToldCount]) -> Option<ClaimFinding> {
+    let kinds: Vec<(&ToldCount, String, usize)> = told
+        .iter()
+        .filter_map(|count| {
+            let word = scene.words_after(count.place.end).first()?;
+            let beside = scene.text().get(count.place.end..word.start)?.trim().is_empty();
+            let kind = fold(&word.lower);
+            (beside && !is_plain(word) && kind.chars().all(char::is_alphabetic) && records.say(&kind)).then_some((count, kind, word.end))
+        })
+        .collect();
+    let joined = kinds.windows(2).all(|two| {
+        let gap = scene.text().get(two[0].2..two[1].0.place.start).unwrap_or_default();
+        matches!(gap.trim(), "and" | "," | ", and" | "und" | "et" | "y" | "e" | "en")
+    });
+    let closed = kinds.last().is_some_and(|(.., end)| {
+        scene.text().get(*end..).is_some_and(|rest| rest.trim_start().is_empty() || rest.trim_start().starts_with(['.', '(', ';', '!']))
+    });
+    if kinds.len() < 2 || kinds.len() != told.len() || !joined || !closed {
+        return None;
+    }
+    kinds.iter().find_map(|(count, kind, _)| {
+        let own = records.count(std::slice::from_ref(kind)) as u64;
+        (own != count.count && own > 0).then(|| finding(scene, count, &own.to_string()))
     })
+}
+
+/// A count of the things that the result lists, above all that it lists, and nothing else that it or anybody says.
+fn beyond_all<'t>(scene: &CheckContext<'_>, source: &ToolResult, records: &Records<'_>, told: &'t [ToldCount]) -> Option<&'t ToldCount> {
+    let count = told.first()?;
+    let facts = source.facts();
+    let longest: usize = facts.lists.iter().map(|list| list.length).sum::<usize>().max(records.total());
+    let value = count.count as f64;
+    let stands = || {
+        facts.leaves.iter().any(|leaf| leaf.value.number() == Some(value))
+            || scene.grounds.said_numbers_have(value)
+            || facts.columns().values().any(|column| column.iter().sum::<f64>() == value)
+            || facts.counts().contains(&count.count)
+    };
+    let lines = || records.total() < facts.lines;
+    let first = scene.words_before(count.place.start);
+    let reading = Reading { scene, source, records };
+    let noun = scene
+        .words_after(count.place.end)
+        .first()
+        .filter(|word| scene.text().get(count.place.end..word.start).is_some_and(|gap| gap.trim().is_empty()));
+    let of_list = noun.is_some_and(|noun| reading.names_list(&fold(&noun.lower)));
+    let alone =
+        asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));
+    let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !first.iter().all(is_plain);
+    ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone) && !limited && !lines() && !stands())
+        .then_some(count)
 }
 
 /// The counts of a passage, in its order.
@@ -137,19 +204,27 @@ fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
     }
     for word in &plain.words {
         // `Half of the six`
-        let half = || matches!(word.lower.as_str(), "half" | "hälfte" | "moitié" | "mitad" | "metà" | "metade" | "helft");
-        let count = scene.lexicon.count(&word.lower).or_else(|| half().then_some(all as u64 / 2).filter(|_| all % 2 == 0)).filter(|_| !found.iter().any(|count| count.place.start == word.start));
+        let half = || is_half(&word.lower);
+        let count = scene
+            .lexicon
+            .count(&word.lower)
+            .or_else(|| half().then_some(all as u64 / 2).filter(|_| all % 2 == 0))
+            .filter(|_| !found.iter().any(|count| count.place.start == word.start));
         found.extend(count.map(|count| ToldCount { place: word.start..word.end, count }));
     }
     found.sort_by_key(|count| count.place.start);
     found
 }
 
+fn is_half(word: &str) -> bool {
+    matches!(word, "half" | "hälfte" | "moitié" | "mitad" | "metà" | "metade" | "helft")
+}
+
 /// Do only words that link two counts stand between them: `three of the five`?
 fn is_part(scene: &CheckContext<'_>, part: &ToldCount, whole: &ToldCount) -> bool {
     const LINKS: [&str; 30] = [
-        "of", "out", "the", "these", "those", "your", "our", "my", "all", "her", "his", "their", "von", "den", "der", "deinen", "ihren", "aller",
-        "sur", "des", "les", "de", "las", "los", "tus", "sus", "su", "delle", "dei", "das",
+        "of", "out", "the", "these", "those", "your", "our", "my", "all", "her", "his", "their", "von", "den", "der", "deinen", "ihren",
+        "aller", "sur", "des", "les", "de", "las", "los", "tus", "sus", "su", "delle", "dei", "das",
     ];
     let between = scene.words_after(part.place.end).iter().take_while(|word| word.end <= whole.place.start);
     let words: Vec<&str> = between.map(|word| word.lower.as_str()).collect();
@@ -158,19 +233,42 @@ fn is_part(scene: &CheckContext<'_>, part: &ToldCount, whole: &ToldCount) -> boo
 
 /// May a count stand right behind this word: no name, and no word that leads to a place, a time or a price?
 fn leads_to_count(scene: &CheckContext<'_>, records: &Records<'_>, word: &Word) -> bool {
-    const PREPOSITIONS: [&str; 34] = [
-        "on", "at", "in", "with", "by", "for", "to", "from", "until", "since", "and", "or", "auf", "um", "mit", "bis", "ab", "zu", "seit", "und", "en",
-        "con", "para", "por", "desde", "y", "avec", "pour", "et", "e", "per", "da", "met", "op",
-    ];
-    let small = scene.text().get(word.start..).is_some_and(|text| text.starts_with(char::is_lowercase));
-    let first = scene.plain.words.first().is_some_and(|first| first.start == word.start);
-    (small || first) && !PREPOSITIONS.contains(&word.lower.as_str()) && (is_plain(word) || !records.say(&fold(&word.lower)))
+    small_or_first(scene, word)
+        && word.lower != "at"
+        && !PREPOSITIONS.contains(&word.lower.as_str())
+        && (is_plain(word) || !records.say(&fold(&word.lower)))
 }
+
+fn small_or_first(scene: &CheckContext<'_>, word: &Word) -> bool {
+    let small = scene.text().get(word.start..).is_some_and(|text| text.starts_with(char::is_lowercase));
+    small || scene.plain.words.first().is_some_and(|first| first.start == word.start)
+}
+
+/// Words that lead to a place, a time, a price or another thing.
+const PREPOSITIONS: [&str; 34] = [
+    "on", "of", "in", "with", "by", "for", "to", "from", "until", "since", "and", "or", "auf", "um", "mit", "bis", "ab", "zu", "seit",
+    "und", "en", "con", "para", "por", "desde", "y", "avec", "pour", "et", "e", "per", "da", "met", "op",
+];
 
 /// Does the question ask for a count?
 fn asks_how_many(scene: &CheckContext<'_>) -> bool {
     static MANY: PhraseList = PhraseList::in_any_case(&[
-        "how many", "how often", "wie viele", "wieviele", "combien", "cuánt", "cuant", "quant", "hoeveel", "ile ", "kaç", "多少", "几", "いくつ", "何件", "कितन",
+        "how many",
+        "how often",
+        "wie viele",
+        "wieviele",
+        "combien",
+        "cuánt",
+        "cuant",
+        "quant",
+        "hoeveel",
+        "ile ",
+        "kaç",
+        "多少",
+        "几",
+        "いくつ",
+        "何件",
+        "कितन",
     ]);
     MANY.stands_in(scene.grounds.asked.lower())
 }
@@ -180,8 +278,25 @@ fn is_limited(scene: &CheckContext<'_>, count: &ToldCount) -> bool {
     let before = scene.words_before(count.place.start).iter().rev().take(2);
     before.into_iter().any(|word| {
         let own = fold(&word.lower);
-        matches!(own.as_str(), "first" | "last" | "top" | "next" | "other" | "another" | "remaining" | "at" | "least" | "most" | "than" | "over" | "about" | "around" | "nearly" | "almost")
-            || scene.lexicon.near.contains(&word.lower)
+        matches!(
+            own.as_str(),
+            "first"
+                | "last"
+                | "top"
+                | "next"
+                | "other"
+                | "another"
+                | "remaining"
+                | "at"
+                | "least"
+                | "most"
+                | "than"
+                | "over"
+                | "about"
+                | "around"
+                | "nearly"
+                | "almost"
+        ) || scene.lexicon.near.contains(&word.lower)
             || scene.lexicon.bounds.contains(&word.lower)
     })
 }

@@ -79,6 +79,7 @@ pub(in crate::judge::claims) fn totals(scene: &CheckContext<'_>) -> Option<Claim
     // In another unit, or as the other of the two.
     let known =
         [sum, mean, sum / 1000.0, sum * 1000.0, sum / 60.0, sum / 100.0, sum * 7.0, sum / 7.0, mean / 1000.0, mean * 1000.0, mean / 60.0];
-    let fits = equals(number, precision, &known) || equals(number, precision, &[made]) || number.readings().any(|reading| reading.rounds(made));
+    let fits =
+        equals(number, precision, &known) || equals(number, precision, &[made]) || number.readings().any(|reading| reading.rounds(made));
     (!fits).then(|| ClaimFinding { expected: made.to_string(), ..ungrounded(scene, "totals", number.span.start..number.end) })
 }
