@@ -326,7 +326,7 @@ impl<'s> Table<'s> {
             // `Ship's log`, of which the passage has `ship` and `log`.
             let owned = raw.contains(['\'', '’']);
             let parts: Vec<&str> = folded.split(' ').filter(|part| *part != "s" || !owned).collect();
-            if parts.is_empty() {
+            if parts.iter().all(|part| *part == "s") {
                 continue;
             }
             let spaced = said.windows(parts.len()).find(|window| window.iter().zip(&parts).all(|(own, part)| own.0 == **part));

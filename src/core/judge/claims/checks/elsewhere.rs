@@ -243,6 +243,19 @@ mod tests {
         ] {
             assert!(!wrong(0, text), "{text}");
         }
+        // Each citation closes its own part.
+        let parts = |text: &str, cites: &[(usize, usize)]| {
+            let results: Vec<ToolResult> = CALLS.iter().map(|(tool, arguments, result)| ToolResult::new(tool, arguments, result)).collect();
+            let grounds = crate::judge::claims::evidence::EvidenceIndex::new(results, Vec::new(), "Rate and train?".into());
+            let plain = AnalyzedPassage::of(text);
+            let lexicon = crate::judge::claims::language::lexicon::language(&plain.words, None);
+            let sources = grounds.results.iter().collect();
+            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
+            in_parts(&CheckContext { cites, ..scene }).is_some()
+        };
+        let text = "It leaves at 14:32, and it is 38 minutes late.";
+        let (first, second) = (text.find(',').unwrap(), text.rfind('.').unwrap());
+        assert!(parts(text, &[(first, 1), (second, 0)]) && !parts(text, &[(first, 1), (second, 1)]));
         // What the user said is nobody's.
         assert!(find(elsewhere, "Is it 38 minutes late?", CALLS, 0, "It is 38 minutes late.").is_none());
     }

@@ -168,7 +168,7 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let apart = (i64::from(to.minutes) - i64::from(from.minutes)).rem_euclid(MINUTES_OF_DAY) as f64 * SECONDS_OF_MINUTE;
             vec![apart, SECONDS_OF_DAY - apart]
         }
-        ([], [from, to]) if smallest >= SECONDS_OF_DAY && smallest <= 7.0 * SECONDS_OF_DAY => {
+        ([], [from, to]) if (SECONDS_OF_DAY..=7.0 * SECONDS_OF_DAY).contains(&smallest) => {
             let years = |date: &crate::judge::claims::language::date::Date| {
                 date.readings.iter().flatten().next().map(|(year, month, day)| {
                     crate::judge::claims::language::date::days(if *year == 0 { 2025 } else { *year }, *month, *day)
@@ -274,4 +274,35 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
         .chain(scene.words_after(span.end).iter().take(2))
         .any(|word| LINKS.has(&word.lower));
     near || ASKS.stands_in(scene.grounds.asked.lower())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::judge::claims::checks::cited::find;
+
+    #[test]
+    fn sums_and_spans_that_are_shown() {
+        let leave = r#"{"days":30,"carried":4.5,"taken":11,"planned":6,"from":"2026-01-05","to":"2026-01-26"}"#;
+        let wrong = |asked: &str, text: &str| {
+            let of = |check| find(check, asked, &[("get_leave", "{}", leave)], 0, text).map(|finding| finding.rule);
+            of(sum).or_else(|| of(span_of_time))
+        };
+        for (asked, text, rule) in [
+            ("What's left?", "30 + 4.5 − 11 − 6, so 19.5 days are left.", Some("sum")),
+            ("What's left?", "30 + 4.5 − 11 − 6, so 17.5 days are left.", None),
+            ("What's left?", "30 + 4.5 = 35.5 days.", Some("sum")),
+            ("What's left?", "30 + 4.5, of which 11 are taken.", None),
+            ("How long was it?", "From 02:11:40 to 02:20:10, that's 11 minutes and 30 seconds.", Some("span_of_time")),
+            ("How long was it?", "From 02:11:40 to 02:20:10, that's 8 minutes and 30 seconds.", None),
+            ("How long is it?", "It leaves at 19:59 and arrives at 08:05, so 13 hours and 6 minutes.", Some("span_of_time")),
+            ("How long is it?", "It leaves at 19:59 and arrives at 08:05, so 12 hours and 6 minutes.", None),
+            ("How long is it?", "It leaves at 09:00 and arrives at 12:00, with a break of 20 minutes.", None),
+            ("How many days?", "From 5 January to 26 January, so 31 days in all.", Some("span_of_time")),
+            ("How many days?", "From 5 January to 26 January, so 21 days in all.", None),
+            ("Any rain?", "Rain from 09:00 to 12:00, for 20 minutes at a time.", None),
+        ] {
+            assert_eq!(wrong(asked, text), rule, "{text}");
+        }
+    }
 }

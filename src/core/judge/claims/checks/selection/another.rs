@@ -191,3 +191,33 @@ fn figure_of_another<'r, 's>(
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    #[test]
+    fn values_of_other_records() {
+        let vans = r#"{"vans":[{"plate":"MB-201","driver":"Zala Kos","fuel":62,"size":"half"},{"plate":"MB-207","driver":"Bojan Rus","fuel":18,"size":"full"},{"plate":"MB-214","driver":"Ana Brod","fuel":44,"size":"half"}]}"#;
+        let wrong = |text: &str| find(another, "And the vans?", &[("list_vans", "{}", vans)], 0, text).is_some();
+        for text in [
+            "MB-207 has a load of half.",
+            "Ana Brod has a full one.",
+            "MB-201 is at 44 percent fuel.",
+            "S. Rus, or Bojan Rus, asks for half a load.",
+        ] {
+            assert!(wrong(text), "{text}");
+        }
+        for text in [
+            "MB-207 has a full load.",
+            "MB-207 isn't half full.",
+            "MB-201 and MB-207 are half and full.",
+            "MB-207 is full, unlike the others, which are half full.",
+            "MB-201 is at 62 percent fuel.",
+            "MB-201 may be full later.",
+            "All of them are half full.",
+        ] {
+            assert!(!wrong(text), "{text}");
+        }
+    }
+}

@@ -83,7 +83,8 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     let reading = Reading { scene, source, records: &records };
     let question = scene.grounds.asked.words();
     let by_clause = reading.read(&words, question, SelectionClaim::Count)?;
-    let by_question = reading.read(question, &[], SelectionClaim::Count).filter(|_| question.len() <= QUESTION_WORDS_MAX);
+    // A question that limits what it counts isn't decided by words.
+    let by_question = if question.len() <= QUESTION_WORDS_MAX { Some(reading.read(question, &[], SelectionClaim::Count)?) } else { None };
     // What all records have chooses none.
     let choose = |decided: &[String]| -> Vec<String> {
         decided.iter().filter(|word| records.count(std::slice::from_ref(*word)) < all).cloned().collect()
@@ -107,7 +108,14 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     }
     // `Four units`, of a column of quantities.
     let is_quantity = |word: &String| records.all().iter().flatten().any(|value| value.names(word) && value.number.is_some());
-    if whole.is_none() && decided.iter().any(is_quantity) {
+    // `Six beds in Gams`: of something that no record tells.
+    let is_foreign = || {
+        scene.words_after(own.place.end).first().is_some_and(|noun| {
+            let own = fold(&noun.lower);
+            !is_plain(noun) && question.iter().any(|word| word.lower == noun.lower) && !reading.names_list(&own) && !records.decide(&own)
+        })
+    };
+    if whole.is_none() && (decided.iter().any(is_quantity) || is_foreign()) {
         return None;
     }
     // `Five of the eight are taken`, where the question asks for those that are free.
@@ -208,7 +216,7 @@ fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
         let count = scene
             .lexicon
             .count(&word.lower)
-            .or_else(|| half().then_some(all as u64 / 2).filter(|_| all % 2 == 0))
+            .or_else(|| half().then_some(all as u64 / 2).filter(|_| all.is_multiple_of(2)))
             .filter(|_| !found.iter().any(|count| count.place.start == word.start));
         found.extend(count.map(|count| ToldCount { place: word.start..word.end, count }));
     }
@@ -299,4 +307,51 @@ fn is_limited(scene: &CheckContext<'_>, count: &ToldCount) -> bool {
         ) || scene.lexicon.near.contains(&word.lower)
             || scene.lexicon.bounds.contains(&word.lower)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    const HUTS: &str = r#"{"huts":[{"hut":"Gams","shower":true,"dogs":false,"kind":"large"},{"hut":"Stein","shower":false,"dogs":false,"kind":"small"},{"hut":"Boden","shower":true,"dogs":true,"kind":"small"},{"hut":"Joch","shower":false,"dogs":false,"kind":"small"}]}"#;
+
+    fn counted(asked: &str, text: &str) -> Option<(String, String)> {
+        let finding = find(asked_counts, asked, &[("list_huts", r#"{"night":"2025-08-23"}"#, HUTS)], 0, text)?;
+        Some((finding.found, finding.expected))
+    }
+
+    #[test]
+    fn counts_of_a_part_and_counts_that_were_asked_for() {
+        for (asked, text, found, expected) in [
+            ("How many huts have a shower?", "Three of the four have a shower.", "Three", "2"),
+            ("Which huts have a shower?", "3 of the 4 huts have a shower.", "3", "2"),
+            ("How many allow dogs?", "Half of the four huts allow dogs.", "Half", "1"),
+            ("How many are small?", "Two are small.", "Two", "3"),
+            ("How many huts are there?", "Seven huts.", "Seven", "4"),
+            ("How many do you see?", "Six at the moment.", "Six", "4"),
+            ("What is there?", "There are two large and two small ones: two large and two small.", "", ""),
+            ("What is there?", "It lists two large and two small.", "two", "1"),
+        ] {
+            let wrong = (!found.is_empty()).then(|| (found.to_owned(), expected.to_owned()));
+            assert_eq!(counted(asked, text), wrong, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_that_may_be_right() {
+        for (asked, text) in [
+            ("How many huts have a shower?", "Two of the four have a shower."),
+            ("How many huts have no shower?", "Two of the four have none."),
+            ("How many allow dogs?", "Three of the four don't."),
+            ("Which are above 2,000 m and small?", "Two of the four small ones are."),
+            ("How many have at least 12 beds?", "One of the four has."),
+            ("How many huts are there?", "Four huts."),
+            ("How many huts are there?", "About seven huts."),
+            ("How many huts are there?", "The first three."),
+            ("What is there?", "It lists one large and three small."),
+            ("How many beds?", "Six beds in Gams."),
+        ] {
+            assert_eq!(counted(asked, text), None, "{text}");
+        }
+    }
 }

@@ -117,6 +117,12 @@ mod tests {
             ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":true,"leaks":2}]}"#);
         let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
         let books = ("search_books", r#"{"author":"Ida Blum"}"#, "id,title,author\n7,Moor,Ida Blum\n9,Watt,Ida Blum\n");
+        let loans = ("list_loans", "{}", r#"{"loans":[{"title":"Moor","due":"2025-05-12"},{"title":"Watt","due":"2025-06-02"}]}"#);
+        let quakes = (
+            "query_quakes",
+            "{}",
+            "<quakes><quake region=\"Valais\" felt=\"true\"/><quake region=\"Valais\" felt=\"false\"/><quake region=\"Friuli\" felt=\"true\"/></quakes>",
+        );
         for (asked, call, text) in [
             ("Any boats on the Arn?", boats, "There are no boats on the Arn."),
             ("Is any boat free?", boats, "No, there isn't a single boat free."),
@@ -124,6 +130,9 @@ mod tests {
             ("Do we have anything by Ida Blum?", books, "We don't hold any novels by Ida Blum."),
             ("Haben wir Bücher von Ida Blum?", books, "Nein, von Ida Blum gibt es keine Bücher."),
             ("Ci sono libri di Ida Blum?", books, "No, di Ida Blum non risulta alcun libro."),
+            // A word that chooses, beside one that nothing decides.
+            ("Anything due in June?", loans, "No, none of your loans falls due in June."),
+            ("Did people feel the Valais quakes?", quakes, "None of the earthquakes in Valais was felt by anybody."),
         ] {
             assert!(denied(asked, call, text), "{text}");
         }
@@ -134,6 +143,7 @@ mod tests {
         let boats =
             ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":false,"leaks":0}]}"#);
         let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
+        let loans = ("list_loans", "{}", r#"{"loans":[{"title":"Moor","due":"2025-05-12"},{"title":"Watt","due":"2025-06-02"}]}"#);
         let notes = ("list_messages", "{}", r#"{"messages":[{"from":"Ann","text":"Thanks!"},{"from":"Ben","text":"no leaks here"}]}"#);
         for (asked, call, text) in [
             ("Is any boat free?", boats, "No, no boat is free."),
@@ -146,6 +156,11 @@ mod tests {
             ("Any complaints?", notes, "No complaints."),
             ("Any leaks?", notes, "No, nobody writes of leaks."),
             ("Any boats?", ("find_boats", "{}", r#"{"boats":[]}"#), "There are no boats."),
+            // What narrows the question narrows "none", too.
+            ("Is any boat longer than 9 m?", boats, "No, none."),
+            ("Is any boat free on Sundays?", boats, "None of them is free on a Sunday."),
+            ("Anything due in August?", loans, "Nothing is due in August."),
+            ("What about Moor?", loans, "Moor isn't counted because that one is another reader's."),
         ] {
             assert!(!denied(asked, call, text), "{text}");
         }
