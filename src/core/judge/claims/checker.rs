@@ -64,8 +64,6 @@ const LEARNED_OF: usize = 4;
 const LEARNED_MAX: usize = 12;
 /// Entries of numbers that aren't read yet.
 const UNTOLD_MAX: usize = 64;
-/// Times that a passage may cite one result, each with its own part.
-const CITATIONS_MAX: usize = 16;
 /// Words of a citation, behind which a sentence ends.
 const CITATION_WORDS: usize = 2;
 /// Words from which the part of a sentence before a citation says something itself.
@@ -933,7 +931,6 @@ impl PassageChecker {
                     .or_else(|| opposites::opposites(scene))
                     .or_else(|| roles::roles(scene))
                     .or_else(|| elsewhere::elsewhere(scene))
-                    .or_else(|| elsewhere::in_parts(scene))
                     .or_else(|| another::another(scene)),
             );
         }
@@ -981,11 +978,8 @@ fn overlap(one: &Range<usize>, other: &Range<usize>) -> bool {
 
 /// Places of the citations in a passage, each with the number of the source that it cites.
 fn citations_of(text: &str, sources: &[&ToolResult]) -> Vec<(usize, usize)> {
-    let own = |(at, source): (usize, &&ToolResult)| {
-        let id = source.execution_id.clone();
-        id.into_iter().flat_map(move |id| text.match_indices(&*id).take(CITATIONS_MAX).map(|(place, _)| (place, at)).collect::<Vec<_>>())
-    };
-    let mut found: Vec<(usize, usize)> = sources.iter().enumerate().flat_map(own).collect();
+    let own = |(at, source): (usize, &&ToolResult)| Some((text.find(source.execution_id.as_deref()?)?, at));
+    let mut found: Vec<(usize, usize)> = sources.iter().enumerate().filter_map(own).collect();
     found.sort_unstable();
     found
 }

@@ -17,15 +17,12 @@ use crate::{
             number::{Number, Precision},
         },
         passage::Kind,
-        plain::AnalyzedPassage,
     },
     violation::{Certainty, Code},
 };
 
 /// Results that are looked through.
 const RESULTS_MAX: usize = 32;
-/// Words of a part that a citation closes.
-const PART_WORDS_MIN: usize = 3;
 /// Whole numbers up to here stand in many results by chance.
 const SMALL: f64 = 12.0;
 /// A result with a number above this may have moments, which no date is compared with.
@@ -72,31 +69,6 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
     let expected =
         format!("the execution of `{}`, whose result has what the sentence tells; that of `{}` has nothing of it", other.tool, cited.tool);
     Some(account::whole(scene, "elsewhere", Code::ClaimMismatch, &expected, Certainty::Likely))
-}
-
-/// Finds such in the part that each of several citations closes: `6 came back (id of one), and it is 1.08 (id of the same)`.
-pub(in crate::judge::claims) fn in_parts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.cites.len() < 2 || scene.grounds.results.len() < 2 {
-        return None;
-    }
-    let mut from = 0;
-    scene.cites.iter().find_map(|(place, at)| {
-        let start = std::mem::replace(&mut from, *place);
-        let part = scene.text().get(start..*place)?;
-        let plain = AnalyzedPassage::of(part);
-        // `(id of one, id of the other)` covers what both say.
-        let beside = scene.cites.iter().any(|(other, _)| {
-            let (one, two) = (*place.min(other), *place.max(other));
-            one != two && scene.text().get(one..two).is_some_and(|between| !between.contains(char::is_alphabetic))
-        });
-        if plain.words.len() < PART_WORDS_MIN || beside {
-            return None;
-        }
-        let sources = vec![*scene.sources.get(*at)?];
-        let own = CheckContext::new(&plain, scene.kind, scene.lexicon, sources, CitationScope::Cited, scene.grounds);
-        let finding = elsewhere(&own)?;
-        Some(ClaimFinding { span: start + finding.span.start..start + finding.span.end, ..finding })
-    })
 }
 
 /// Does the sentence name a thing that the cited call was about: `bk-0913, taken at 02:00, passes the test (id of the test of bk-0913)`?
@@ -243,19 +215,6 @@ mod tests {
         ] {
             assert!(!wrong(0, text), "{text}");
         }
-        // Each citation closes its own part.
-        let parts = |text: &str, cites: &[(usize, usize)]| {
-            let results: Vec<ToolResult> = CALLS.iter().map(|(tool, arguments, result)| ToolResult::new(tool, arguments, result)).collect();
-            let grounds = crate::judge::claims::evidence::EvidenceIndex::new(results, Vec::new(), "Rate and train?".into());
-            let plain = AnalyzedPassage::of(text);
-            let lexicon = crate::judge::claims::language::lexicon::language(&plain.words, None);
-            let sources = grounds.results.iter().collect();
-            let scene = CheckContext::new(&plain, Kind::Sentence, lexicon, sources, CitationScope::Cited, &grounds);
-            in_parts(&CheckContext { cites, ..scene }).is_some()
-        };
-        let text = "It leaves at 14:32, and it is 38 minutes late.";
-        let (first, second) = (text.find(',').unwrap(), text.rfind('.').unwrap());
-        assert!(parts(text, &[(first, 1), (second, 0)]) && !parts(text, &[(first, 1), (second, 1)]));
         // What the user said is nobody's.
         assert!(find(elsewhere, "Is it 38 minutes late?", CALLS, 0, "It is 38 minutes late.").is_none());
     }

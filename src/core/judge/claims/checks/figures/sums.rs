@@ -104,7 +104,10 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .chain([end + 1])
             .filter_map(|at| numbers.get(at))
             .any(|number| number.percent || number.ordinal || scene.plain.is_taken(&(number.span.start..number.end)));
-        if ranges && signs.len() < 2
+        // `= 35 + 14 = 49`: what it makes is taken apart again; brackets are read by no rule here.
+        let goes_on = operator(end + 2).is_some() || (operands.start() + 1..=end + 1).filter_map(gap).any(|gap| gap.contains(['(', ')']));
+        if goes_on
+            || ranges && signs.len() < 2
             || !leads
             || between.len() > RESULT_WITHIN
             || between.contains([';', '\n'])
@@ -219,6 +222,17 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
     // `After a break of 45 minutes`, `with 20 minutes to change`: of something else.
     static OTHERS: WordList = WordList::new(&[
         "break",
+        "ahead",
+        "behind",
+        "zone",
+        "utc",
+        "reste",
+        "restent",
+        "quedan",
+        "faltan",
+        "restano",
+        "mancano",
+        "bleiben",
         "breaks",
         "pause",
         "change",
@@ -273,8 +287,13 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
         .take(3)
         .chain(scene.words_after(span.end).iter().take(2))
         .any(|word| LINKS.has(&word.lower));
-    near || ASKS.stands_in(scene.grounds.asked.lower())
+    let times = scene.plain.dates.times.iter().map(|time| &time.span).chain(scene.plain.dates.dates.iter().map(|date| &date.span));
+    let close = || times.clone().any(|time| span.start.abs_diff(time.end) <= NEAR_BYTES || time.start.abs_diff(span.end) <= NEAR_BYTES);
+    near || close() && ASKS.stands_in(scene.grounds.asked.lower())
 }
+
+/// Bytes between a span of time and a time that it is told of.
+const NEAR_BYTES: usize = 40;
 
 #[cfg(test)]
 mod tests {

@@ -29,7 +29,8 @@ const VALUE_WORDS_MAX: usize = 4;
 pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources[..] else { return None };
     if !scene.is_judged(CitationScope::Introduced)
-        || scene.kind == Kind::Heading
+        || scene.kind != Kind::Sentence
+        || scene.text().contains('|')
         || scene.text().len() > SENTENCE_BYTES_MAX
         || source.fails()
         || source.is_partial()
@@ -43,9 +44,13 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         return None;
     }
     let sentence = scene.plain.folded();
+    // A sentence that names several tells of each, in whichever order.
+    if by_columns(&records, sentence).iter().any(|(_, named)| named.len() > 1) {
+        return None;
+    }
     clauses(scene).into_iter().find_map(|clause| {
         let folded = folded_words(clause).join(" ");
-        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, sentence))?;
+        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause)))?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
         }
@@ -67,10 +72,13 @@ fn shown(value: &RecordValue<'_>) -> String {
 
 /// The only record that the clause names by a column whose values are all different, and that column.
 fn named<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
-    by_columns(records, folded).into_iter().find_map(|(key, named)| match named[..] {
-        [record] => Some((key, record)),
-        _ => None,
-    })
+    by_columns(records, folded).into_iter().find_map(|(key, named)| Some((key, *named.first()?)))
+}
+
+/// The sentence up to the end of a clause, folded.
+fn up_to(scene: &CheckContext<'_>, clause: &[Word]) -> String {
+    let end = clause.last().map_or(0, |last| last.end);
+    fold(scene.text().get(..end).unwrap_or_default())
 }
 
 /// The record that a text names, and no other by any column.
@@ -122,7 +130,7 @@ fn text_of_another<'r, 's>(
     sentence: &str,
     scene: &CheckContext<'_>,
 ) -> Option<&'r RecordValue<'s>> {
-    record.iter().filter(|own| own.key != named_by && !own.text.is_empty()).find(|own| {
+    record.iter().filter(|own| own.key != named_by && !own.text.is_empty() && own.number.is_none()).find(|own| {
         if stands_in(sentence, &own.text) {
             return false;
         }

@@ -72,7 +72,18 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
         None if asked && !told.get(1).is_some_and(|next| is_part(scene, first, next)) => (first, None),
         None => return None,
     };
-    if is_limited(scene, own) || own.count > 2 * all as u64 {
+    // `Over 300 euros`: what a number limits isn't decided by words. `One of four bays`: of other things.
+    let limited = scene.grounds.asked.numbers().iter().any(|number| number.unit.is_some());
+    let of_others = whole.is_some_and(|whole| {
+        scene.words_after(whole.place.end).first().is_some_and(|noun| {
+            let own = fold(&noun.lower);
+            let reading = Reading { scene, source, records: &records };
+            let beside = scene.text().get(whole.place.end..noun.start).is_some_and(|gap| gap.trim().is_empty());
+            let asked = || scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower);
+            beside && own.ends_with('s') && !is_plain(noun) && !asked() && !reading.names_list(&own) && !records.decide(&own)
+        })
+    });
+    if limited || of_others || is_limited(scene, own) || own.count > 2 * all as u64 {
         return None;
     }
     let clause =

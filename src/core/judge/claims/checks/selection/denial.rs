@@ -4,7 +4,9 @@ use crate::{
     judge::claims::{
         checks::{
             account, acts,
-            selection::{QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies},
+            selection::{
+                QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies, is_plain,
+            },
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::tool_capabilities::{Effect, ToolCapability},
@@ -58,7 +60,22 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let last_denies = clause.last().is_some_and(denies);
     let stands_alone = |own: &ReadWords| !is_open || !last_denies && (!own.decided.is_empty() || says_what());
     let all = records.total();
-    let selects = |decided: &[String]| all > 1 && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all);
+    // `No annual discount`: what is denied itself must be known. `None of them`, `nothing` deny anything.
+    let of_known = clause.windows(2).all(|two| {
+        let bare = matches!(
+            two[0].lower.as_str(),
+            "no" | "kein" | "keine" | "keinen" | "aucun" | "aucune" | "ningún" | "ninguna" | "nessun" | "nessuna" | "geen"
+        );
+        let own = fold(&two[1].lower);
+        !bare || reading.names_list(&own) || records.decide(&own) || is_plain(&two[1])
+    });
+    let selects = |decided: &[String]| {
+        all > 1
+            && of_known
+            && !records.are_lines()
+            && clause.iter().any(denies)
+            && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all)
+    };
     let selective = |own: &ReadWords| own.open.len() <= 4 && selects(&own.decided);
     let by_clause = of_clause
         .filter(|_| clause.iter().any(denies))
@@ -78,7 +95,9 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         let decided = says_no && question.open.is_empty() && !question.decided.is_empty() && records.have(&question.decided);
         decided.then_some(question.decided)
     };
-    let decided = by_clause.or_else(|| of_question.and_then(by_question))?;
+    // What stands before the sentence that cites may be told of less than the question asks for.
+    let cites = scene.bond == CitationScope::Cited;
+    let decided = by_clause.or_else(|| of_question.filter(|_| cites).and_then(by_question))?;
     Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 

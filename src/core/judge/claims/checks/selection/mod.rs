@@ -209,7 +209,7 @@ impl Reading<'_, '_> {
         let arguments: Vec<String> = name_words(&self.source.arguments);
         let tool: Vec<String> = name_words(&self.source.tool);
         let mut read = ReadWords { decided: Vec::new(), open: Vec::new() };
-        for word in words.iter().filter(|word| !denies(word)) {
+        for (at, word) in words.iter().enumerate().filter(|(_, word)| !denies(word)) {
             let folded = fold(&word.lower);
             if data.limits.contains(&folded) && !(claim == SelectionClaim::Count && data.of_counts.contains(&folded)) {
                 return None;
@@ -237,7 +237,13 @@ impl Reading<'_, '_> {
                     continue;
                 }
                 // `table 2`, `V-11`: a figure of the records chooses some where they are counted.
-                if !self.records.decide(&word.lower) {
+                // A bare figure of what is denied is that of a name, `tram 6`, or of a day.
+                let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or(String::new(), |before| fold(&before.lower));
+                let beside_month =
+                    [at.wrapping_sub(1), at + 1].iter().filter_map(|at| words.get(*at)).any(|word| lexicon::month(&word.lower).is_some());
+                let bare = folded.bytes().all(|byte| byte.is_ascii_digit());
+                let named = || self.records.say_phrase(&format!("{before} {folded}"));
+                if claim == SelectionClaim::Absence && bare && !beside_month && !named() || !self.records.decide(&word.lower) {
                     return None;
                 }
                 read.decided.push(word.lower.to_string());
@@ -355,6 +361,11 @@ impl<'s> Records<'s> {
         self.records.iter().flatten().any(|value| value.names(word) || value.says(word) || value.is_not(word))
     }
 
+    /// Does a record have these words in a value?
+    pub fn say_phrase(&self, words: &str) -> bool {
+        self.records.iter().flatten().any(|value| !value.text.is_empty() && stands_in(&value.text, words))
+    }
+
     /// Does a record have this word in a value?
     pub fn say(&self, word: &str) -> bool {
         self.records.iter().flatten().any(|value| value.says(word))
@@ -380,7 +391,9 @@ impl<'s> Records<'s> {
 
     /// Does a record have, in a value, a word of the sentence that isn't one of this clause?
     pub fn stand_outside(&self, scene: &CheckContext<'_>, clause: &[Word]) -> bool {
-        let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && !is_plain(word);
+        // `VN5` is a name, `20` is none.
+        let is_name = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && word.lower.contains(char::is_alphabetic);
+        let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && (!is_plain(word) || is_name(word));
         scene.plain.words.iter().filter(outside).any(|word| self.say(&fold(&word.lower)))
     }
 
