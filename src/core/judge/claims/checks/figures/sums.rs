@@ -9,6 +9,7 @@ use crate::{
         context::{CheckContext, ClaimFinding},
         evidence::reckon,
         language::{
+            lexicon::Word,
             number::Number,
             unit,
             word_list::{PhraseList, WordList},
@@ -280,18 +281,16 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
     if words.iter().any(|word| OTHERS.has(&word.lower)) {
         return false;
     }
-    let near = scene
-        .words_before(span.start)
-        .iter()
-        .rev()
-        .take(3)
-        .chain(scene.words_after(span.end).iter().take(2))
-        .any(|word| LINKS.has(&word.lower));
+    // Behind both, with nothing between but the word that leads to it.
     let times = scene.plain.dates.times.iter().map(|time| &time.span).chain(scene.plain.dates.dates.iter().map(|date| &date.span));
-    let close = || times.clone().any(|time| span.start.abs_diff(time.end) <= NEAR_BYTES || time.start.abs_diff(span.end) <= NEAR_BYTES);
-    near || close() && ASKS.stands_in(scene.grounds.asked.lower())
+    let last = times.map(|time| time.end).max().unwrap_or(usize::MAX);
+    let leads = |word: &Word| word.start >= last && LINKS.has(&word.lower);
+    let close = last <= span.start && span.start - last <= NEAR_BYTES;
+    close && scene.words_before(span.start).iter().rev().take(LINK_WORDS).any(leads) && ASKS.stands_in(scene.grounds.asked.lower())
 }
 
+/// Words before a span of time among which one leads to it.
+const LINK_WORDS: usize = 5;
 /// Bytes between a span of time and a time that it is told of.
 const NEAR_BYTES: usize = 40;
 

@@ -21,7 +21,7 @@ use crate::{
         },
         language::{
             cues,
-            fold::{fold, stands_in},
+            fold::{akin, fold, stands_in},
             lexicon::{Word, WordSet},
             number::Number,
             word_list::{FoldedParts, PhraseList, WordList, data_file},
@@ -356,8 +356,7 @@ pub(in crate::judge::claims) fn open_act(source: &ToolResult) -> Option<OpenAct>
     }
     let state = state_of(source).or_else(|| outcome_of(source.facts()))?;
     // `queued` of `queue_observation`: that is what the tool does.
-    let is_done =
-        || source.tool_words().split(' ').any(|word| state.split(' ').any(|own| crate::judge::claims::checks::acts::is_form_of(own, word)));
+    let is_done = || source.tool_words().split(' ').any(|word| state.split(' ').any(|own| akin(own, word)));
     (data().undecided.stand_in(&state) && !says(source, &data().done) && !is_done()).then_some(OpenAct::State(state))
 }
 
