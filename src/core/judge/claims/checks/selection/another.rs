@@ -98,7 +98,9 @@ fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, V
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
         let distinct = column.len() == all.len()
             && column.iter().enumerate().all(|(at, value)| {
-                value.text.chars().count() >= NAME_CHARS_MIN && !column.iter().take(at).any(|other| other.text == value.text)
+                value.number.is_none()
+                    && value.text.chars().count() >= NAME_CHARS_MIN
+                    && !column.iter().take(at).any(|other| other.text == value.text)
             });
         if !distinct {
             return None;

@@ -20,6 +20,9 @@ use crate::{
     violation::{Certainty, Code},
 };
 
+/// Words that nothing decides, beside one that chooses: of the clause that denies, and of the question.
+const OPEN_MAX: usize = 4;
+const QUESTION_OPEN_MAX: usize = 2;
 /// Words from a denial on in which `any` makes it one of all.
 const ANY_WITHIN: usize = 4;
 
@@ -73,10 +76,10 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         all > 1
             && of_known
             && !records.are_lines()
-            && clause.iter().any(denies)
+            && denies_all(clause)
             && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all)
     };
-    let selective = |own: &ReadWords| own.open.len() <= 4 && selects(&own.decided);
+    let selective = |own: &ReadWords| own.open.len() <= OPEN_MAX && selects(&own.decided);
     let by_clause = of_clause
         .filter(|_| clause.iter().any(denies))
         .filter(|own| own.open.is_empty() || selective(own))
@@ -87,7 +90,8 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
         let own_closed = beyond.as_ref().is_some_and(|own| own.open.is_empty());
         let both = beyond.map(|own| [&question.decided[..], &own.decided].concat()).filter(|both| records.have(both));
-        let closed = |both: &Vec<String>| question.open.len() <= nouns || question.open.len() <= 2 && own_closed && selects(both);
+        let closed =
+            |both: &Vec<String>| question.open.len() <= nouns || question.open.len() <= QUESTION_OPEN_MAX && own_closed && selects(both);
         if let Some(both) = both.filter(closed) {
             return Some(both);
         }
@@ -101,8 +105,14 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 
-/// Does a clause tell that there is none: `no orders`, `not a single one`?
+/// Does a clause tell that there is none, or that something isn't in a list: `no orders`, `doesn't mention chalkbrood`?
 fn tells_of_none(clause: &[Word]) -> bool {
+    let mentions = |word: &Word| words_of(&fold(&word.lower)).any(|part| data().mentions.contains(part));
+    denies_all(clause) || clause.iter().any(denies) && clause.iter().any(mentions)
+}
+
+/// Does a clause deny all of them: `none`, `not a single one`?
+fn denies_all(clause: &[Word]) -> bool {
     let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
     // `Not a single one`, not `isn't counted because that one was cancelled`.
     let near = |list: &WordSet| {
@@ -111,7 +121,7 @@ fn tells_of_none(clause: &[Word]) -> bool {
             behind.into_iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)))
         })
     };
-    has(&data().nones) || near(&data().anys) || clause.iter().any(denies) && has(&data().mentions)
+    has(&data().nones) || near(&data().anys)
 }
 
 /// The words of the part of a sentence that denies: between two marks.
