@@ -182,12 +182,10 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let named: Vec<&Mention> = texts.iter().filter(|mention| inside(&mention.span)).take(MENTIONS_MAX).collect();
         // In a line of a list prepositions lead to what the record has.
         let weak = |word: &Word| scene.kind == Kind::Line && PREPOSITIONS.has(&word.lower);
-        let compares = scene
-            .plain
-            .words
-            .iter()
-            .enumerate()
-            .any(|(at, word)| inside(&(word.start..word.end)) && COMPARES.has(&word.lower) && !weak(word) && !is_of_need(scene, at));
+        let compares =
+            scene.plain.words.iter().enumerate().any(|(at, word)| {
+                inside(&(word.start..word.end)) && COMPARES.has(&word.lower) && !weak(word) && !compares_nothing(scene, at)
+            });
         let anchors: Vec<&&Mention> = named.iter().filter(|mention| mention.rows.count_ones() == 1).collect();
         // Two of one column are a comparison, or a list.
         let mixed = anchors.iter().enumerate().any(|(at, one)| {
@@ -885,18 +883,20 @@ fn clauses(scene: &CheckContext<'_>, texts: &[Mention]) -> Vec<Range<usize>> {
     found
 }
 
-/// Is it the `to` of what has to be done, or a preposition that leads to a name and no figure: `has to be back`, `from Ruvex`?
-fn is_of_need(scene: &CheckContext<'_>, at: usize) -> bool {
+/// Is the word of a comparison there none: the `to` of what has to be done, or a preposition that leads to a name and no figure (`has to be
+/// back`, `from Ruvex`)?
+fn compares_nothing(scene: &CheckContext<'_>, at: usize) -> bool {
     static NEEDS: WordList =
         WordList::new(&["has", "have", "had", "need", "needs", "due", "scheduled", "set", "planned", "supposed", "expected"]);
     let words = &scene.plain.words;
     let own = words.get(at).map_or("", |word| &word.lower);
     let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| &word.lower);
     let figure = || words.get(at + 1).is_some_and(|next| next.lower.bytes().any(|byte| byte.is_ascii_digit()));
-    own == "to" && NEEDS.has(before) || matches!(own, "from" | "of" | "to") && !figure() && before_is_plain(before)
+    own == "to" && NEEDS.has(before) || matches!(own, "from" | "of" | "to") && !figure() && leads_to_name(before)
 }
 
-fn before_is_plain(before: &str) -> bool {
+/// May a name follow on a preposition behind this word? `Up from`, `apart from` compare.
+fn leads_to_name(before: &str) -> bool {
     !matches!(before, "up" | "down" | "rose" | "fell" | "dropped" | "changed" | "moved" | "apart" | "different" | "compared" | "next")
 }
 
