@@ -1565,8 +1565,8 @@ const DAYS: &[(&str, i64)] = &[
     ("zondag", 6),
 ];
 
-/// The weekday of this word.
-fn weekday_of(word: &Word) -> Option<i64> {
+/// The weekday of this word, from Monday on.
+pub(super) fn weekday_of(word: &Word) -> Option<i64> {
     let name = word.lower.trim_end_matches("'s").trim_end_matches("’s");
     DAYS.iter().find(|(known, _)| *known == name).map(|(_, day)| *day)
 }

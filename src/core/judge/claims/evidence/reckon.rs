@@ -3,7 +3,7 @@
 //! Known are the numbers of the cited results, of the question and the calls, of the answer so far as they were found right, and of
 //! the passage as far as they stand by themselves. A chain of steps is allowed as each step makes the next one's number known.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, ops::RangeInclusive};
 
 use crate::judge::claims::{
     context::{CheckContext, CitationScope},
@@ -516,36 +516,45 @@ const SHOWN_MAX: usize = 12;
 pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
     let numbers = &scene.plain.numbers;
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
-    let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
-    let gap = |at: usize| -> &str {
-        match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
-            (Some(before), Some(own)) => scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside),
-            _ => "",
-        }
-    };
-    if !matches!(gap(at), "=" | "≈") {
+    if !matches!(sign_before(scene, at), "=" | "≈") {
         return false;
     }
-    // From the first operand on: products within sums.
-    let joins = |at: &usize| matches!(gap(*at), "×" | "x" | "·" | "/" | "÷" | "+" | "-" | "−" | "–");
+    // From the first operand on.
+    let joins = |at: &usize| matches!(sign_before(scene, *at), "×" | "x" | "·" | "/" | "÷" | "+" | "-" | "−" | "–");
     let operators = (1..at).rev().take(SHOWN_MAX).take_while(joins).count();
+    let first = (at - 1).checked_sub(operators).filter(|_| (1..SHOWN_MAX).contains(&operators));
+    let made = first.and_then(|first| shown_sum(scene, first..=at - 1));
+    made.is_some_and(|made| number.readings().any(|shown| shown.rounds(made)))
+}
+
+/// The sign between the number at this place of the passage and the one before it; empty if there is none, or more than a sign.
+pub fn sign_before<'s>(scene: &CheckContext<'s>, at: usize) -> &'s str {
+    let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
+    let numbers = &scene.plain.numbers;
+    match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
+        (Some(before), Some(own)) => scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside),
+        _ => "",
+    }
+}
+
+/// The value of these numbers of the passage by the signs between them, products within sums; brackets are passed over.
+pub fn shown_sum(scene: &CheckContext<'_>, operands: RangeInclusive<usize>) -> Option<f64> {
     let value = |at: usize| {
-        let number = numbers.get(at)?;
+        let number = scene.plain.numbers.get(at)?;
         let value = number.readings().next()?.value;
         Some(if number.percent { value / 100.0 } else { value })
     };
-    let Some(first) = (at - 1).checked_sub(operators).and_then(value).filter(|_| (1..SHOWN_MAX).contains(&operators)) else { return false };
-    let (mut sum, mut product) = (0.0, first);
-    for place in at - operators..at {
-        let Some(operand) = value(place) else { return false };
-        match gap(place) {
+    let (mut sum, mut product) = (0.0, value(*operands.start())?);
+    for at in operands.skip(1) {
+        let operand = value(at)?;
+        match sign_before(scene, at) {
             "+" => (sum, product) = (sum + product, operand),
             "-" | "−" | "–" => (sum, product) = (sum + product, -operand),
             "/" | "÷" => product /= operand,
             _ => product *= operand,
         }
     }
-    number.readings().any(|shown| shown.rounds(sum + product))
+    Some(sum + product)
 }
 
 /// Does it stand beside a sign of multiplication: a figure of a formula, which the passage shows?

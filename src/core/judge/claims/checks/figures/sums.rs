@@ -9,9 +9,9 @@ use crate::{
         context::{CheckContext, ClaimFinding},
         evidence::reckon,
         language::{
+            date::{self, Date},
             lexicon::Word,
             number::Number,
-            unit,
             word_list::{PhraseList, WordList},
         },
     },
@@ -23,6 +23,7 @@ const OPERANDS_MAX: usize = 16;
 /// Bytes between a sum's last operand and what it makes.
 const RESULT_WITHIN: usize = 40;
 const MINUTES_OF_DAY: i64 = 1440;
+const COMMON_YEAR: i32 = 2025;
 const SECONDS_OF_MINUTE: f64 = 60.0;
 const SECONDS_OF_DAY: f64 = 86_400.0;
 
@@ -77,13 +78,11 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let numbers = &scene.plain.numbers;
-    let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
     let gap = |at: usize| -> Option<&str> {
         let (before, own) = (numbers.get(at.checked_sub(1)?)?, numbers.get(at)?);
         text.get(before.end..own.span.start)
     };
-    let operator =
-        |at: usize| gap(at).map(|gap| gap.trim_matches(beside)).filter(|sign| matches!(*sign, "+" | "-" | "−" | "–" | "×" | "·" | "÷"));
+    let operator = |at: usize| Some(reckon::sign_before(scene, at)).filter(|sign| matches!(*sign, "+" | "-" | "−" | "–" | "×" | "·" | "÷"));
     let mut from = 0;
     while from + 2 < numbers.len() {
         let end = (from + 1..numbers.len()).take(OPERANDS_MAX).take_while(|at| operator(*at).is_some()).last();
@@ -98,7 +97,7 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let ranges = signs.iter().all(|sign| matches!(*sign, "-" | "–"));
         let told = numbers.get(end + 1)?;
         let between = gap(end + 1)?;
-        let leads = between.trim_matches(beside) == "="
+        let leads = reckon::sign_before(scene, end + 1) == "="
             || scene.plain.words.iter().any(|word| numbers[end].end <= word.start && word.end <= told.span.start && MAKES.has(&word.lower));
         let apart = operands
             .clone()
@@ -117,18 +116,7 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         {
             continue;
         }
-        let value = |at: usize| Some(numbers.get(at)?.readings().next()?.value);
-        let (mut sum, mut product) = (0.0, value(*operands.start())?);
-        for (at, sign) in (operands.start() + 1..=end).zip(&signs) {
-            let operand = value(at)?;
-            match *sign {
-                "+" => (sum, product) = (sum + product, operand),
-                "-" | "−" | "–" => (sum, product) = (sum + product, -operand),
-                "÷" => product /= operand,
-                _ => product *= operand,
-            }
-        }
-        let made = sum + product;
+        let made = reckon::shown_sum(scene, operands)?;
         let is = told.readings().any(|shown| shown.rounds(made.abs()) || (shown.value - made.abs()).abs() <= shown.step.max(1e-9));
         if !is && !scene.is_hedged(&(told.span.start..told.end)) && !reckon::is_shown_result(scene, told) {
             return Some(finding(scene, "sum", Code::UngroundedValue, told.span.start..told.end, made.to_string()));
@@ -173,13 +161,9 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             vec![apart, SECONDS_OF_DAY - apart]
         }
         ([], [from, to]) if (SECONDS_OF_DAY..=7.0 * SECONDS_OF_DAY).contains(&smallest) => {
-            let years = |date: &crate::judge::claims::language::date::Date| {
-                date.readings.iter().flatten().next().map(|(year, month, day)| {
-                    crate::judge::claims::language::date::days(if *year == 0 { 2025 } else { *year }, *month, *day)
-                })
-            };
-            let apart = (years(to)? - years(from)?).abs() as f64;
-            vec![apart * SECONDS_OF_DAY, (apart + 1.0) * SECONDS_OF_DAY, (365.0 - apart) * SECONDS_OF_DAY, (366.0 - apart) * SECONDS_OF_DAY]
+            let apart = (day_number(to)? - day_number(from)?).abs() as f64;
+            // Both days counted, and over the end of a year.
+            [apart, apart + 1.0, 365.0 - apart, 366.0 - apart].map(|days| days * SECONDS_OF_DAY).to_vec()
         }
         _ => return None,
     };
@@ -190,6 +174,12 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let shown = made.first().map(|made| format!("{} minutes", made / SECONDS_OF_MINUTE))?;
     Some(finding(scene, "span_of_time", Code::UngroundedValue, span, shown))
+}
+
+/// The number of a day, in a year that is none of the leap years where it names none.
+fn day_number(date: &Date) -> Option<i64> {
+    let (year, month, day) = date.readings.iter().flatten().next()?;
+    Some(date::days(if *year == 0 { COMMON_YEAR } else { *year }, *month, *day))
 }
 
 /// Is a span of time told as that between the two: does the question ask for it, or the sentence say so?

@@ -18,10 +18,10 @@ use crate::{
     violation::{Certainty, Code},
 };
 
-/// Letters of a text by which a record is told from others, and of one that is told of it.
+/// Letters of a text by which a record is told from others, of a word of such a text, and of a text that is told of a record.
 const NAME_CHARS_MIN: usize = 2;
-const VALUE_CHARS_MIN: usize = 3;
 const WORD_CHARS_MIN: usize = 4;
+const VALUE_CHARS_MIN: usize = 3;
 /// Words of a value that is told.
 const VALUE_WORDS_MAX: usize = 4;
 

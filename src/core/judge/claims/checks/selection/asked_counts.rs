@@ -9,7 +9,7 @@ use crate::{
             values::is_of_name,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::{ToolResult, derive, facts::NamedValue},
+        evidence::{derive, facts::NamedValue},
         language::{fold::fold, lexicon::Word, word_list::PhraseList},
         passage::Kind,
     },
@@ -56,10 +56,12 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     if !RECORDS.contains(&all) || records.are_lines() {
         return None;
     }
+    let reading = Reading { scene, source, records: &records };
+    let question = scene.grounds.asked.words();
     if let Some(finding) = pairs(scene, &records, &told) {
         return Some(finding);
     }
-    if let Some(count) = beyond_all(scene, source, &records, &told) {
+    if let Some(count) = beyond_all(&reading, &told) {
         return Some(finding(scene, count, &all.to_string()));
     }
     let of_part = told.windows(2).find(|two| two[1].count == all as u64 && is_part(scene, &two[0], &two[1]));
@@ -77,9 +79,8 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     let of_others = whole.is_some_and(|whole| {
         scene.words_after(whole.place.end).first().is_some_and(|noun| {
             let own = fold(&noun.lower);
-            let reading = Reading { scene, source, records: &records };
             let beside = scene.text().get(whole.place.end..noun.start).is_some_and(|gap| gap.trim().is_empty());
-            let asked = || scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower);
+            let asked = || question.iter().any(|word| word.lower == noun.lower);
             beside && own.ends_with('s') && !is_plain(noun) && !asked() && !reading.names_list(&own) && !records.decide(&own)
         })
     });
@@ -91,8 +92,6 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
     let apart =
         |word: &&Word| [Some(own), whole].into_iter().flatten().all(|count| word.end <= count.place.start || word.start >= count.place.end);
     let words: Vec<Word> = clause.iter().filter(apart).cloned().collect();
-    let reading = Reading { scene, source, records: &records };
-    let question = scene.grounds.asked.words();
     let by_clause = reading.read(&words, question, SelectionClaim::Count)?;
     // A question that limits what it counts isn't decided by words.
     let by_question = if question.len() <= QUESTION_WORDS_MAX { Some(reading.read(question, &[], SelectionClaim::Count)?) } else { None };
@@ -183,7 +182,8 @@ fn pairs(scene: &CheckContext<'_>, records: &Records<'_>, told: &[ToldCount]) ->
 }
 
 /// A count of the things that the result lists, above all that it lists, and nothing else that it or anybody says.
-fn beyond_all<'t>(scene: &CheckContext<'_>, source: &ToolResult, records: &Records<'_>, told: &'t [ToldCount]) -> Option<&'t ToldCount> {
+fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'t ToldCount> {
+    let Reading { scene, source, records } = *reading;
     let count = told.first()?;
     let facts = source.facts();
     let longest: usize = facts.lists.iter().map(|list| list.length).sum::<usize>().max(records.total());
@@ -196,7 +196,6 @@ fn beyond_all<'t>(scene: &CheckContext<'_>, source: &ToolResult, records: &Recor
     };
     let lines = || records.total() < facts.lines;
     let first = scene.words_before(count.place.start);
-    let reading = Reading { scene, source, records };
     let noun = scene
         .words_after(count.place.end)
         .first()

@@ -16,6 +16,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::judge::claims::{
+    checks::account,
     context::{CheckContext, NounPhrase},
     evidence::{
         ToolResult, derive,
@@ -49,47 +50,6 @@ const SHOWN_VALUES: usize = 4;
 const NAME_CHARS_MIN: usize = 4;
 /// Begins a choice by the month that has this number.
 const MONTH_MARK: char = '\u{1}';
-/// The days of the week, folded.
-const WEEKDAYS: [&str; 38] = [
-    "monday",
-    "tuesday",
-    "wednesday",
-    "thursday",
-    "friday",
-    "saturday",
-    "sunday",
-    "montag",
-    "dienstag",
-    "mittwoch",
-    "donnerstag",
-    "freitag",
-    "samstag",
-    "sonntag",
-    "lundi",
-    "mardi",
-    "mercredi",
-    "jeudi",
-    "vendredi",
-    "samedi",
-    "dimanche",
-    "lune",
-    "marte",
-    "miercole",
-    "jueve",
-    "vierne",
-    "sabado",
-    "domingo",
-    "lunedi",
-    "martedi",
-    "mercoledi",
-    "giovedi",
-    "venerdi",
-    "sabato",
-    "domenica",
-    "maandag",
-    "vrijdag",
-    "zondag",
-];
 /// Letters of a word that says something by itself.
 const WORD_CHARS: usize = 2;
 
@@ -250,7 +210,8 @@ impl Reading<'_, '_> {
                 continue;
             }
             // A day of the week that no record names may be that of any of their dates.
-            if WEEKDAYS.iter().any(|day| folded.trim_end_matches('s') == *day) && !self.records.say(folded.trim_end_matches('s')) {
+            let single = folded.trim_end_matches('s');
+            if is_weekday(word) && !self.records.say(single) {
                 return None;
             }
             let parts: Vec<&str> = words_of(&folded).filter(|part| part.chars().count() >= WORD_CHARS).collect();
@@ -270,6 +231,12 @@ impl Reading<'_, '_> {
         }
         Some(read)
     }
+}
+
+/// Is it a day of the week, or several: `Sundays`?
+fn is_weekday(word: &Word) -> bool {
+    let single = || Word { lower: word.lower.trim_end_matches('s').into(), ..word.clone() };
+    account::weekday_of(word).or_else(|| account::weekday_of(&single())).is_some()
 }
 
 fn is_common(part: &str, lexicon: &Lexicon) -> bool {
