@@ -20,7 +20,7 @@ use crate::{
         claims::{
             checks::{
                 absence, account, actions,
-                acts::{self, ReportedAct, further::further, halves, unlooked::unlooked},
+                acts::{self, ReportedAct, further::further, halves, idle::idle, unlooked::unlooked},
                 bindings, carried_out, consistency,
                 counts::{counts, something_of_nothing},
                 elsewhere, fields, figures,
@@ -461,8 +461,13 @@ impl PassageChecker {
                 .and_then(|grounds| halves::beyond(plain, kind, &told, abilities, grounds, before))
         };
         let unlooked = || grounds.filter(|_| !evidence.has_results()).and_then(|grounds| unlooked(plain, kind, abilities, grounds));
+        let idle = || {
+            grounds
+                .filter(|_| !fenced && !evidence.has_results())
+                .and_then(|grounds| idle(plain, kind, &told, abilities, grounds, before.passages))
+        };
         let further = || grounds.and_then(|grounds| further(plain, kind, &told, abilities, grounds));
-        let finding = finding.or_else(beyond).or_else(further).or_else(unlooked);
+        let finding = finding.or_else(beyond).or_else(further).or_else(unlooked).or_else(idle);
         if let Some(finding) = finding {
             self.found(&finding, &whole.passage, whole.passage.start, None, rules, found);
         }

@@ -1050,13 +1050,16 @@ fn allowed(source: &ToolResult, scene: &CheckContext<'_>, noun: &[String]) -> BT
         found.extend([lines, lines.saturating_sub(1), lines.saturating_sub(2)]);
         found.extend(of_text(source));
     }
+    let rows = source.rows();
+    let columns = rows.columns.then_some(rows.rows.len() as u64);
     let texts = [scene.text(), &scene.grounds.asked];
     let most = most(source);
     let kinds = kinds(facts);
     // `four open tickets`: as many as are open, where a column says which are.
     let adjectives: Vec<&(String, u64)> = kinds.iter().filter(|(value, _)| noun.iter().any(|word| *value == fold(word))).collect();
     if let [(_, count)] = adjectives.as_slice() {
-        return BTreeSet::from([*count]);
+        // `3 of 5 jobs ok`: how many there are.
+        return columns.into_iter().chain([*count]).collect();
     }
     let mut parts: BTreeSet<u64> = kinds.iter().map(|(_, count)| *count).collect();
     for (at, (one, first)) in kinds.iter().enumerate() {
@@ -1443,6 +1446,9 @@ fn word_of_flag<'w>(words: &'w [Word], name: &str) -> Option<(&'w Word, bool)> {
     })
 }
 
+/// Words behind one for all among which what is left out is named: `all of them but the first`.
+const BUT_WITHIN: usize = 3;
+
 /// "All four have a balcony" where one has none.
 fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
@@ -1458,9 +1464,12 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     static BUT: WordList = WordList::new(&[
         "but", "except", "bar", "save", "außer", "bis", "sauf", "excepté", "menos", "excepto", "salvo", "tranne", "exceto", "behalve", "op",
     ]);
-    let but = scene.words_after(first.end).first().is_some_and(|word| BUT.has(&word.lower));
+    let but = scene.words_after(first.end).iter().take(BUT_WITHIN).any(|word| BUT.has(&word.lower));
+    // `Two each of A and CNAME`
+    let shared_out = scene.words_before(first.start).last().is_some_and(|word| scene.lexicon.count(&word.lower).is_some());
     if amount
         || but
+        || shared_out
         || scene.bond != CitationScope::Cited && scene.kind != Kind::Line
         || source.failed
         || facts.records.len() < 2
@@ -1782,6 +1791,16 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let about = if spaceless { is_about_question(scene) } else { is_about_call(scene, source) };
+    // `5D の工単`, `no V-12`: a name that the result doesn't have.
+    let foreign = |own: &str| {
+        own.bytes().any(|byte| byte.is_ascii_digit())
+            && own.bytes().any(|byte| byte.is_ascii_alphabetic())
+            && ![source.folded(), source.folded_arguments()].iter().any(|text| text.contains(own))
+    };
+    let runs = |word: &Word| fold(&word.lower).split(|c: char| !c.is_ascii_alphanumeric()).any(foreign);
+    if scene.plain.words.iter().any(runs) {
+        return None;
+    }
     // Asked last: it reads the whole result for it.
     if !about || source.says_none() || names_blank_record(scene, source) {
         return None;
@@ -2356,7 +2375,12 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             && equal.len() <= EQUAL_MAX
             && named.len() == equal.len()
             && named.iter().all(|other| other.dimension == unit.dimension && (other.factor / unit.factor - 1.0).abs() > 0.01);
-        if wrong && !scene.grounds.said_numbers_have(value) {
+        // `18 km are closed`, of 62 and 80: what two of the result's own numbers make.
+        let of_two = || {
+            let others = facts.numbers.iter().take(LEAVES_OF).filter(|other| **other != value);
+            facts.numbers.len() <= EQUAL_MAX && others.into_iter().any(|other| facts.numbers.contains(&(other + value)) && other + value != 2.0 * value)
+        };
+        if wrong && !scene.grounds.said_numbers_have(value) && !of_two() {
             return Some(ClaimFinding {
                 rule: "measured",
                 code: Code::ClaimMismatch,

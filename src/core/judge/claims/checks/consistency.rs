@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::account,
+        checks::{account, selection::clauses},
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{
             self, ToolResult, derive, reckon,
@@ -18,7 +18,7 @@ use crate::{
         language::{
             changes, cues,
             fold::{akin, fold, name_words, stands_in, words_of},
-            lexicon::{Word, WordSet},
+            lexicon::{self, Word, WordSet},
             number::{Interpretation, Number, Precision},
             word_list::{WordList, data_file},
         },
@@ -954,6 +954,9 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let common = scene.lexicon.common.contains(&word.lower) || scene.lexicon.scope.contains(&word.lower);
     // Whatever else the clause says narrows what is denied, but for words of the call and of nothing in particular.
     let rest: Vec<Word> = clause.iter().enumerate().filter(|(other, _)| *other != at).map(|(_, word)| (*word).clone()).collect();
+    // What was asked for in another language can't be compared with the result's words; a day or a month is the call's.
+    let english = is_english(scene);
+    let dated = source.arguments.bytes().any(|byte| byte.is_ascii_digit());
     let plain = |word: &Word| {
         let folded = fold(&word.lower);
         scene.is_open_end(std::slice::from_ref(word), source)
@@ -961,12 +964,33 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             || THEM.has(&word.lower)
             || scene.lexicon.generic.contains(&word.lower)
             || source.nouns().iter().any(|noun| akin(noun, &folded))
-            || is_asked(&folded)
             || stands_in(source.folded_arguments(), &folded)
+            || !english && is_asked(&folded)
+            || dated && (lexicon::month(&word.lower).is_some() || account::weekday_of(word).is_some())
+    };
+    let own = fold(&word.lower);
+    let says = |row: &Row, folded: &str| {
+        row.cells.iter().any(|cell| words_of(&cell.folded).any(|part| part == folded || akin(part, folded)) || akin(&cell.column, folded))
+    };
+    let beside = |folded: &str| rows.iter().any(|row| says(row, &own) && says(row, folded));
+    let strange: Vec<&Word> = rest.iter().filter(|word| !plain(word) && !beside(&fold(&word.lower))).collect();
+    // `No Encrypta certificate has expired`, `none at Harbour is ready`: what was asked for, or what other records have, narrows it. So does
+    // what stands before the noun: `no open tasks`.
+    let narrows = |word: &&&Word| {
+        let folded = fold(&word.lower);
+        let first = clause.first().is_some_and(|first| first.start == word.start) && word.lower != "one";
+        is_asked(&folded) || first || rows.iter().any(|row| says(row, &folded))
+    };
+    // `Wim has no entry for Birch`: told of somebody whom no record has beside it.
+    let of_another = || {
+        let first = clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start == denies.start)).and_then(<[Word]>::first);
+        first.filter(|word| word.start < denies.start).is_some_and(|word| {
+            let folded = fold(&word.lower);
+            folded.chars().count() >= 3 && rows.iter().any(|row| says(row, &folded)) && !rows.iter().all(|row| says(row, &folded)) && !beside(&folded)
+        })
     };
     // `carries the security label`, `ist keine Nussallergie vermerkt`
-    let strange = rest.iter().filter(|word| !plain(word)).count();
-    let narrowed = strange > if sought(word) { STRANGE_MAX } else { 0 };
+    let narrowed = strange.len() > if sought(word) { STRANGE_MAX } else { 0 } || strange.iter().any(|word| narrows(&word)) || of_another();
     // `Four were under three hours, none of them a Harrier`: of some records only.
     let them = |word: &&Word| THEM.has(&word.lower);
     let count = || scene.words_before(denies.start).iter().find_map(|word| scene.lexicon.count(&word.lower));

@@ -92,7 +92,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
     {
         return None;
     }
-    if is_amount(scene, count.start) {
+    if is_amount(scene, count.start) || is_rate(scene, count.end) {
         return None;
     }
     let after = scene.words_after(count.end);
@@ -162,6 +162,13 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         expected: lengths.join(" or "),
         certainty: Certainty::Likely,
     })
+}
+
+/// Is a number that ends there told of each of something: `25 a day`?
+fn is_rate(scene: &CheckContext<'_>, end: usize) -> bool {
+    const EACH: [&str; 8] = ["a ", "an ", "per ", "each", "every ", "pro ", "par ", "/"];
+    let behind = scene.text().get(end..).unwrap_or_default().trim_start();
+    EACH.iter().any(|each| behind.starts_with(each))
 }
 
 /// Is a number at that place an amount of money: `£700`?

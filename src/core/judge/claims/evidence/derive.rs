@@ -90,6 +90,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found.plain.extend(objects(facts));
     found.plain.extend(means_of_counts(facts));
     found.plain.extend(sums_in_texts(facts));
+    found.plain.extend(lengths(facts));
     let beside: Vec<&Vec<(usize, f64)>> = placed.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -188,6 +189,23 @@ fn means_of_counts(facts: &ResultFacts) -> impl Iterator<Item = f64> {
         *sums = sums.zip(value.zip(count)).map(|((sum, all), (value, count))| (sum + value * count, all + count));
     }
     objects.into_values().flatten().filter(|(_, all)| *all > 0.0).map(|(sum, all)| sum / all)
+}
+
+/// Bytes of a length of time with hours, minutes and seconds.
+const LENGTH_BYTES: std::ops::RangeInclusive<usize> = 7..=9;
+
+/// Lengths that are written as `01:04:30`, in hours, in minutes and in seconds.
+fn lengths(facts: &ResultFacts) -> impl Iterator<Item = f64> {
+    let read = |text: &str| -> Option<f64> {
+        let mut parts = text.split(':').map(|part| part.parse::<u32>().ok().filter(|_| part.len() <= 3));
+        let (Some(hours), Some(minutes), Some(seconds), None) = (parts.next()??.into(), parts.next()?, parts.next()?, parts.next()) else {
+            return None;
+        };
+        (minutes < 60 && seconds < 60).then(|| f64::from(hours) * 3600.0 + f64::from(minutes) * 60.0 + f64::from(seconds))
+    };
+    let texts = facts.leaves.iter().take(LEAVES_OF).filter_map(|leaf| if let Scalar::Text(text) = &leaf.value { Some(text) } else { None });
+    let own = texts.filter(|text| LENGTH_BYTES.contains(&text.len()) && text.contains(':'));
+    own.filter_map(move |text| read(text)).flat_map(|seconds| [seconds / 3600.0, seconds / 60.0, seconds])
 }
 
 /// Bytes of a text with an amount.

@@ -7,7 +7,7 @@ use std::{cell::OnceCell, ops::RangeInclusive};
 
 use crate::judge::claims::{
     context::{CheckContext, CitationScope},
-    evidence::{self, EvidenceIndex, ToolResult, derive, facts::NamedValue, fits},
+    evidence::{self, EvidenceIndex, ToolResult, derive, equals, facts::NamedValue, fits},
     language::{
         cues::{self, Role},
         date::{self, Date},
@@ -678,6 +678,28 @@ pub fn is_price(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     fits(number, precision, &made)
 }
 
+/// Is it an amount of the results, shared out among as many as a list has or the call names: `€126 in all (42 a seat)`?
+pub fn is_amount_each(scene: &CheckContext<'_>, number: &Number) -> bool {
+    const EACH: [&str; 7] = ["a ", "an ", "per ", "each", "apiece", "pro ", "par "];
+    let behind = scene.text().get(number.end..).unwrap_or_default().trim_start();
+    if !EACH.iter().any(|each| behind.starts_with(each)) {
+        return false;
+    }
+    scene.sources.iter().any(|source| {
+        let named = source.arguments.matches(',').count() + 1;
+        let lengths = source.facts().lists.iter().map(|list| list.length).chain([named]).filter(|length| (2..=SHARED_AMONG_MAX).contains(length));
+        lengths.into_iter().any(|length| {
+            let each = source.facts().numbers.iter().take(SHARED_AMOUNTS_MAX).map(|amount| amount / length as f64);
+            let each: Vec<f64> = each.collect();
+            equals(number, Precision::Exact, &each)
+        })
+    })
+}
+
+/// Things that an amount is shared out among, and amounts that are looked at.
+const SHARED_AMONG_MAX: usize = 40;
+const SHARED_AMOUNTS_MAX: usize = 24;
+
 /// Is it a price of the results for another unit: ₹31.50 a kilo of ₹3,150 a quintal?
 pub fn is_unit_price(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|_| scene.sign_before(number.span.start).is_some_and(unit::is_currency_sign)) else { return false };
@@ -807,8 +829,25 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
                     || next_day == known_day && by_months(months_apart((next_year, next_month)))
             })
         })
-    }) || written_short(scene, date)
+    }) || follows_yearless(scene, date, &steps)
+        || written_short(scene, date)
         || is_day_of_question(scene, date)
+}
+
+/// A year of 365 days and one of 366, for dates without one.
+const YEARS: [i32; 2] = [2025, 2024];
+
+/// Does this date lie so many days from one that somebody said without its year: `counting from 12 January`?
+fn follows_yearless(scene: &CheckContext<'_>, date: &Date, steps: &[i64]) -> bool {
+    let said = scene.grounds.said_dates().dates.iter().flat_map(|said| said.readings.iter().flatten());
+    let yearless: Vec<(u32, u32)> = said.filter(|(year, ..)| *year == 0).map(|(_, month, day)| (*month, *day)).take(DATES_OF).collect();
+    date.readings.iter().flatten().any(|(year, month, day)| {
+        let years = if *year == 0 { YEARS } else { [*year, *year - 1] };
+        years.into_iter().any(|known_year| {
+            let own = date::days(if *year == 0 { known_year } else { *year }, *month, *day);
+            yearless.iter().any(|(month, day)| steps.contains(&(own - date::days(known_year, *month, *day)).abs()))
+        })
+    })
 }
 
 /// Does the question name the day without its month, and the month beside another day: `17-21 August and Monday 24`?
@@ -860,6 +899,9 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
         own.chain(asked)
             .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
     );
+    // `1,120 GB left and 14 GB a day`: so many days.
+    let in_turn: Vec<f64> = scene.plain.numbers.iter().take(STEPS_OF).filter_map(|number| Some(number.readings().next()?.value)).collect();
+    all.extend(in_turn.windows(2).filter(|two| two[1] > 1.0).map(|two| (two[0] / two[1]).round()));
     all.extend(grounds.said_numbers().iter().take(8));
     for source in &scene.sources {
         let spans = source.facts().spans();

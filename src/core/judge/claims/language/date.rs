@@ -227,7 +227,12 @@ fn named(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usize
     let (month, day, mut next) = if let Some((day, month)) = begins.and_then(|day| Some((day, month_at(at)?))) {
         (month, day, skip(at + 2, &["st", "nd", "rd", "th"]))
     } else {
-        let day = small(tokens.get(at))?;
+        // `D-1 may do that`: the figure of an id.
+        let of_id = |token: &DateToken<'_>| {
+            let mut before = text.get(..token.span.start).unwrap_or_default().chars().rev();
+            before.next() == Some('-') && before.next().is_some_and(char::is_uppercase)
+        };
+        let day = small(tokens.get(at).filter(|token| !of_id(token)))?;
         let after = skip(skip(at + 1, &["st", "nd", "rd", "th", "er", "º"]), &["de", "of", "di"]);
         (month_at(after)?, day, after + 1)
     };

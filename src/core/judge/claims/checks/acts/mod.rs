@@ -7,6 +7,7 @@
 mod claimed_act;
 pub mod further;
 pub mod halves;
+pub mod idle;
 mod open_part;
 mod orders;
 mod readings;
@@ -871,10 +872,18 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
         return looked(case, said);
     }
-    if claimed_act::is_no_act(case, said) || case.abilities.has_acted() {
+    if claimed_act::is_no_act(case, said) || is_of_document(case.words, said) || case.abilities.has_acted() {
         return None;
     }
     ClaimedAct::new(case, said).judge()
+}
+
+/// `The record notes that we bought it in 1898`: a document tells of it.
+fn is_of_document(words: &[Word], said: &ReportedAct) -> bool {
+    static REPORTS: WordList = WordList::new(&["notes", "says", "states", "shows", "mentions", "records", "reads", "tells", "adds"]);
+    let before = words.iter().take_while(|word| word.end <= said.span.end);
+    let before: Vec<&str> = before.map(|word| word.lower.as_str()).collect();
+    said.speech.code == "en" && before.windows(2).any(|two| REPORTS.has(two[0]) && two[1] == "that")
 }
 
 /// Phrases of what is done in thought alone.

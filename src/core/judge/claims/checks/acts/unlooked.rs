@@ -11,6 +11,7 @@ use crate::judge::claims::evidence::tool_capabilities::{Effect, ToolCapabilities
 use crate::judge::claims::language::date;
 use crate::judge::claims::language::fold::{akin, fold};
 use crate::judge::claims::language::lexicon::Word;
+use crate::judge::claims::language::request::UserRequest;
 use crate::judge::claims::language::word_list::{PhraseList, WordList};
 use crate::judge::claims::passage::Kind;
 use crate::judge::claims::plain::AnalyzedPassage;
@@ -440,9 +441,6 @@ pub(in crate::judge::claims) fn unlooked(
     if !tells || idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || passage.asks() {
         return None;
     }
-    let has = |list: &[&str], inside: &[&str], words: &[Word], text: &str| {
-        words.iter().any(|word| list.contains(&word.lower.as_str())) || inside.iter().any(|part| text.contains(part))
-    };
     let now = has(LIVE, LIVE_INSIDE, own, text) || !dates.dates.is_empty() || !dates.times.is_empty();
 
     // What somebody else gave may be reckoned with.
@@ -506,6 +504,36 @@ pub(in crate::judge::claims) fn unlooked(
         expected: "no tool ran that could have looked it up".to_owned(),
         certainty: Certainty::Likely,
     })
+}
+
+/// Does the user ask for a text, an idea or a program?
+pub(super) fn asks_for_text(request: &UserRequest) -> bool {
+    has(TEXTS, TEXTS_INSIDE, request.words(), request) || request.words().iter().any(|word| WORKS.has(&word.lower))
+}
+
+/// Does a word hedge what is told?
+pub(super) fn is_hedged(words: &[Word], text: &str) -> bool {
+    has(HEDGES, HEDGES_INSIDE, words, text)
+}
+
+/// Does a word speak of the moment?
+pub(super) fn is_live(words: &[Word], text: &str) -> bool {
+    has(LIVE, LIVE_INSIDE, words, text)
+}
+
+/// Is it asked of the user's own things, or of one that has an id?
+pub(super) fn is_own(words: &[Word], text: &str) -> bool {
+    has(OWN, OWN_INSIDE, words, text) || words.iter().any(|word| is_id(&word.lower))
+}
+
+/// Is the question, or the sentence, about what a reading tool is about? In other languages than English that can't be told.
+pub(super) fn is_topical(passage: &AnalyzedPassage, abilities: &ToolCapabilities) -> bool {
+    let question = abilities.asked.words();
+    is_topic(question, abilities) || is_named(&passage.words, abilities) || !is_english(question)
+}
+
+fn has(list: &[&str], inside: &[&str], words: &[Word], text: &str) -> bool {
+    words.iter().any(|word| list.contains(&word.lower.as_str())) || inside.iter().any(|part| text.contains(part))
 }
 
 /// Does a sentence tell of a year long ago: `in 1932`, `1932年`? It is no fact of the moment, nor an act.

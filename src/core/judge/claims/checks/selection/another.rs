@@ -35,7 +35,6 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         || source.fails()
         || source.is_partial()
         || source.facts().leaves.len() > LEAVES_MAX
-        || scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word) || data().limits.contains(&fold(&word.lower)))
     {
         return None;
     }
@@ -44,12 +43,15 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         return None;
     }
     let sentence = scene.plain.folded();
-    // A sentence that names several tells of each, in whichever order.
-    if by_columns(&records, sentence).iter().any(|(_, named)| named.len() > 1) {
-        return None;
-    }
     clauses(scene).into_iter().find_map(|clause| {
+        if clause.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word)) {
+            return None;
+        }
         let folded = folded_words(clause).join(" ");
+        // A clause that names several tells of each, in whichever order.
+        if by_columns(&records, &folded).iter().any(|(_, named)| named.len() > 1) {
+            return None;
+        }
         let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause)))?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
@@ -59,6 +61,13 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         let expected = format!("{}: {}", told.key, shown(told));
         Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
+}
+
+/// Does a word set records apart, or compare them?
+fn sets_apart(word: &Word) -> bool {
+    const OF_TIME: [&str; 3] = ["already", "still", "yet"];
+    let folded = fold(&word.lower);
+    data().limits.contains(&folded) && !OF_TIME.contains(&folded.as_str())
 }
 
 /// A clause up to what it adds: `is ready and can be picked up` tells that it is ready.
@@ -98,9 +107,10 @@ fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, V
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
         let distinct = column.len() == all.len()
             && column.iter().enumerate().all(|(at, value)| {
-                value.number.is_none()
-                    && value.text.chars().count() >= NAME_CHARS_MIN
-                    && !column.iter().take(at).any(|other| other.text == value.text)
+                value.text.is_empty() && value.number.is_none()
+                    || value.number.is_none()
+                        && value.text.chars().count() >= NAME_CHARS_MIN
+                        && !column.iter().take(at).any(|other| other.text == value.text)
             });
         if !distinct {
             return None;
@@ -115,7 +125,7 @@ fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, V
             })
         };
         let named = |record: &&Vec<RecordValue<'s>>| {
-            record.iter().any(|value| value.key == key && (stands_in(folded, &value.text) || of_word(value)))
+            record.iter().any(|value| value.key == key && !value.text.is_empty() && (stands_in(folded, &value.text) || of_word(value)))
         };
         let own: Vec<&'r [RecordValue<'s>]> = all.iter().filter(named).map(|record| &record[..]).collect();
         Some((key, own))

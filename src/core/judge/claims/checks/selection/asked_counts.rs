@@ -10,7 +10,7 @@ use crate::{
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{derive, facts::NamedValue},
-        language::{fold::fold, lexicon::Word, word_list::PhraseList},
+        language::{fold::{akin, fold}, lexicon::Word, word_list::PhraseList},
         passage::Kind,
     },
     violation::{Certainty, Code},
@@ -201,10 +201,16 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
         .first()
         .filter(|word| scene.text().get(count.place.end..word.start).is_some_and(|gap| gap.trim().is_empty()));
     let of_list = noun.is_some_and(|noun| reading.names_list(&fold(&noun.lower)));
+    // `How many crossings are there?`
+    let asked = asks_how_many(scene)
+        && noun.is_some_and(|noun| {
+            let own = fold(&noun.lower);
+            noun.lower.ends_with('s') && scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower || akin(&fold(&word.lower), &own))
+        });
     let alone =
         asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));
-    let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !first.iter().all(is_plain);
-    ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone) && !limited && !lines() && !stands())
+    let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
+    ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !limited && !lines() && !stands())
         .then_some(count)
 }
 
@@ -273,6 +279,11 @@ fn asks_how_many(scene: &CheckContext<'_>) -> bool {
     static MANY: PhraseList = PhraseList::in_any_case(&[
         "how many",
         "how often",
+        "number of",
+        "anzahl der",
+        "nombre de",
+        "número de",
+        "numero di",
         "wie viele",
         "wieviele",
         "combien",

@@ -85,18 +85,29 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         .filter(|own| own.open.is_empty() || selective(own))
         .filter(|own| records.have(&own.decided) && stands_alone(own))
         .map(|own| own.decided);
+    // `Is there a day on which nothing was sold?` is denied by telling of some.
+    let asked_for_none = asked.iter().any(|word| data().nones.contains(&fold(&word.lower)));
+    // `Is Delphine in?`, `Is her simvastatin running?`: asked of one record, which is there.
+    let names_one = |decided: &[String]| all > 1 && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1);
     let by_question = |question: ReadWords| {
+        if asked_for_none {
+            return None;
+        }
         let nouns = usize::from(scene.lexicon.language != "en").max(usize::from(!question.decided.is_empty()));
         let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
         let own_closed = beyond.as_ref().is_some_and(|own| own.open.is_empty());
         let both = beyond.map(|own| [&question.decided[..], &own.decided].concat()).filter(|both| records.have(both));
         let closed =
             |both: &Vec<String>| question.open.len() <= nouns || question.open.len() <= QUESTION_OPEN_MAX && own_closed && selects(both);
-        if let Some(both) = both.filter(closed) {
+        if let Some(both) = both.filter(closed).filter(|both| !names_one(both)) {
             return Some(both);
         }
         let says_no = scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));
-        let decided = says_no && question.open.is_empty() && !question.decided.is_empty() && records.have(&question.decided);
+        let decided = says_no
+            && question.open.is_empty()
+            && !question.decided.is_empty()
+            && !names_one(&question.decided)
+            && records.have(&question.decided);
         decided.then_some(question.decided)
     };
     // What stands before the sentence that cites may be told of less than the question asks for.
