@@ -936,7 +936,8 @@ impl PassageChecker {
                     .or_else(|| opposites::opposites(scene))
                     .or_else(|| roles::roles(scene))
                     .or_else(|| elsewhere::elsewhere(scene))
-                    .or_else(|| another::another(scene)),
+                    .or_else(|| another::another(scene))
+                    .or_else(|| order::ends::ends(scene)),
             );
         }
         for finding in &all {

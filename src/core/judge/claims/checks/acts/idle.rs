@@ -9,7 +9,7 @@ use super::{
     quotes,
     readings::{EMPTY_WORDS, brings_text, is_about_tool, plays, presents},
     talk,
-    unlooked::{asks_for_text, is_hedged, is_live, is_own, is_topical, tells_history},
+    unlooked::{asks_for_text, is_hedged, tells_history},
 };
 use crate::{
     judge::claims::{
@@ -21,7 +21,7 @@ use crate::{
         },
         language::{
             fold::{akin, fold},
-            lexicon::{self, Word},
+            lexicon::Word,
             word_list::WordList,
         },
         passage::Kind,
@@ -75,13 +75,10 @@ pub(in crate::judge::claims) fn idle(
     {
         return None;
     }
-    let rule = if is_fact(passage, abilities) {
-        "idle_fact"
-    } else if is_done(passage, told, abilities) {
-        "idle_done"
-    } else {
+    if !is_done(passage, told, abilities) {
         return None;
-    };
+    }
+    let rule = "idle_done";
     let start = text.len() - text.trim_start().len();
     Some(ClaimFinding {
         rule,
@@ -101,45 +98,69 @@ fn is_open(word: &Word) -> bool {
     is_open_word(&word.lower) || MORE.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
 }
 
-/// Does the sentence answer a question for the things of a tool with a figure or a count that nobody gave?
-fn is_fact(passage: &AnalyzedPassage, abilities: &ToolCapabilities) -> bool {
-    let request = &abilities.asked;
-    let question = request.words();
-    if !request.asks_to_know() || !(is_own(question, request) || is_live(question, request)) || !is_topical(passage, abilities) {
-        return false;
-    }
-    let lower = request.lower();
-    let lexicon = lexicon::language(&passage.words, None);
-    let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
-    let foreign = |word: &Word| {
-        let own = &word.lower;
-        digits(own) && !lower.contains(&**own) || lexicon.count(own).is_some_and(|count| count > 1) && !lower.contains(&**own)
-    };
-    static FINITE: WordList = WordList::new(&[
-        "is", "are", "was", "were", "has", "have", "had", "there", "stands", "shows", "left", "says", "yes", "it's", "that's",
-    ]);
-    let finite = passage.words.iter().any(|word| FINITE.has(&word.lower) || word.lower.ends_with("'s") || word.lower.ends_with("’s"));
-    finite && passage.words.iter().any(foreign)
-}
-
 /// Does the sentence tell the things of the order, in the form of what is done or so now?
 fn is_done(passage: &AnalyzedPassage, told: &ReportedActs, abilities: &ToolCapabilities) -> bool {
     let request = &abilities.asked;
-    if request.is_question() || !(is_about_tool(abilities) || request.begins_with_act()) || !abilities.tools.iter().any(|tool| tool.effect() != Effect::Reads) {
+    if request.is_question()
+        || !request.asks_for_act()
+        || !(is_about_tool(abilities) || request.begins_with_act())
+        || !abilities.tools.iter().any(|tool| tool.effect() != Effect::Reads)
+        || request.words().iter().any(|word| CONDITIONAL.has(&word.lower))
+        || request.words().first().is_some_and(|first| NOTHING_TO_DO.has(&first.lower))
+        || passage.words.first().is_some_and(|first| NO_REPORTS.has(&first.lower))
+    {
         return false;
     }
-    static STATES: WordList = WordList::new(&[
-        "now", "on", "in", "off", "down", "set", "ready", "live", "out", "up", "back", "→", "done", "noted", "jetzt", "ahora", "ya", "adesso", "ora", "agora", "já", "nu", "teraz", "już", "désormais", "maintenant",
-    ]);
-    let form = |word: &Word| {
-        let own = word.lower.as_str();
-        STATES.has(own)
-            || own.len() > 4 && (own.ends_with("ed") || own.ends_with("ado") || own.ends_with("ada") || own.ends_with("ato") || own.ends_with("ata") || own.ends_with("ati"))
-            || own.len() > 5 && own.starts_with("ge") && (own.ends_with('t') || own.ends_with("en"))
-    };
+    let lower = request.lower();
+    let digits = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit());
+    if passage.words.iter().any(|word| digits(word) && !lower.contains(&*word.lower)) {
+        return false;
+    }
     let tells = |word: &str| word.chars().count() >= THING_CHARS && !EMPTY_WORDS.has(word) || word.bytes().any(|b| b.is_ascii_digit());
     let order = request.name_words();
     let own: Vec<String> = passage.words.iter().map(|word| fold(&word.lower)).filter(|word| tells(word)).collect();
     let shared = own.iter().filter(|word| order.iter().any(|own| own == *word || akin(own, word)) || has_form(word, order)).count();
-    passage.words.iter().any(form) && shared > 0 && shared * 2 >= own.len() && (shared > 1 || own.len() <= 3) && !told.iter().any(|said| said.is_harmless())
+    shared > 0
+        && own.len() - shared <= 1.max(own.len() / 3)
+        && (shared > 1 || own.len() <= 3)
+        && tells_done(passage)
+        && !told.iter().any(|said| said.is_harmless() && !has_form(&said.verb, order))
 }
+
+static CONDITIONAL: WordList = WordList::new(&["if", "wenn", "falls", "si", "se", "als", "sentence", "word", "passive", "statement"]);
+/// First words of a request that is carried out by doing nothing.
+static NOTHING_TO_DO: WordList = WordList::new(&["forget", "wait", "leave", "hold", "ignore", "never", "nevermind", "don't", "keep"]);
+/// First words of a sentence that repeats the order, or tells of the answer's own abilities.
+static NO_REPORTS: WordList = WordList::new(&["i'm", "i’m", "ready", "confirming", "so", "to", "got", "understood", "a", "an", "entendido", "entendida", "combinado", "verstanden", "compris", "capito", "begrepen", "rozumiem"]);
+
+/// Has the sentence the form of what was done: a participle at its beginning, behind a form of to be or behind the things, or a state?
+fn tells_done(passage: &AnalyzedPassage) -> bool {
+    static BEING: WordList = WordList::new(&["is", "are", "was", "were", "been", "be", "it's", "that's", "they're", "got", "and", "now", "both", "all", "back", "already"]);
+    static IRREGULAR: WordList = WordList::new(&[
+        "sent", "put", "set", "made", "bought", "paid", "told", "taken", "given", "cut", "shut", "reset", "gone", "lit", "lent", "fed", "done", "in", "on", "off", "down", "up", "out", "ready", "live", "through",
+    ]);
+    static STATES: WordList = WordList::new(&["jetzt", "nun", "ahora", "ya", "adesso", "ora", "agora", "já", "nu", "teraz", "już", "désormais", "maintenant", "now", "→"]);
+    let participle = |own: &str| own.len() > 4 && own.ends_with("ed") || IRREGULAR.has(own);
+    let foreign_participle = |own: &str| {
+        let chars = own.chars().count();
+        chars > 5
+            && (["ado", "ada", "ados", "adas", "ido", "ida", "ato", "ata", "ati", "ate", "uto", "uta"].iter().any(|ending| own.ends_with(ending))
+                || own.starts_with("ge") && (own.ends_with('t') || own.ends_with("en") || own.ends_with('d'))
+                || ["ane", "any", "ana", "ono", "ięte", "ęty"].iter().any(|ending| own.ends_with(ending)))
+    };
+    let words = &passage.words;
+    let by_others = |at: usize| words.get(at + 1).is_some_and(|next| matches!(next.lower.as_str(), "by" | "limits" | "to"));
+    words.iter().enumerate().any(|(at, word)| {
+        let own = word.lower.as_str();
+        let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| word.lower.as_str());
+        let begins = at == 0 && participle(own) && own.len() > 3;
+        let being = at > 0 && (BEING.has(before) || before.ends_with("'s") || before.ends_with("’s")) && participle(own) && !by_others(at);
+        let verbless = at > 0 && participle(own) && own.ends_with("ed") && !words.iter().take(at).any(|word| FINITE_VERBS.has(&word.lower));
+        begins || being || verbless || foreign_participle(own) || STATES.has(own)
+    })
+}
+
+/// Words by which a sentence has a verb of its own.
+static FINITE_VERBS: WordList = WordList::new(&[
+    "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "you", "i", "we", "they", "that", "which", "who", "a", "an", "most", "often",
+]);

@@ -369,6 +369,10 @@ const HEDGES_INSIDE: &[&str] = &[
     "않",
     "없",
 ];
+/// Words of a question for what holds in general.
+static GENERAL: WordList = WordList::new(&[
+    "usually", "normally", "typically", "generally", "normal", "usual", "normalerweise", "üblich", "üblicherweise", "normalement", "normalmente", "di", "solito", "meestal", "zwykle", "genelde", "darf", "permitted",
+]);
 /// Words that make a condition of what follows.
 static CONDITIONS: WordList = WordList::new(&[
     "if", "when", "once", "unless", "wenn", "falls", "sobald", "si", "quand", "cuando", "se", "quando", "als", "zodra", "jeśli", "gdy",
@@ -446,11 +450,14 @@ pub(in crate::judge::claims) fn unlooked(
     // What somebody else gave may be reckoned with.
     let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let question = request.words();
-    let given = question.iter().filter(|word| word.lower.bytes().all(|byte| byte.is_ascii_digit())).count() > 1;
+    let given = question.iter().filter(|word| digits(&word.lower) && !is_id(&word.lower)).count() > 1;
     // `If it's 3 pm in London, what time is it in Tokyo?`
     let timed = || !date::dates(asked).times.is_empty();
+    // `If the weight drops`, `what time is usual`: what holds in general.
+    let general = || question.iter().any(|word| matches!(word.lower.as_str(), "if" | "falls" | "eğer" | "jeśli") || GENERAL.has(&word.lower));
     if given
         || timed()
+        || general()
         || has(TEXTS, TEXTS_INSIDE, question, asked)
         || !request.asks_to_know()
         || asks_for_example(asked)
@@ -553,7 +560,7 @@ pub(super) fn tells_history(text: &str) -> bool {
     })
 }
 
-fn is_id(word: &str) -> bool {
+pub(super) fn is_id(word: &str) -> bool {
     let digits = word.bytes().filter(u8::is_ascii_digit).count();
     digits >= 4 || digits > 0 && word.chars().any(char::is_alphabetic) && word.len() >= 4
 }

@@ -2,6 +2,7 @@
 //!
 //! Only where the question, the passage or what introduces the list speaks of an order. The figures of its items must go one way.
 
+pub mod ends;
 pub mod superlative;
 
 use crate::{

@@ -160,6 +160,11 @@ static OTHERS: PhraseList = PhraseList::in_any_case(&[
     "के अलावा",
 ]);
 
+/// Does a text speak of a neighbour of an end, or of a limit: `the second cheapest`?
+pub(super) fn holds_for_neighbours(text: &str) -> bool {
+    OTHERS.stands_in(text)
+}
+
 /// Superlatives, in the languages with blanks. Those of time (`latest`, `next`) and of quality (`best`) are none: they are told of
 /// the hour, or of several things together.
 fn superlatives() -> Option<&'static Regex> {

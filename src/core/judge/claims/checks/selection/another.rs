@@ -58,7 +58,7 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         }
         let told = text_of_another(&records, key, record, &folded, sentence, scene)
             .or_else(|| figure_of_another(&records, key, record, clause, scene))?;
-        let expected = format!("{}: {}", told.key, shown(told));
+        let expected = format!("{}: {}", told.key, told.shown());
         Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
 }
@@ -73,10 +73,6 @@ fn sets_apart(word: &Word) -> bool {
 /// A clause up to what it adds: `is ready and can be picked up` tells that it is ready.
 fn told_part(folded: &str) -> String {
     [" and can ", " and could ", " und kann "].iter().fold(folded, |folded, part| folded.split(part).next().unwrap_or(folded)).to_owned()
-}
-
-fn shown(value: &RecordValue<'_>) -> String {
-    value.number.map_or_else(|| value.text.clone(), |number| number.to_string())
 }
 
 /// The only record that the clause names by a column whose values are all different, and that column.
@@ -99,7 +95,7 @@ pub fn named_alone<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'
 }
 
 /// The records that a text names, by each column whose values are all different.
-fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, Vec<&'r [RecordValue<'s>]>)> {
+pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, Vec<&'r [RecordValue<'s>]>)> {
     let all = records.all();
     let Some(first) = all.first() else { return Vec::new() };
     let of_column = |value: &RecordValue<'s>| {

@@ -32,12 +32,12 @@ use crate::judge::claims::{
 };
 
 /// Bytes of a sentence, and words of a question, that are judged.
-const SENTENCE_BYTES_MAX: usize = 240;
-const QUESTION_WORDS_MAX: usize = 20;
+pub(in crate::judge::claims) const SENTENCE_BYTES_MAX: usize = 240;
+pub(in crate::judge::claims) const QUESTION_WORDS_MAX: usize = 20;
 /// Bytes of a call's arguments whose words are compared.
 const ARGUMENT_BYTES_MAX: usize = 2048;
 /// Values of a result that is looked through.
-const LEAVES_MAX: usize = 400;
+pub(in crate::judge::claims) const LEAVES_MAX: usize = 400;
 /// Words of a value that is looked through.
 const VALUE_WORDS_MAX: usize = 12;
 /// First letters that two words of one stem share: `cancelled`, `cancellations`.
@@ -431,6 +431,11 @@ impl<'s> RecordValue<'s> {
         Self { key: &leaf.key, text, raw, number: leaf.value.number(), flag, blank }
     }
 
+    /// It as a message shows it.
+    pub fn shown(&self) -> String {
+        self.number.map_or_else(|| self.text.clone(), |number| number.to_string())
+    }
+
     /// The months of its dates.
     fn months(&self) -> impl Iterator<Item = u32> {
         let figures = |byte: u8| byte.is_ascii_digit();
@@ -451,7 +456,7 @@ impl<'s> RecordValue<'s> {
     }
 
     /// Is the word one of its text, or the number that it is?
-    fn says(&self, word: &str) -> bool {
+    pub fn says(&self, word: &str) -> bool {
         if word.bytes().any(|byte| byte.is_ascii_digit()) {
             let figures = || word.parse::<f64>().is_ok_and(|number| self.number == Some(number));
             return figures() || !self.text.is_empty() && stands_in(&self.text, &fold(word));

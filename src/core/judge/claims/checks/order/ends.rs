@@ -1,0 +1,288 @@
+//! The record that a sentence puts at an end of a scale, where another one lies there: `Elder has the most honey`. Pure.
+//!
+//! The column is the one that the words beside the superlative name, else the question's, else the one that such a superlative is told of,
+//! else the only one. What the question chooses by a value is compared among those that have it.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use crate::{
+    judge::claims::{
+        checks::{
+            account,
+            selection::{
+                LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX,
+                another::{by_columns, named_alone},
+                clauses, data, denies, folded_words, is_nothing_said,
+            },
+            states,
+        },
+        context::{CheckContext, CitationScope, ClaimFinding},
+        language::{
+            date,
+            fold::{akin, fold},
+            lexicon::Word,
+            word_list::{WordSet, data_file},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Words behind a superlative that may name its column.
+const NAMING_WORDS: usize = 4;
+/// Letters of a word that names a column.
+const NAMING_CHARS: usize = 3;
+/// Records among which one can be wrongly put at an end.
+const RECORDS_MIN: usize = 2;
+/// Minutes of a day.
+const DAY: f64 = 1440.0;
+
+/// Words of what is reckoned from several columns.
+const RATES: [&str; 13] = ["per", "pro", "par", "por", "each", "average", "ratio", "value", "total", "overall", "altogether", "insgesamt", "pauschal"];
+/// Superlatives that need a noun: `the most honey`.
+const MOSTS: [&str; 8] = ["most", "least", "fewest", "meisten", "meiste", "wenigsten", "meeste", "najwiecej"];
+
+/// Parts of the names of columns of years.
+const YEARS: [&str; 6] = ["year", "jahr", "annee", "anno", "built", "vintage"];
+
+/// A family of superlatives.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ScaleEnd {
+    words: WordSet,
+    /// The upper end.
+    most: bool,
+    /// Either end may be meant.
+    either: bool,
+    /// Only a question for one of several means it so.
+    asked: bool,
+    /// It is told of dates.
+    dates: bool,
+    /// Parts of the names of the columns that it is told of.
+    columns: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct ScaleEnds {
+    end: Vec<ScaleEnd>,
+}
+
+fn scale_ends() -> &'static [ScaleEnd] {
+    static ALL: OnceLock<ScaleEnds> = OnceLock::new();
+    &ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/ends.toml"))).end
+}
+
+/// The finding of a sentence that puts a record at an end where it doesn't lie.
+pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    let question = scene.grounds.asked.words();
+    if !scene.is_judged(CitationScope::Introduced)
+        || scene.kind != Kind::Sentence
+        || scene.text().len() > SENTENCE_BYTES_MAX
+        || source.fails()
+        || source.is_partial()
+        || source.facts().leaves.len() > LEAVES_MAX
+        || question.len() > QUESTION_WORDS_MAX
+        || scene.plain.asks()
+        || scene.plain.words.iter().chain(question).any(|word| denies(word) || sets_apart(word))
+        || scene.plain.words.iter().any(is_nothing_said)
+        || super::superlative::holds_for_neighbours(scene.text())
+        || super::superlative::holds_for_neighbours(&scene.grounds.asked)
+    {
+        return None;
+    }
+    let own = only_end(&scene.plain.words, false);
+    let (end, words, at) = match own {
+        Found::One(end, at) => (end, &scene.plain.words[..], at),
+        Found::Several => return None,
+        // What the question asks for is told first.
+        Found::None if scene.told.is_empty() => match only_end(question, asks_for_one(question)) {
+            Found::One(end, at) => (end, question, at),
+            _ => return None,
+        },
+        Found::None => return None,
+    };
+    let next = words.get(at + 1).map(|word| fold(&word.lower));
+    let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| word.lower.as_str());
+    if before == "am" || RATES.iter().any(|rate| words.iter().chain(question).any(|word| word.lower == *rate)) {
+        return None;
+    }
+    let records = Records::of(source)?;
+    if records.total() < RECORDS_MIN || records.are_lines() {
+        return None;
+    }
+    let of_sentence = std::ptr::eq(words, &raw const scene.plain.words[..]);
+    let superlative = of_sentence.then(|| words.get(at)).flatten();
+    let column = column(&records, end, words, at, &scene.plain.words, question)?;
+    let (name, record) = named(scene, &records, superlative).or_else(|| told(scene, &records, column))?;
+    // `The most expensive bottle`: not the one with the most bottles.
+    let names_column = |next: &String| column.contains(next.trim_end_matches('s')) || akin(column, next) || data().plain.contains(next);
+    if MOSTS.contains(&&*fold(&words.get(at)?.lower)) && !next.as_ref().is_some_and(names_column) {
+        return None;
+    }
+    // `the cheapest in Porto`: among those that the question chooses.
+    let chosen: Vec<String> = question
+        .iter()
+        .map(|word| fold(&word.lower))
+        .filter(|word| word.chars().count() > NAMING_CHARS && !data().plain.contains(word))
+        .filter(|word| records.all().iter().flatten().any(|value| value.key != column && value.key != name && value.says(word)))
+        .collect();
+    let among: Vec<&[RecordValue<'_>]> = records
+        .all()
+        .iter()
+        .map(|record| &record[..])
+        .filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word))))
+        .collect();
+    if among.len() < RECORDS_MIN || !among.iter().any(|other| std::ptr::eq(*other, record)) {
+        return None;
+    }
+    let mine = value(record, column)?;
+    let others: Vec<f64> = among.iter().filter_map(|record| value(record, column)).collect();
+    let (above, below) = (others.iter().any(|other| *other > mine), others.iter().any(|other| *other < mine));
+    let wrong = match (end.either, end.most) {
+        (true, _) => above && below,
+        (false, true) => above,
+        (false, false) => below,
+    };
+    let best = others.iter().copied().fold(None, |best: Option<f64>, other| {
+        Some(best.map_or(other, |best| if end.most { best.max(other) } else { best.min(other) }))
+    })?;
+    let shown = among.iter().find(|record| value(record, column) == Some(best))?;
+    let shown: Vec<String> = shown.iter().take(3).map(RecordValue::shown).filter(|shown| !shown.is_empty()).collect();
+    wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
+}
+
+/// Does a word set records apart, or compare some with others?
+fn sets_apart(word: &Word) -> bool {
+    let folded = fold(&word.lower);
+    let own = scale_ends().iter().any(|end| end.words.contains(&folded));
+    let of_order = matches!(
+        folded.as_str(),
+        "new" | "single" | "still" | "already" | "yet" | "all" | "every" | "other" | "others" | "alle" | "allen" | "tous" | "toutes" | "todos" | "todas"
+    );
+    data().limits.contains(&folded) && !own && !of_order
+}
+
+/// A search for superlatives.
+enum Found {
+    None,
+    One(&'static ScaleEnd, usize),
+    Several,
+}
+
+/// The only superlative among these words, and its place. `asked`: they are a question for one of several.
+fn only_end(words: &[Word], asked: bool) -> Found {
+    let mut all = words.iter().enumerate().filter_map(|(at, word)| {
+        let folded = fold(&word.lower);
+        // `last week`, `the first of May`: a time.
+        let time = || words.get(at + 1).is_some_and(|next| data().times.contains(&fold(&next.lower)) || next.lower == "of");
+        let end = scale_ends().iter().find(|end| (asked || !end.asked) && end.words.contains(&folded))?;
+        if end.asked && time() {
+            return None;
+        }
+        Some((end, at))
+    });
+    match (all.next(), all.next()) {
+        (None, _) => Found::None,
+        (Some((end, at)), None) => Found::One(end, at),
+        _ => Found::Several,
+    }
+}
+
+/// Is it a question for one of several: `Which loan is due first?`
+fn asks_for_one(question: &[Word]) -> bool {
+    const FIRST: [&str; 17] = [
+        "which", "who", "who's", "what", "what's", "welche", "welcher", "welches", "wer", "quel", "quelle", "qui", "cuál", "quién", "quale",
+        "chi", "welk",
+    ];
+    question.first().is_some_and(|first| FIRST.contains(&first.lower.as_str()))
+}
+
+/// The record that the sentence names in the clause of its superlative, or up to there; where only the question has one, the first.
+fn named<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, superlative: Option<&Word>) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+    let clauses = clauses(scene);
+    let own = clauses.iter().find(|clause| superlative.is_none_or(|word| clause.iter().any(|own| own.start == word.start)))?;
+    let folded = folded_words(own).join(" ");
+    if states::is_unsure(&folded, own) {
+        return None;
+    }
+    let in_clause = by_columns(records, &folded);
+    if in_clause.iter().any(|(_, named)| named.len() > 1) {
+        return None;
+    }
+    let end = own.last().map_or(0, |last| last.end);
+    in_clause
+        .into_iter()
+        .find_map(|(key, named)| Some((key, *named.first()?)))
+        .or_else(|| named_alone(records, &fold(scene.text().get(..end).unwrap_or_default())))
+}
+
+/// The only record that has a number of the sentence in that column, and no other number of it is told.
+fn told<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, column: &'s str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+    let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+    let mut all = numbers.flat_map(|number| {
+        let has = move |record: &&Vec<RecordValue<'s>>| {
+            record.iter().any(|value| value.key == column && value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own))))
+        };
+        records.all().iter().filter(has)
+    });
+    let (Some(one), None) = (all.next(), all.next()) else { return None };
+    Some((column, one))
+}
+
+/// The column that the superlative is told of.
+fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, sentence: &[Word], question: &[Word]) -> Option<&'s str> {
+    let mut all: Vec<&'s str> = Vec::new();
+    for value in records.all().iter().flatten() {
+        let of_year = YEARS.iter().any(|part| value.key.contains(part));
+        let fits = moment(value).is_some() || (!end.dates || of_year) && value.number.is_some();
+        let is_id = matches!(value.key, "id" | "no" | "nr" | "number" | "page" | "n");
+        if fits && !is_id && !all.contains(&value.key) {
+            all.push(value.key);
+        }
+    }
+    let names = |words: &mut dyn Iterator<Item = &Word>| -> Vec<&'s str> {
+        let words: Vec<String> = words.map(|word| fold(&word.lower)).filter(|word| word.chars().count() >= NAMING_CHARS && !data().plain.contains(word)).collect();
+        let hits = |key: &str| words.iter().filter(|word| key.contains(word.trim_end_matches('s')) || akin(key, word)).count();
+        let most = all.iter().map(|key| hits(key)).max().unwrap_or(0);
+        if most == 0 { Vec::new() } else { all.iter().copied().filter(|key| hits(key) == most).collect() }
+    };
+    let only = |columns: Vec<&'s str>| if let [one] = columns[..] { Some(Some(one)) } else if columns.is_empty() { None } else { Some(None) };
+    let behind = names(&mut words.iter().skip(at + 1).take(NAMING_WORDS));
+    if let Some(found) = only(behind) {
+        return found;
+    }
+    if let Some(found) = only(names(&mut sentence.iter().chain(question))) {
+        return found;
+    }
+    let all: Vec<&str> = if end.dates { all } else { all.into_iter().filter(|key| records.all().iter().flatten().any(|value| value.key == *key && value.number.is_some())).collect() };
+    let hinted: Vec<&str> = all.iter().copied().filter(|key| end.columns.iter().any(|part| key.contains(part.as_str()))).collect();
+    if let Some(found) = only(hinted) {
+        return found;
+    }
+    match all[..] {
+        [one] if end.dates || end.columns.is_empty() => Some(one),
+        _ => None,
+    }
+}
+
+/// The place of a record on the scale of a column.
+fn value(record: &[RecordValue<'_>], column: &str) -> Option<f64> {
+    let own = record.iter().find(|value| value.key == column)?;
+    moment(own).or(own.number)
+}
+
+/// Minutes since the epoch, or since midnight, of a date or a time.
+fn moment(value: &RecordValue<'_>) -> Option<f64> {
+    let figures = |byte: u8| byte.is_ascii_digit();
+    if !value.raw.bytes().any(figures) || value.raw.bytes().all(figures) {
+        return None;
+    }
+    let found = date::dates(value.raw);
+    let day = found.dates.first().and_then(|day| day.days().next());
+    let minutes = found.times.first().map(|time| f64::from(time.minutes));
+    if day.is_none() && minutes.is_none() { None } else { Some(day.unwrap_or(0) as f64 * DAY + minutes.unwrap_or(0.0)) }
+}
