@@ -26,7 +26,7 @@ use crate::{
                 elsewhere, fields, figures,
                 order::{self, OrderedList},
                 reasons,
-                selection::{another, asked_counts, denial, part_counts, roles, totals},
+                selection::{another, asked_counts, compared::compared, denial, part_counts, roles, totals},
                 states::{self, OpenAct, opposites},
                 unaccounted, values,
                 written_output::WrittenOutput,
@@ -929,7 +929,8 @@ impl PassageChecker {
         }
         if all.is_empty() {
             all.extend(
-                denial::denial(scene)
+                compared(scene)
+                    .or_else(|| denial::denial(scene))
                     .or_else(|| part_counts::part_counts(scene))
                     .or_else(|| asked_counts::asked_counts(scene))
                     .or_else(|| totals::totals(scene))
@@ -996,6 +997,7 @@ fn says_anything(text: &str) -> bool {
     digits
         || url::may_have_urls(text)
         || lexicon::may_say_absent(text)
+        || denial::may_deny_all(text)
         || text.split(|c: char| !c.is_alphanumeric()).any(|word| cues::ALL.has(word))
 }
 

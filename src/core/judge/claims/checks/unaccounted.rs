@@ -518,6 +518,12 @@ fn is_spelt_otherwise(scene: &CheckContext<'_>, name: &str, language: &str) -> b
 /// Letters with which two forms of a Polish name begin.
 const STEM_CHARS: usize = 3;
 
+/// Is it the first letter of a name: `K.`?
+fn is_initial(scene: &CheckContext<'_>, word: &Word) -> bool {
+    let letter = scene.text().get(word.start..word.end).unwrap_or_default();
+    letter.chars().count() == 1 && letter.starts_with(char::is_uppercase) && word.start > 0
+}
+
 /// A name that nobody said, told beside a citation: "authored by Priya Nair".
 fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial()) {
@@ -540,8 +546,9 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let before = scene.text().get(..word.start).unwrap_or_default();
         let last = before.trim_end_matches([' ', '*', '_', '`']).chars().next_back();
         let inside = last.is_some_and(|c| c.is_alphanumeric() || c == ',' || c == '(') && before.ends_with([' ', '(', '*', '_'])
-            // `Dr. Mehra`
-            || last == Some('.') && scene.words_before(word.start).last().is_some_and(|role| ROLES.has(&role.lower));
+            // `Dr. Mehra`, `K. Weiss`
+            || last == Some('.')
+                && scene.words_before(word.start).last().is_some_and(|role| ROLES.has(&role.lower) || is_initial(scene, role));
         if !inside {
             return false;
         }
@@ -587,7 +594,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             })
         };
         let role =
-            previous.is_some_and(|word| ROLES.has(word)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
+            previous.is_some_and(|word| ROLES.has(word)) || scene.words_before(word.start).last().is_some_and(|first| is_initial(scene, first)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
         let by = || role || siblings() || previous.is_some_and(|word| DOERS.has(word));
         (if german { role } else { two || by() }) && !written_out() && !is_spelt_otherwise(scene, &bare, language)
     })?;

@@ -14,13 +14,12 @@ use crate::{
             selection::{
                 LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX,
                 another::{by_columns, named_alone},
-                clauses, data, denies, folded_words, is_nothing_said,
+                clauses, data, denies, folded_words, is_nothing_said, scale,
             },
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         language::{
-            date,
             fold::{akin, fold},
             lexicon::Word,
             word_list::{WordSet, data_file},
@@ -32,12 +31,8 @@ use crate::{
 
 /// Words behind a superlative that may name its column.
 const NAMING_WORDS: usize = 4;
-/// Letters of a word that names a column.
-const NAMING_CHARS: usize = 3;
 /// Records among which one can be wrongly put at an end.
 const RECORDS_MIN: usize = 2;
-/// Minutes of a day.
-const DAY: f64 = 1440.0;
 
 /// Words of what is reckoned from several columns.
 const RATES: [&str; 13] = ["per", "pro", "par", "por", "each", "average", "ratio", "value", "total", "overall", "altogether", "insgesamt", "pauschal"];
@@ -124,12 +119,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
         return None;
     }
     // `the cheapest in Porto`: among those that the question chooses.
-    let chosen: Vec<String> = question
-        .iter()
-        .map(|word| fold(&word.lower))
-        .filter(|word| word.chars().count() > NAMING_CHARS && !data().plain.contains(word))
-        .filter(|word| records.all().iter().flatten().any(|value| value.key != column && value.key != name && value.says(word)))
-        .collect();
+    let chosen: Vec<String> = scale::chosen(&records, question, column);
     let among: Vec<&[RecordValue<'_>]> = records
         .all()
         .iter()
@@ -139,8 +129,8 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     if among.len() < RECORDS_MIN || !among.iter().any(|other| std::ptr::eq(*other, record)) {
         return None;
     }
-    let mine = value(record, column)?;
-    let others: Vec<f64> = among.iter().filter_map(|record| value(record, column)).collect();
+    let mine = scale::place(record, column)?;
+    let others: Vec<f64> = among.iter().filter_map(|record| scale::place(record, column)).collect();
     let (above, below) = (others.iter().any(|other| *other > mine), others.iter().any(|other| *other < mine));
     let wrong = match (end.either, end.most) {
         (true, _) => above && below,
@@ -150,7 +140,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     let best = others.iter().copied().fold(None, |best: Option<f64>, other| {
         Some(best.map_or(other, |best| if end.most { best.max(other) } else { best.min(other) }))
     })?;
-    let shown = among.iter().find(|record| value(record, column) == Some(best))?;
+    let shown = among.iter().find(|record| scale::place(record, column) == Some(best))?;
     let shown: Vec<String> = shown.iter().take(3).map(RecordValue::shown).filter(|shown| !shown.is_empty()).collect();
     wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
 }
@@ -235,27 +225,16 @@ fn told<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, column: &'s 
 
 /// The column that the superlative is told of.
 fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, sentence: &[Word], question: &[Word]) -> Option<&'s str> {
-    let mut all: Vec<&'s str> = Vec::new();
-    for value in records.all().iter().flatten() {
+    let all = scale::columns(records, |value| {
         let of_year = YEARS.iter().any(|part| value.key.contains(part));
-        let fits = moment(value).is_some() || (!end.dates || of_year) && value.number.is_some();
-        let is_id = matches!(value.key, "id" | "no" | "nr" | "number" | "page" | "n");
-        if fits && !is_id && !all.contains(&value.key) {
-            all.push(value.key);
-        }
-    }
-    let names = |words: &mut dyn Iterator<Item = &Word>| -> Vec<&'s str> {
-        let words: Vec<String> = words.map(|word| fold(&word.lower)).filter(|word| word.chars().count() >= NAMING_CHARS && !data().plain.contains(word)).collect();
-        let hits = |key: &str| words.iter().filter(|word| key.contains(word.trim_end_matches('s')) || akin(key, word)).count();
-        let most = all.iter().map(|key| hits(key)).max().unwrap_or(0);
-        if most == 0 { Vec::new() } else { all.iter().copied().filter(|key| hits(key) == most).collect() }
-    };
+        scale::moment(value).is_some() || (!end.dates || of_year) && value.number.is_some()
+    });
     let only = |columns: Vec<&'s str>| if let [one] = columns[..] { Some(Some(one)) } else if columns.is_empty() { None } else { Some(None) };
-    let behind = names(&mut words.iter().skip(at + 1).take(NAMING_WORDS));
+    let behind = scale::named_by(&all, words.iter().skip(at + 1).take(NAMING_WORDS));
     if let Some(found) = only(behind) {
         return found;
     }
-    if let Some(found) = only(names(&mut sentence.iter().chain(question))) {
+    if let Some(found) = only(scale::named_by(&all, sentence.iter().chain(question))) {
         return found;
     }
     let all: Vec<&str> = if end.dates { all } else { all.into_iter().filter(|key| records.all().iter().flatten().any(|value| value.key == *key && value.number.is_some())).collect() };
@@ -267,22 +246,4 @@ fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, 
         [one] if end.dates || end.columns.is_empty() => Some(one),
         _ => None,
     }
-}
-
-/// The place of a record on the scale of a column.
-fn value(record: &[RecordValue<'_>], column: &str) -> Option<f64> {
-    let own = record.iter().find(|value| value.key == column)?;
-    moment(own).or(own.number)
-}
-
-/// Minutes since the epoch, or since midnight, of a date or a time.
-fn moment(value: &RecordValue<'_>) -> Option<f64> {
-    let figures = |byte: u8| byte.is_ascii_digit();
-    if !value.raw.bytes().any(figures) || value.raw.bytes().all(figures) {
-        return None;
-    }
-    let found = date::dates(value.raw);
-    let day = found.dates.first().and_then(|day| day.days().next());
-    let minutes = found.times.first().map(|time| f64::from(time.minutes));
-    if day.is_none() && minutes.is_none() { None } else { Some(day.unwrap_or(0) as f64 * DAY + minutes.unwrap_or(0.0)) }
 }

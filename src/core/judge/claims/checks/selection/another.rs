@@ -10,7 +10,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding},
         language::{
             date,
-            fold::{fold, stands_in, words_of},
+            fold::{akin, fold, stands_in, words_of},
             lexicon::Word,
         },
         passage::Kind,
@@ -52,7 +52,8 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         if by_columns(&records, &folded).iter().any(|(_, named)| named.len() > 1) {
             return None;
         }
-        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause)))?;
+        let asked = || named_alone(&records, scene.grounds.asked.folded()).filter(|_| scene.told.is_empty() && names_none(&records, sentence));
+        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause))).or_else(asked)?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
         }
@@ -68,6 +69,11 @@ fn sets_apart(word: &Word) -> bool {
     const OF_TIME: [&str; 3] = ["already", "still", "yet"];
     let folded = fold(&word.lower);
     data().limits.contains(&folded) && !OF_TIME.contains(&folded.as_str())
+}
+
+/// Does a text name no record by any column?
+fn names_none(records: &Records<'_>, folded: &str) -> bool {
+    by_columns(records, folded).iter().all(|(_, named)| named.is_empty())
 }
 
 /// A clause up to what it adds: `is ready and can be picked up` tells that it is ready.
@@ -101,14 +107,13 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
     let of_column = |value: &RecordValue<'s>| {
         let key = value.key;
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
-        let distinct = column.len() == all.len()
-            && column.iter().enumerate().all(|(at, value)| {
-                value.text.is_empty() && value.number.is_none()
-                    || value.number.is_none()
-                        && value.text.chars().count() >= NAME_CHARS_MIN
-                        && !column.iter().take(at).any(|other| other.text == value.text)
-            });
-        if !distinct {
+        let texts = column.iter().all(|value| value.number.is_none() && (value.text.is_empty() || value.text.chars().count() >= NAME_CHARS_MIN));
+        let repeated = |value: &&&RecordValue<'s>| column.iter().filter(|other| other.text == value.text && !value.text.is_empty()).count() > 1;
+        let doubles = column.iter().filter(repeated).count();
+        // `Mango Season`, twice among films: what most values are names of.
+        let is_name = |value: &&RecordValue<'s>| value.raw.chars().any(|c| c.is_uppercase() || c.is_ascii_digit());
+        let names = doubles == 0 || doubles * 2 <= column.len() && column.iter().all(is_name);
+        if column.len() != all.len() || !texts || !names {
             return None;
         }
         // By all of it, or by a word of it that no other has.
@@ -190,13 +195,27 @@ fn figure_of_another<'r, 's>(
     {
         let is = |value: &RecordValue<'_>| value.number.is_some_and(|own| told.readings().any(|reading| reading.rounds(own)));
         let small = told.readings().all(|reading| reading.value <= 12.0 && reading.value.fract() == 0.0);
-        if small || told.ordinal || record.iter().any(is) || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
+        // `hall 2`, `7 guests`: beside the name of its column.
+        let beside = |key: &str| {
+            let near = [scene.words_before(told.span.start).last(), scene.words_after(told.end).first()];
+            near.into_iter().flatten().any(|word| {
+                let own = fold(&word.lower);
+                own.chars().count() >= VALUE_CHARS_MIN && (own == key || akin(&own, key))
+            })
+        };
+        let of_column = || records.all().iter().flatten().any(|value| value.number.is_some() && beside(value.key));
+        if small && !of_column() || told.ordinal || record.iter().any(is) || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
             continue;
         }
         let mut keys: Vec<&str> = records.all().iter().flatten().filter(|value| is(value)).map(|value| value.key).collect();
         keys.sort_unstable();
         keys.dedup();
-        let [key] = keys[..] else { continue };
+        let mut named = keys.iter().filter(|key| beside(key));
+        let key = match (keys.as_slice(), named.next(), named.next()) {
+            (_, Some(key), None) => *key,
+            ([key], ..) if !small => *key,
+            _ => continue,
+        };
         let own_told = |value: &RecordValue<'_>| {
             value.number.is_none_or(|own| scene.plain.numbers.iter().any(|number| number.readings().any(|reading| reading.rounds(own))))
         };

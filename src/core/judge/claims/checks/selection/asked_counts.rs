@@ -27,9 +27,11 @@ const DECIDED_MAX: usize = 5;
 const OPEN_MAX: usize = 3;
 
 /// A number that counts, and where it stands.
-struct ToldCount {
-    place: Range<usize>,
-    count: u64,
+pub struct ToldCount {
+    /// Its place.
+    pub place: Range<usize>,
+    /// The number.
+    pub count: u64,
 }
 
 /// The finding of a count that none of the words by which it may be chosen makes.
@@ -215,7 +217,7 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
 }
 
 /// The counts of a passage, in its order.
-fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
+pub fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
     let plain = scene.plain;
     let mut found: Vec<ToldCount> = Vec::new();
     for number in &plain.numbers {

@@ -122,8 +122,13 @@ fn tells_of_none(clause: &[Word]) -> bool {
     denies_all(clause) || clause.iter().any(denies) && clause.iter().any(mentions)
 }
 
+/// May a sentence deny all of them? Cheap.
+pub fn may_deny_all(text: &str) -> bool {
+    text.split(|c: char| !c.is_alphabetic()).any(|word| data().nones.contains(&word.to_lowercase()))
+}
+
 /// Does a clause deny all of them: `none`, `not a single one`?
-fn denies_all(clause: &[Word]) -> bool {
+pub fn denies_all(clause: &[Word]) -> bool {
     let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
     // `Not a single one`, not `isn't counted because that one was cancelled`.
     let near = |list: &WordSet| {

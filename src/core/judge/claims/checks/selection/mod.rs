@@ -6,9 +6,11 @@
 
 pub mod another;
 pub mod asked_counts;
+pub mod compared;
 pub mod denial;
 pub mod part_counts;
 pub mod roles;
+pub mod scale;
 pub mod totals;
 
 use std::sync::OnceLock;
@@ -452,7 +454,10 @@ impl<'s> RecordValue<'s> {
 
     /// Is the word the opposite of a flag that is false: `unlocked` of `locked: false`?
     fn is_not(&self, word: &str) -> bool {
-        self.flag == Some(false) && word.strip_prefix("un").or_else(|| word.strip_prefix("in")).is_some_and(|rest| rest == self.key)
+        const OPEN: [&str; 5] = ["open", "outstanding", "pending", "unfinished", "offen"];
+        const OVER: [&str; 8] = ["done", "completed", "complete", "closed", "resolved", "finished", "paid", "erledigt"];
+        let opposite = || word.strip_prefix("un").or_else(|| word.strip_prefix("in")).is_some_and(|rest| rest == self.key);
+        self.flag == Some(false) && (opposite() || OPEN.contains(&word) && OVER.contains(&self.key))
     }
 
     /// Is the word one of its text, or the number that it is?

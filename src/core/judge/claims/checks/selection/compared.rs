@@ -1,0 +1,360 @@
+//! Records that a bound chooses: `No bay is above 30 °C`, `four of them reached 3.0`. Pure.
+//!
+//! A column decides: the one that the words name, that is of the bound's unit, or the only one of its kind.
+
+use std::{ops::Range, sync::OnceLock};
+
+use serde::Deserialize;
+
+use super::{
+    LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, SHOWN_VALUES,
+    asked_counts::{ToldCount, counts_of},
+    clauses, data,
+    denial::denies_all,
+    denies, scale,
+};
+use crate::{
+    judge::claims::{
+        checks::account,
+        context::{CheckContext, CitationScope, ClaimFinding},
+        evidence::{ToolResult, facts::Scalar},
+        language::{
+            date::{Date, Dates, dates},
+            fold::fold,
+            lexicon::Word,
+            number::{Number, numbers},
+            unit,
+            word_list::{WordList, data_file},
+        },
+        passage::Kind,
+    },
+    violation::{Certainty, Code},
+};
+
+/// Records among which a bound chooses.
+const RECORDS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Bytes before a bound in which its comparison stands, and behind it.
+const NEAR_BYTES: usize = 24;
+/// Minutes of a day.
+const DAY: f64 = 1440.0;
+
+/// The words of `lexicon/compared.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Comparatives {
+    above: Vec<String>,
+    below: Vec<String>,
+    least: Vec<String>,
+    most: Vec<String>,
+    or_above: Vec<String>,
+    or_below: Vec<String>,
+}
+
+fn comparatives() -> &'static Comparatives {
+    static ALL: OnceLock<Comparatives> = OnceLock::new();
+    ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/compared.toml")))
+}
+
+/// A comparison with a bound.
+#[derive(Clone, Debug)]
+struct Bound {
+    /// Where the bound stands.
+    span: Range<usize>,
+    kind: BoundKind,
+    /// What is above it is chosen.
+    above: bool,
+}
+
+/// Kind of a bound.
+#[derive(Clone, Debug)]
+enum BoundKind {
+    Number(Number),
+    /// Minutes since midnight.
+    Time(f64),
+    /// Minutes since the epoch.
+    Date(f64),
+}
+
+/// The finding of a sentence that denies, counts or tells of all what a bound chooses.
+pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let [source] = scene.sources[..] else { return None };
+    let question = scene.grounds.asked.words();
+    if !scene.is_judged(CitationScope::Introduced)
+        || scene.kind != Kind::Sentence
+        || scene.text().len() > SENTENCE_BYTES_MAX
+        || source.fails()
+        || source.is_partial()
+        || source.facts().leaves.len() > LEAVES_MAX
+    {
+        return None;
+    }
+    if let Some(clause) = clauses(scene).into_iter().find(|clause| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower)))) {
+        let records = Records::of(source)?;
+        let first = overdue(scene, source, &records, clause)?;
+        return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
+    }
+    let told = only_bound(&scene.plain.numbers, &scene.plain.dates, scene.plain.lower());
+    let asked = || {
+        let asked = &scene.grounds.asked;
+        let read = only_bound(&numbers(asked), &dates(asked), asked.lower());
+        read.filter(|_| question.len() <= QUESTION_WORDS_MAX && is_for_any(question))
+    };
+    let clauses = clauses(scene);
+    let own = told.as_ref().and_then(|bound| clauses.iter().find(|clause| holds(clause, bound.span.start)));
+    let (bound, clause, of_question) = match (&told, own) {
+        (Some(bound), Some(clause)) => (bound.clone(), *clause, false),
+        _ => {
+            let first = clauses.iter().find(|clause| denies_all(clause))?;
+            (asked()?, *first, true)
+        }
+    };
+    let records = Records::of(source)?;
+    if !RECORDS.contains(&records.total()) || records.are_lines() {
+        return None;
+    }
+    let sets_apart = |word: &Word| {
+        let folded = fold(&word.lower);
+        matches!(folded.as_str(), "other" | "another" | "else" | "only" | "except" | "besides" | "apart" | "if" | "would" | "should" | "may" | "might")
+            || folded.starts_with("ander") || folded.starts_with("autre") || folded.starts_with("otr") || folded.starts_with("altr")
+    };
+    if clause.iter().any(sets_apart) || of_question && question.iter().any(sets_apart) {
+        return None;
+    }
+    let column = column(scene, &records, &bound)?;
+    // `a class 1 paint below 60`: of those with that figure. `none of the published ones`: of those that have a value there.
+    let figures = |words: &[Word], bound: Option<&Bound>| {
+        words.iter().any(|word| {
+            word.lower.bytes().any(|byte| byte.is_ascii_digit()) && bound.is_none_or(|bound| word.end <= bound.span.start || word.start >= bound.span.end)
+        })
+    };
+    let narrows = |word: &Word| {
+        let folded = fold(&word.lower);
+        records.all().iter().flatten().any(|value| value.key != column && value.blank && value.names(&folded))
+    };
+    if of_question && (figures(question, Some(&bound)) || figures(clause, None)) || clause.iter().any(narrows) {
+        return None;
+    }
+    let mut chosen = scale::chosen(&records, clause, column);
+    chosen.extend(scale::chosen(&records, question, column));
+    let among: Vec<&Vec<RecordValue<'_>>> =
+        records.all().iter().filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word)))).collect();
+    let (mut inside, mut at_bound, mut outside) = (Vec::new(), 0_u64, 0_u64);
+    for record in &among {
+        match side(record, column, &bound)? {
+            Side::Chosen => inside.push(*record),
+            Side::AtBound => at_bound += 1,
+            Side::Other => outside += 1,
+        }
+    }
+    if denies_all(clause) {
+        let first = inside.first()?;
+        return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
+    }
+    if clause.iter().any(denies) || of_question || among.len() < 2 {
+        return None;
+    }
+    let counts = counts_of(scene, among.len());
+    let mut before = counts.iter().filter(|count| count.place.end <= bound.span.start && holds(clause, count.place.start));
+    let ToldCount { count, place } = before.next()?;
+    let all = among.len() as u64;
+    let fits = (inside.len() as u64..=inside.len() as u64 + at_bound).contains(count);
+    // `Three of the five`: of all that there are.
+    let whole = before.next().is_none_or(|whole| whole.count == all);
+    let first = scene.words_before(place.start).iter().all(|word| data().plain.contains(&fold(&word.lower)) || matches!(word.lower.as_str(), "only" | "just" | "exactly"));
+    (!fits && whole && first && *count <= all && outside + at_bound + inside.len() as u64 == all).then(|| ClaimFinding {
+        rule: "compared",
+        code: Code::CountMismatch,
+        span: place.clone(),
+        found: scene.text().get(place.clone()).unwrap_or_default().to_owned(),
+        expected: inside.len().to_string(),
+        certainty: Certainty::Likely,
+    })
+}
+
+/// The first values of a record, as a message shows them.
+fn shown(record: &[RecordValue<'_>]) -> String {
+    record.iter().map(RecordValue::shown).filter(|shown| !shown.is_empty()).take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
+}
+
+fn holds(clause: &[Word], place: usize) -> bool {
+    clause.first().is_some_and(|first| first.start <= place) && clause.last().is_some_and(|last| place < last.end)
+}
+
+/// Does the question ask whether there is any: `Is a hive above 3?`
+fn is_for_any(question: &[Word]) -> bool {
+    const ANY: [&str; 20] = [
+        "any", "anything", "anyone", "anybody", "a", "an", "ein", "eine", "einen", "irgendein", "irgendetwas", "was", "algún", "alguna", "algo",
+        "qualche", "alcuni", "quelque", "un", "une",
+    ];
+    question.iter().any(|word| ANY.contains(&word.lower.as_str()))
+}
+
+/// The only bound of a text; `None` if it has none, or several.
+fn only_bound(numbers: &[Number], dates: &Dates, lower: &str) -> Option<Bound> {
+    let taken = |span: &Range<usize>| {
+        let dates = dates.dates.iter().map(|date| &date.span).chain(dates.times.iter().map(|time| &time.span));
+        dates.into_iter().any(|own| own.start < span.end && span.start < own.end)
+    };
+    let of_numbers = numbers.iter().filter(|number| !number.ordinal && !taken(&(number.span.start..number.end))).filter_map(|number| {
+        let above = direction(lower, number.span.start, number.end)?;
+        Some(Bound { span: number.span.start..number.end, kind: BoundKind::Number(number.clone()), above })
+    });
+    let of_times = dates.times.iter().filter_map(|time| {
+        let above = direction(lower, time.span.start, time.span.end)?;
+        Some(Bound { span: time.span.clone(), kind: BoundKind::Time(f64::from(time.minutes)), above })
+    });
+    let of_dates = dates.dates.iter().filter_map(|date| {
+        let above = direction(lower, date.span.start, date.span.end)?;
+        let day = date.days().next()?;
+        Some(Bound { span: date.span.clone(), kind: BoundKind::Date(day as f64 * DAY), above })
+    });
+    let mut all = of_numbers.chain(of_times).chain(of_dates);
+    let (Some(one), None) = (all.next(), all.next()) else { return None };
+    Some(one)
+}
+
+/// Words for what is past its date, in any language, folded.
+static OVERDUE: WordList = WordList::new(&[
+    "overdue", "late", "lapsed", "expired", "outdated", "uberfallig", "abgelaufen", "retard", "expire", "expires", "perime", "vencido", "vencida",
+    "vencidos", "caducado", "caducada", "scaduto", "scaduta", "scaduti", "verlopen", "atrasado", "atrasada",
+]);
+/// Parts of the names of columns of such dates.
+const DUE: [&str; 9] = ["due", "expir", "valid", "until", "notafter", "deadline", "fallig", "frist", "renew"];
+/// Flags of what is over, whatever its date.
+const OVER: [&str; 8] = ["done", "completed", "complete", "paid", "returned", "closed", "resolved", "finished"];
+
+/// A record that is past its date on the day that the result or the user names, where a clause denies that any is.
+fn overdue<'r, 's>(scene: &CheckContext<'_>, source: &ToolResult, records: &'r Records<'s>, clause: &[Word]) -> Option<&'r [RecordValue<'s>]> {
+    if !clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))) {
+        return None;
+    }
+    // `as_of`, `It's 1 June 2026`.
+    let of_result: Vec<i64> = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).filter_map(|leaf| match &leaf.value {
+        Scalar::Text(text) => dates(text).dates.first().and_then(|date| date.days().next()),
+        _ => None,
+    }).collect();
+    let asked: Vec<i64> = dates(&scene.grounds.asked).dates.iter().flat_map(Date::days).collect();
+    let today = match (asked.as_slice(), of_result.as_slice()) {
+        ([day], _) | ([], [day]) => *day as f64 * DAY,
+        _ => return None,
+    };
+    let columns = scale::columns(records, |value| scale::moment(value).is_some_and(|moment| moment >= DAY) && DUE.iter().any(|part| value.key.contains(part)));
+    let [column] = columns[..] else { return None };
+    let over = |record: &[RecordValue<'_>]| record.iter().any(|value| value.flag == Some(true) && OVER.contains(&value.key) || OVER.contains(&value.text.as_str()));
+    let chosen = scale::chosen(records, clause, column);
+    records
+        .all()
+        .iter()
+        .map(|record| &record[..])
+        .filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word))))
+        .find(|record| !over(record) && scale::place(record, column).is_some_and(|due| due > 0.0 && due + DAY <= today))
+}
+
+/// True if the words around a bound choose what is above it, false for what is below.
+fn direction(lower: &str, start: usize, end: usize) -> Option<bool> {
+    let words = comparatives();
+    let before = lower.get(..start)?;
+    let near = before.get(before.ceil_char_boundary(before.len().saturating_sub(NEAR_BYTES))..)?;
+    // `above £30`, `above -5`
+    let near = near.trim_end_matches(|c: char| c == ' ' || c == '-' || c == '−' || unit::is_currency_sign(c));
+    let behind = lower.get(end..)?.trim_start();
+    let stands = |list: &[String]| {
+        list.iter().any(|word| near.strip_suffix(word.as_str()).is_some_and(|rest| rest.is_empty() || rest.ends_with([' ', '('])))
+    };
+    let follows = |list: &[String]| list.iter().any(|word| behind.starts_with(word.as_str()));
+    // `not more than`, `no later than`: the other side.
+    let turned = near.contains("not ") || near.contains("nicht ");
+    if turned {
+        return None;
+    }
+    if stands(&words.above) || stands(&words.least) || follows(&words.or_above) {
+        return Some(true);
+    }
+    (stands(&words.below) || stands(&words.most) || follows(&words.or_below)).then_some(false)
+}
+
+/// The column that a bound is of.
+fn column<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) -> Option<&'s str> {
+    let all = scale::columns(records, |value| match bound.kind {
+        BoundKind::Number(_) => value.number.is_some() && scale::moment(value).is_none(),
+        BoundKind::Time(_) => value.raw.contains(':') && scale::moment(value).is_some(),
+        BoundKind::Date(_) => scale::moment(value).is_some_and(|moment| moment >= DAY),
+    });
+    // A bound with a unit is of a column that has it.
+    let all: Vec<&str> = match &bound.kind {
+        BoundKind::Number(number) => all.into_iter().filter(|key| may_be_of_unit(key, number)).collect(),
+        _ => all,
+    };
+    let named = scale::named_by(&all, scene.plain.words.iter().chain(scene.grounds.asked.words()));
+    if let [one] = named[..] {
+        return Some(one);
+    }
+    let of_unit: Vec<&str> = match &bound.kind {
+        BoundKind::Number(number) => all.iter().copied().filter(|key| is_of_unit(key, number)).collect(),
+        _ => Vec::new(),
+    };
+    match (of_unit.as_slice(), all.as_slice()) {
+        ([one], _) => Some(one),
+        ([], [one]) if named.is_empty() => Some(one),
+        _ => None,
+    }
+}
+
+/// May a column be of the unit of a number: not `girth_cm` of 2 m, nor a date of 30 days?
+fn may_be_of_unit(key: &str, number: &Number) -> bool {
+    const SHORT: [&str; 14] = ["km", "cm", "mm", "kg", "mg", "ml", "ms", "min", "minutes", "seconds", "hours", "days", "weeks", "litres"];
+    if number.percent {
+        return ["pct", "percent", "share", "humidity", "charge", "battery", "rate"].iter().any(|part| key.contains(part)) || key.ends_with('%');
+    }
+    let Some(unit) = number.unit else { return true };
+    let own = |part: &&str| unit::named(part).is_some_and(|other| other == unit);
+    let in_key = SHORT.iter().find(|part| key.ends_with(**part));
+    match in_key {
+        Some(part) => own(&part),
+        None => !matches!(unit.dimension.as_str(), "time"),
+    }
+}
+
+/// Does a column's name end or begin with the unit of a number, or one of its kind: `temp_c` of 30 °C?
+fn is_of_unit(key: &str, number: &Number) -> bool {
+    const PARTS: [(&str, &[&str]); 9] = [
+        ("temperature", &["tempc", "temp", "celsius", "tempf"]),
+        ("mass", &["kg", "grams", "weight"]),
+        ("length", &["km", "cm", "mm", "metres", "meters", "distance"]),
+        ("time", &["min", "minutes", "seconds", "hours", "days", "duration"]),
+        ("volume", &["litres", "liters", "ml"]),
+        ("euro", &["eur", "euro", "price", "cost", "fare", "fee", "amount", "total"]),
+        ("dollar", &["usd", "dollar", "price", "cost", "fare", "fee", "amount", "total"]),
+        ("sterling", &["gbp", "price", "cost", "fare", "fee", "amount", "total"]),
+        ("franc", &["chf", "price", "cost", "fare", "fee", "amount", "total"]),
+    ];
+    if number.percent {
+        return ["pct", "percent", "share", "humidity"].iter().any(|part| key.contains(part));
+    }
+    number.unit.is_some_and(|unit| {
+        PARTS.iter().find(|(dimension, _)| unit.dimension == *dimension).is_some_and(|(_, parts)| parts.iter().any(|part| key.contains(part)))
+    })
+}
+
+/// Side of a bound on which a record lies.
+enum Side {
+    Chosen,
+    AtBound,
+    Other,
+}
+
+fn side(record: &[RecordValue<'_>], column: &str, bound: &Bound) -> Option<Side> {
+    let own = record.iter().find(|value| value.key == column)?;
+    let (value, limit) = match &bound.kind {
+        BoundKind::Number(number) => (own.number?, number.readings().next()?.value),
+        BoundKind::Time(minutes) => (scale::moment(own)?.rem_euclid(DAY), *minutes),
+        BoundKind::Date(minutes) => ((scale::moment(own)? / DAY).floor() * DAY, *minutes),
+    };
+    Some(if (value - limit).abs() < 1e-9 {
+        Side::AtBound
+    } else if (value > limit) == bound.above {
+        Side::Chosen
+    } else {
+        Side::Other
+    })
+}
