@@ -4,7 +4,7 @@
 
 use crate::{
     judge::claims::{
-        checks::account,
+        checks::{account, selection},
         context::{CheckContext, CitationScope, ClaimFinding, names_thing},
         evidence::{
             ToolResult,
@@ -165,6 +165,11 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     static SPEAKS: WordList = WordList::new(&["i", "i've", "i’ve", "ich", "je", "j'ai", "j’ai", "ik", "jag"]);
     let inside = |word: &&Word| word.start >= whole.start && word.end <= whole.end();
     let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.has(&word.lower));
+    // `Is any battery below 10 volts?` `None is.`: of what the question narrows.
+    let narrowed = || scene.grounds.asked.words().iter().any(|word| selection::data().limits.contains(&fold(&word.lower)));
+    if names.is_empty() && claim == AbsenceClaim::Kind && noun_at.is_none() && narrowed() {
+        return None;
+    }
     if names.is_empty() && speaks && !scene.says(&lexicon.found) {
         return None;
     }

@@ -96,6 +96,11 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         return None;
     }
     let after = scene.words_after(count.end);
+    // `MX-2 alone accounts for nine of those`: a number of the result.
+    let of_those = matches!(after, [of, those, ..] if of.lower == "of" && matches!(those.lower.as_str(), "those" | "them" | "these"));
+    if of_those && scene.sources.iter().any(|source| source.facts().numbers.contains(&(count.value as f64))) {
+        return None;
+    }
     let noun = noun(scene, count.end, after);
     // `due in eight days`: a time.
     let time = |word: &String| unit::named(word).is_some_and(|unit| unit.dimension == "time");

@@ -696,6 +696,16 @@ pub fn is_amount_each(scene: &CheckContext<'_>, number: &Number) -> bool {
     })
 }
 
+/// Is it `6.88 of 8 TB`: has it the unit of the number that it is a part of?
+pub fn shares_unit(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
+    const PARTS: [&str; 6] = ["of", "out of", "von", "de", "di", "van"];
+    let next = scene.plain.numbers.iter().find(|other| other.span.start > number.end);
+    let joined = next.and_then(|next| scene.text().get(number.end..next.span.start)).is_some_and(|gap| PARTS.contains(&gap.trim()));
+    let Some(whole) = next.filter(|next| joined && number.unit.is_none() && next.unit.is_some()) else { return false };
+    let own = Number { unit: whole.unit, ..number.clone() };
+    scene.sources.iter().any(|source| scene.grounds.has_plain_number(&own, precision, source)) || is_scaled(scene, &own, precision)
+}
+
 /// Things that an amount is shared out among, and amounts that are looked at.
 const SHARED_AMONG_MAX: usize = 40;
 const SHARED_AMOUNTS_MAX: usize = 24;

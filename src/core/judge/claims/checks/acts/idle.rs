@@ -131,7 +131,7 @@ static CONDITIONAL: WordList = WordList::new(&["if", "wenn", "falls", "si", "se"
 /// First words of a request that is carried out by doing nothing.
 static NOTHING_TO_DO: WordList = WordList::new(&["forget", "wait", "leave", "hold", "ignore", "never", "nevermind", "don't", "keep"]);
 /// First words of a sentence that repeats the order, or tells of the answer's own abilities.
-static NO_REPORTS: WordList = WordList::new(&["i'm", "i’m", "ready", "confirming", "so", "to", "got", "understood", "a", "an", "entendido", "entendida", "combinado", "verstanden", "compris", "capito", "begrepen", "rozumiem"]);
+static NO_REPORTS: WordList = WordList::new(&["i'm", "i’m", "ready", "confirming", "so", "to", "got", "understood", "unchanged", "a", "an", "entendido", "entendida", "combinado", "verstanden", "compris", "capito", "begrepen", "rozumiem"]);
 
 /// Has the sentence the form of what was done: a participle at its beginning, behind a form of to be or behind the things, or a state?
 fn tells_done(passage: &AnalyzedPassage) -> bool {

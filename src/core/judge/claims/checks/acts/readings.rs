@@ -471,6 +471,7 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
         "opowiadanie",
         "hikaye",
         "fable",
+        "monologue",
         "riddle",
         "witz",
         "märchen",
@@ -507,6 +508,13 @@ pub(super) fn plays(asked: &UserRequest) -> bool {
     ]);
     static PLAYS_INSIDE: PhraseList = PhraseList::in_any_case(&[
         "role play",
+        "diary entry",
+        "journal entry",
+        "fairy tale",
+        "make up a ",
+        "make up an ",
+        "invent a ",
+        "tagebucheintrag",
         "stell dir",
         "stellt euch",
         "stellen sie sich",

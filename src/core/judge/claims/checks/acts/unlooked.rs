@@ -369,9 +369,14 @@ const HEDGES_INSIDE: &[&str] = &[
     "않",
     "없",
 ];
+/// First words of a sentence that tells what to do.
+static ADVICE: WordList = WordList::new(&[
+    "try", "use", "keep", "add", "press", "take", "give", "put", "turn", "check", "let", "make", "leave", "wait", "ask", "bring", "plan", "aim",
+    "go", "start", "set",
+]);
 /// Words of a question for what holds in general.
 static GENERAL: WordList = WordList::new(&[
-    "usually", "normally", "typically", "generally", "normal", "usual", "normalerweise", "üblich", "üblicherweise", "normalement", "normalmente", "di", "solito", "meestal", "zwykle", "genelde", "darf", "permitted",
+        "usually", "normally", "typically", "generally", "normal", "usual", "normalerweise", "üblich", "üblicherweise", "normalement", "normalmente", "di", "solito", "meestal", "zwykle", "genelde", "darf", "permitted",
 ]);
 /// Words that make a condition of what follows.
 static CONDITIONS: WordList = WordList::new(&[
@@ -476,7 +481,11 @@ pub(in crate::judge::claims) fn unlooked(
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.has(&word.lower));
     let of_others = || readings::quotes(text) || readings::OF_USER.stands_in(text) || readings::plays(request);
     let id = question.iter().any(|word| is_id(&word.lower));
-    let own_things = id || has(OWN, OWN_INSIDE, question, asked);
+    // `When do the clocks go back? My schedule gets confused`: what the question itself is about.
+    let up_to = asked.rfind(['?', '？']).unwrap_or(asked.len());
+    let from = asked.get(..up_to).and_then(|before| before.rfind(['?', '.', '!'])).map_or(0, |at| at + 1);
+    let of_question: Vec<Word> = question.iter().filter(|word| word.start >= from && word.end <= up_to).cloned().collect();
+    let own_things = id || has(OWN, OWN_INSIDE, &of_question, asked);
     let topical = || is_topic(question, abilities) || is_named(own, abilities);
     // `Your balance is 48,210`, where the user asked for it: no word of the moment is needed.
     let yours = || own.iter().any(|word| YOURS.has(&word.lower)) || YOURS_INSIDE.stands_in(text);
@@ -491,6 +500,7 @@ pub(in crate::judge::claims) fn unlooked(
     let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works() && !reckoned();
     if !(now || own_things && topical() || theirs())
         || of_others()
+        || own.first().is_some_and(|first| ADVICE.has(&first.lower))
         || tells_history(text)
         || condition
         || text.contains('`')

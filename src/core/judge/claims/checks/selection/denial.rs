@@ -79,7 +79,8 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
             && denies_all(clause)
             && decided.iter().any(|word| records.count(std::slice::from_ref(word)) < all)
     };
-    let selective = |own: &ReadWords| own.open.len() <= OPEN_MAX && selects(&own.decided);
+    // `Nothing was charged for B-117`, whose rides cost 0.00: what nothing decides may be told of that.
+    let selective = |own: &ReadWords| own.open.len() <= OPEN_MAX && selects(&own.decided) && !records.lack_something(&own.decided);
     let by_clause = of_clause
         .filter(|_| clause.iter().any(denies))
         .filter(|own| own.open.is_empty() || selective(own))
@@ -93,7 +94,8 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         if asked_for_none {
             return None;
         }
-        let nouns = usize::from(scene.lexicon.language != "en").max(usize::from(!question.decided.is_empty()));
+        let listed = source.lists_records() || all > 1 && Records::single(source).is_none();
+        let nouns = usize::from(scene.lexicon.language != "en" && listed).max(usize::from(!question.decided.is_empty()));
         let beyond = reading.read(clause, asked, SelectionClaim::Absence).filter(|own| own.open.len() <= 1);
         let own_closed = beyond.as_ref().is_some_and(|own| own.open.is_empty());
         let both = beyond.map(|own| [&question.decided[..], &own.decided].concat()).filter(|both| records.have(both));

@@ -402,6 +402,14 @@ impl<'s> Records<'s> {
         values.take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
     }
 
+    /// Have all records with these words nothing in a column in which others have something?
+    pub fn lack_something(&self, words: &[String]) -> bool {
+        let (chosen, others): (Vec<_>, Vec<_>) = self.records.iter().partition(|record| words.iter().all(|word| has(record, word)));
+        let blank = |record: &Vec<RecordValue<'s>>, key: &str| record.iter().find(|value| value.key == key).is_some_and(|value| value.blank);
+        let mut keys = chosen.first().into_iter().flat_map(|record| record.iter()).map(|value| value.key);
+        keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
+    }
+
     /// Has one record all of these?
     pub fn have(&self, words: &[String]) -> bool {
         (!self.lines || !words.is_empty()) && self.records.iter().any(|record| words.iter().all(|word| has(record, word)))
