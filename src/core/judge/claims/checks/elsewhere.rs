@@ -12,7 +12,7 @@ use crate::{
         language::{
             cues,
             date::{Date, Time},
-            fold::{fold, stands_in},
+            fold::{akin, fold, stands_in},
             lexicon::Word,
             number::{Number, Precision},
         },
@@ -53,12 +53,12 @@ pub(in crate::judge::claims) fn elsewhere(scene: &CheckContext<'_>) -> Option<Cl
     }
     let mut told = ToldValues::of(scene);
     let of_cited = |value: &ToldValue<'_>| value.stands_in(cited) || value.may_follow(cited);
-    if told.any(of_cited) {
+    if !told.is_empty() && told.all(of_cited) {
         return None;
     }
     // Looked for last: it goes through all results.
     told.add_values(scene);
-    if told.is_empty() || told.any(of_cited) {
+    if told.is_empty() || told.all(of_cited) {
         return None;
     }
     let has_all = |other: &&ToolResult| !other.failed && !scene.is_source(other) && told.all(|value| value.stands_in(other));
@@ -100,6 +100,8 @@ enum ToldValue<'s> {
     Time(&'s Time),
     /// Folded.
     Name(String),
+    /// A small number beside the name of a member that has it: `7 days remaining`.
+    Member { key: String, value: f64 },
 }
 
 struct ToldValues<'s>(Vec<ToldValue<'s>>);
@@ -118,6 +120,8 @@ impl<'s> ToldValues<'s> {
         let dates = plain.dates.dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
         let times = plain.dates.times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
         let names = plain.words.iter().filter(|word| account::is_capital_inside(scene, word)).map(|word| fold(&word.lower));
+        let written = plain.words.iter().filter(|word| word.lower.contains('_') && word.lower.chars().count() >= VALUE_CHARS_MIN);
+        let names = names.chain(written.map(|word| fold(&word.lower)));
         let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);
         let names = names.chain(ids).filter(|name| is_told(scene, name));
         let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
@@ -128,6 +132,7 @@ impl<'s> ToldValues<'s> {
     fn add_values(&mut self, scene: &CheckContext<'s>) {
         let values = scene.plain.words.iter().take(WORDS_MAX).filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
         self.0.extend(values.filter(|value| is_told(scene, value)).map(ToldValue::Name));
+        self.0.extend(scene.plain.numbers.iter().filter_map(|number| member(scene, number)));
     }
 
     fn is_empty(&self) -> bool {
@@ -151,6 +156,7 @@ impl ToldValue<'_> {
             Self::Date(date) => facts.dates.dates.iter().any(|other| date.is(other)),
             Self::Time(time) => facts.dates.times.iter().any(|other| other.minutes == time.minutes),
             Self::Name(name) => stands_in(result.folded(), name),
+            Self::Member { key, value } => facts.leaves.iter().any(|leaf| leaf.key == *key && leaf.value.number() == Some(*value)),
         }
     }
 
@@ -171,8 +177,28 @@ impl ToldValue<'_> {
                 has_moments() || facts.dates.times.iter().any(|other| other.minutes.abs_diff(time.minutes).is_multiple_of(ZONE_MINUTES))
             }
             Self::Name(name) => stands_in(result.folded_arguments(), name),
+            Self::Member { .. } => false,
         }
     }
+}
+
+/// Words beside a number among which a member is named.
+const BESIDE_WORDS: usize = 4;
+
+/// A small number that a member of a result has, whose name stands beside it.
+fn member<'s>(scene: &CheckContext<'s>, number: &Number) -> Option<ToldValue<'s>> {
+    let value = number.readings().next().filter(|reading| reading.value <= SMALL && reading.step == 1.0 && !number.ordinal)?.value;
+    if scene.plain.is_taken(&(number.span.start..number.end)) || scene.grounds.said_numbers_have(value) {
+        return None;
+    }
+    let behind = scene.words_after(number.span.end).iter().take(BESIDE_WORDS);
+    let beside: Vec<String> = behind.chain(scene.words_before(number.span.start).last()).map(|word| fold(&word.lower)).collect();
+    let names = |leaf: &&NamedValue| {
+        leaf.value.number() == Some(value)
+            && beside.iter().any(|word| word.chars().count() >= MEMBER_CHARS_MIN && (*word == leaf.key || akin(word, &leaf.key)))
+    };
+    let mut leaves = scene.grounds.results.iter().rev().take(RESULTS_MAX).flat_map(|result| result.facts().leaves.iter().take(LEAVES_MAX));
+    leaves.find(names).map(|leaf| ToldValue::Member { key: leaf.key.clone(), value })
 }
 
 /// Does a result have this name, and nobody else?
