@@ -17,7 +17,7 @@ use crate::{
         context::{CheckContext, CitationScope, ClaimFinding, NounPhrase},
         evidence::{
             self, ToolResult, derive,
-            facts::{NamedValue, ResultFacts, Scalar},
+            facts::{NamedValue, ResultFacts, ResultList, Scalar},
             failure, reckon,
             tool_capabilities::{Effect, ToolCapability},
         },
@@ -78,7 +78,7 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 /// are looked for inside words.
 static NOTHING: WordList = WordList::new(&[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
-    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "dont", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
+    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
     "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
     "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
     "ninguno", "nada", "nunca", "nadie", "ninguem", "nikt", "nikogo", "kimse", "vacio", "vacia", "sin", "sinon", "non", "nessun",
@@ -387,7 +387,12 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
     // Of an act messages are notes, too; of what reads they may be what was looked for.
     static NOTES: WordList = WordList::new(&["messages", "notes", "alerts", "comments", "tags", "labels", "attachments"]);
     let notes = |word: &String| FAULTS.has(word) || !source.reads() && NOTES.has(word);
-    let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(notes));
+    // `"drugs": [...]`, as the call named them.
+    let echoes = |list: &ResultList| {
+        let mut own = facts.leaves.iter().filter(|leaf| list.words.contains(&leaf.key)).peekable();
+        own.peek().is_some() && own.all(|leaf| stands_in(source.folded_arguments(), &fold(&leaf.value.shown())))
+    };
+    let of_things = || facts.lists.iter().filter(|list| !list.words.iter().any(notes) && !echoes(list));
     let lists = of_things().next().is_some() && of_things().all(|list| list.length == 0);
     let values = || {
         facts.leaves.iter().all(|leaf| match &leaf.value {
@@ -476,7 +481,9 @@ fn finds_nothing(source: &ToolResult) -> bool {
     ]);
     let facts = source.facts();
     let plain = facts.lists.is_empty() && facts.leaves.len() <= NOTHING_LEAVES_MAX;
-    plain && source.text.len() <= NOTHING_BYTES_MAX && SAYS.stands_in(&format!(" {} ", source.folded()))
+    // `No events found in namespace shop.`
+    let none_found = || source.folded().starts_with("no ") && stands_in(source.folded(), "found");
+    plain && source.text.len() <= NOTHING_BYTES_MAX && (SAYS.stands_in(&format!(" {} ", source.folded())) || none_found())
 }
 
 /// Members of a result that say how it was come by, not what a thing is like.
@@ -600,11 +607,24 @@ pub(in crate::judge::claims) fn told_of_nothing(scene: &CheckContext<'_>) -> Opt
         return None;
     }
     let listed = scene.sources.iter().all(|source| is_empty(source));
-    if !listed && (!foreign && !names || text_tells_failure(scene.text())) {
+    let exists = scene.bond == CitationScope::Cited && tells_existence(scene);
+    if !listed && (!foreign && !names && !exists || text_tells_failure(scene.text())) {
         return None;
     }
     let certainty = if listed && (foreign || names) { Certainty::Certain } else { Certainty::Likely };
     Some(whole(scene, "told_of_nothing", Code::ClaimMismatch, "the result is empty", certainty))
+}
+
+/// Words of a sentence before which it tells that there is something: `Yes, there are …`.
+const EXISTENCE_WITHIN: usize = 2;
+
+/// Does the sentence begin by telling that there is something?
+fn tells_existence(scene: &CheckContext<'_>) -> bool {
+    const PAIRS: [(&str, &str); 8] =
+        [("there", "is"), ("there", "are"), ("there", "was"), ("there", "were"), ("es", "gibt"), ("ci", "sono"), ("il", "y"), ("c'è", "un")];
+    let first = scene.plain.words.windows(2).take(EXISTENCE_WITHIN + 1);
+    let first = first.into_iter().any(|two| PAIRS.iter().any(|(one, other)| two[0].lower == *one && two[1].lower == *other));
+    first || scene.plain.words.iter().take(EXISTENCE_WITHIN).any(|word| word.lower == "hay")
 }
 
 /// True of a sentence, covered by the citation of a later one, that tells of things: with a number, a date or a name that nobody said. What

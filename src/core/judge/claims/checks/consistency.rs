@@ -812,7 +812,13 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let mut all: Vec<Quantity> = Vec::new();
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent) {
         let Some(unit) = number.unit else { continue };
-        let (Some(reading), None) = (number.readings().next(), number.readings().nth(1)) else { continue };
+        // `1,920` in English has thousands.
+        let grouped = is_english(scene) && scene.text().get(number.span.clone()).is_some_and(|text| text.contains(',') && !text.contains('.'));
+        let reading = match (number.readings().next(), number.readings().nth(1)) {
+            (Some(reading), None) => reading,
+            (Some(one), Some(other)) if grouped => if one.value > other.value { one } else { other },
+            _ => continue,
+        };
         let Interpretation { value, step } = reading;
         let scaled = |value: f64| value * unit.factor + unit.offset;
         let joins = all.last().is_some_and(|last| {

@@ -117,12 +117,18 @@ pub fn role(plain: &AnalyzedPassage, number: &Number) -> Role {
     if is_average(plain, number) {
         return Role::Average;
     }
-    if is_near(plain, number, &cues().totals) { Role::Total } else { Role::Any }
+    if is_near(plain, number, &cues().totals) || adds_up(plain, number) { Role::Total } else { Role::Any }
 }
 
 /// True if a word right around a number tells that it is an average.
 pub fn is_average(plain: &AnalyzedPassage, number: &Number) -> bool {
     is_near(plain, number, &cues().averages)
+}
+
+/// `They add up to 67.50`
+fn adds_up(plain: &AnalyzedPassage, number: &Number) -> bool {
+    let before: Vec<&str> = plain.words.iter().filter(|word| word.end <= number.span.start).map(|word| word.lower.as_str()).collect();
+    matches!(before.as_slice(), [.., "add" | "adds" | "added", "up", "to"])
 }
 
 /// Characters between a number and a word that tells its role.

@@ -194,6 +194,13 @@ fn figure_of_another<'r, 's>(
         scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end)))
     {
         let is = |value: &RecordValue<'_>| value.number.is_some_and(|own| told.readings().any(|reading| reading.rounds(own)));
+        // `34:02`: a part of a length of time.
+        let (before, behind) = (scene.text().get(..told.span.start), scene.text().get(told.span.end..));
+        let of_length = before.is_some_and(|before| before.ends_with(':'))
+            || behind.and_then(|behind| behind.strip_prefix(':')).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+        if of_length {
+            continue;
+        }
         let small = told.readings().all(|reading| reading.value <= 12.0 && reading.value.fract() == 0.0);
         // `hall 2`, `7 guests`: beside the name of its column.
         let beside = |key: &str| {

@@ -111,8 +111,10 @@ pub fn clauses<'s>(scene: &'s CheckContext<'_>) -> Vec<&'s [Word]> {
     let words = &scene.plain.words[..];
     let breaks = |pair: &[Word]| match pair {
         // `S. Aydin`: a point behind a single letter ends nothing.
+        // `09:00` is one.
         [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| {
-            gap.contains([',', ';', ':', '!', '(', ')', '–', '—']) || gap.contains('.') && one.lower.chars().nth(1).is_some()
+            let time = gap == ":" && one.lower.ends_with(|c: char| c.is_ascii_digit()) && two.lower.starts_with(|c: char| c.is_ascii_digit());
+            !time && gap.contains([',', ';', ':', '!', '(', ')', '–', '—']) || gap.contains('.') && one.lower.chars().nth(1).is_some()
         }),
         _ => false,
     };

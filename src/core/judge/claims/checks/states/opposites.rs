@@ -52,6 +52,11 @@ struct Opposites {
 struct Pair {
     one: Vec<String>,
     other: Vec<String>,
+    /// Such as count only in a result.
+    #[serde(default)]
+    one_values: Vec<String>,
+    #[serde(default)]
+    other_values: Vec<String>,
 }
 
 fn data() -> &'static Opposites {
@@ -101,8 +106,8 @@ impl Pair {
     /// The side of the pair that a value is of, if any.
     fn side(&self, value: &RecordValue<'_>) -> Option<Side> {
         if let Some(flag) = value.flag {
-            let named = |words: &[String]| words.iter().any(|word| word == value.key);
-            return match (named(&self.one), named(&self.other)) {
+            let named = |words: &[String]| words.iter().any(|word| word.replace(' ', "") == value.key);
+            return match (named(&self.one) || named(&self.one_values), named(&self.other) || named(&self.other_values)) {
                 (true, false) => Some(if flag { Side::One } else { Side::Other }),
                 (false, true) => Some(if flag { Side::Other } else { Side::One }),
                 _ => None,
@@ -111,7 +116,8 @@ impl Pair {
         if !is_state(&value.text) {
             return None;
         }
-        match (has(&self.one, &value.text), has(&self.other, &value.text)) {
+        let is_one = has(&self.one, &value.text) || has(&self.one_values, &value.text);
+        match (is_one, has(&self.other, &value.text) || has(&self.other_values, &value.text)) {
             (true, false) => Some(Side::One),
             (false, true) => Some(Side::Other),
             _ => None,
@@ -135,10 +141,11 @@ impl Pair {
         if sides.any(|(other, _)| other != side) {
             return None;
         }
-        let (own, opposite) = if side == Side::One { (&self.one, &self.other) } else { (&self.other, &self.one) };
+        let (own, own_values, opposite) =
+            if side == Side::One { (&self.one, &self.one_values, &self.other) } else { (&self.other, &self.other_values, &self.one) };
         // Hours of opening: `closed` of one day.
         let hours = || !facts.dates.times.is_empty() && self.one.iter().any(|word| word == "open");
-        if has(own, folded) || hours() {
+        if has(own, folded) || has(own_values, folded) || hours() {
             return None;
         }
         let place = opposite.iter().find_map(|word| place_of(clause, word))?;
@@ -171,8 +178,10 @@ fn place_of(words: &[Word], state: &str) -> Option<usize> {
 /// Is the word there denied, or one of a condition?
 fn is_denied(clause: &[Word], at: usize) -> bool {
     let before = clause.get(at.saturating_sub(DENIED_WITHIN)..at).unwrap_or_default();
-    let past = |word: &Word| matches!(word.lower.as_str(), "before" | "previously" | "formerly" | "earlier" | "originally" | "initially");
-    clause.iter().any(past) || before.iter().any(|word| denies(word) || is_nothing_said(word))
+    let past = |word: &Word| matches!(word.lower.as_str(), "before" | "previously" | "formerly" | "earlier" | "originally" | "initially" | "était" | "étaient" | "war" | "estaba" | "stava");
+    // `veröffentlicht ist er noch nicht`
+    let behind = clause.get(at..).unwrap_or_default().iter().take(DENIED_WITHIN + 1).any(|word| matches!(word.lower.as_str(), "nicht" | "niet"));
+    clause.iter().any(past) || behind || before.iter().any(|word| denies(word) || is_nothing_said(word))
 }
 
 #[cfg(test)]
