@@ -400,7 +400,14 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
             _ => true,
         })
     };
-    facts.is_structured() && lists && values() && !describes_something(source)
+    facts.is_structured() && lists && values() && !describes_something(source) || is_empty_yaml(source)
+}
+
+/// `kiln: Little Tom`, `shelves: []`
+fn is_empty_yaml(source: &ToolResult) -> bool {
+    let pair = |line: &str| line.split_once(':').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ' ' | '-')));
+    let lines = || source.text.lines().filter(|line| !line.trim().is_empty());
+    source.text.len() <= NOTHING_BYTES_MAX && lines().all(pair) && lines().any(|line| line.trim_end().ends_with(": []"))
 }
 
 /// Bytes of a result that says no more than that nothing was found.
@@ -1535,6 +1542,17 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .filter(|(own, _)| facts.of_key(own).any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_value(text, &word.lower))))
             .map(|(_, text)| text)
             .collect();
+        // `All wheels have been given a grade`, of which one has none.
+        let has_column = || source.rows().columns && source.rows().rows.len() >= 2;
+        let given = || {
+            has_column()
+                && scene.plain.words.iter().any(|word| matches!(word.lower.as_str(), "have" | "has" | "got" | "given" | "carry" | "carries"))
+                && source.rows().rows.iter().flat_map(|row| &row.cells).any(|cell| cell.column == folded)
+                && source.rows().rows.iter().any(|row| !row.cells.iter().any(|cell| cell.column == folded && !cell.folded.is_empty()))
+        };
+        if given() {
+            return Some(whole(scene, "every", Code::CountMismatch, "not all of them have one", Certainty::Likely));
+        }
         let differs = texts.len() >= 2 && texts.iter().any(|text| !is_value(text, &word.lower));
         if mixed || differs && !texts.is_empty() {
             return Some(whole(scene, "every", Code::CountMismatch, "not all of them are so", Certainty::Likely));

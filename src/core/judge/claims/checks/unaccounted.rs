@@ -78,7 +78,13 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let has_times = scene.sources.iter().any(|source| !source.facts().dates.times.is_empty());
     let epoch = scene.sources.iter().any(|source| source.facts().numbers.last().is_some_and(|number| *number > 1e8));
     // Where nothing has a time, what looks like one may be a pace or a ratio.
-    if own.is_empty() || epoch || !has_times || cues::reckons(scene.plain) {
+    if own.is_empty() || epoch || cues::reckons(scene.plain) {
+        return Vec::new();
+    }
+    // `doors open at 9:30`, of a result without any time.
+    static AT: WordList = WordList::new(&["at", "um", "alle", "om"]);
+    let told_at = |time: &Time| scene.words_before(time.span.start).last().is_some_and(|word| AT.has(&word.lower));
+    if !has_times && (scene.bond != CitationScope::Cited || !own.iter().all(told_at) || scene.sources.iter().any(|source| !source.reads())) {
         return Vec::new();
     }
     let stands = |time: &Time| {

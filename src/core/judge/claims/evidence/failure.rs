@@ -627,6 +627,9 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     {
         return true;
     }
+    if is_error_element(text) || aim.is_some() && says_sorry(text) {
+        return true;
+    }
     if text.len() > TEXT_BYTES_MAX {
         return aim.is_some() && ends_with_failures(text);
     }
@@ -734,6 +737,29 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
                 || lower.lines().any(begins)
                 || ends()
                 || anywhere.iter().any(|word| lower.contains(word)))
+}
+
+/// `<error code="409">Renewal limit reached</error>`: all of a result in markup is an error.
+fn is_error_element(text: &str) -> bool {
+    const ROOTS: [&str; 4] = ["<error", "<fault", "<exception", "<soap:fault"];
+    let body = text.trim_start();
+    // Behind a declaration.
+    let body = body.strip_prefix("<?").and_then(|rest| rest.split_once("?>")).map_or(body, |(_, rest)| rest.trim_start());
+    let begins = |root: &str| {
+        let start = body.get(..root.len()).is_some_and(|start| start.eq_ignore_ascii_case(root));
+        start && body.get(root.len()..).is_some_and(|rest| rest.starts_with(['>', ' ', '/']))
+    };
+    ROOTS.iter().any(|root| begins(root))
+}
+
+/// Bytes of a result that says no more than that something wasn't done.
+const SORRY_BYTES_MAX: usize = 240;
+
+/// `Sorry, it is fully booked. Nothing was reserved.`
+fn says_sorry(text: &str) -> bool {
+    let folded = fold(text.get(..text.floor_char_boundary(SORRY_BYTES_MAX)).unwrap_or(text));
+    let sorry = folded.starts_with("sorry ") && [" not ", " no ", " nothing ", " full", "cannot", " can t", " already ", " unavailable"].iter().any(|part| folded.contains(part));
+    text.len() <= SORRY_BYTES_MAX && (sorry || folded.contains("nothing was ") || folded.contains("nothing has been "))
 }
 
 /// `404 Not Found`, `503: …`, `550 5.1.1 …`: a status of HTTP or SMTP (RFC 9110, section 15; RFC 5321, section 4.2). `412 messages queued`

@@ -532,7 +532,12 @@ pub fn sign_before<'s>(scene: &CheckContext<'s>, at: usize) -> &'s str {
     let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
     let numbers = &scene.plain.numbers;
     match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
-        (Some(before), Some(own)) => scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside),
+        (Some(before), Some(own)) => match scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside) {
+            "plus" => "+",
+            "minus" | "less" => "−",
+            "times" | "mal" => "×",
+            sign => sign,
+        },
         _ => "",
     }
 }

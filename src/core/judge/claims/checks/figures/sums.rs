@@ -74,7 +74,8 @@ static MAKES: WordList = WordList::new(&[
 /// The finding of a sum whose operands make another number than the passage tells.
 pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let text = scene.text();
-    if !text.contains(['+', '−', '×', '·', '÷']) && !text.contains(" - ") && !text.contains(" – ") {
+    let written = ["plus", "minus", "times"].iter().any(|word| text.contains(word));
+    if !written && !text.contains(['+', '−', '×', '·', '÷']) && !text.contains(" - ") && !text.contains(" – ") {
         return None;
     }
     let numbers = &scene.plain.numbers;

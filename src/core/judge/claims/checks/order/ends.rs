@@ -112,7 +112,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     let of_sentence = std::ptr::eq(words, &raw const scene.plain.words[..]);
     let superlative = of_sentence.then(|| words.get(at)).flatten();
     let column = column(&records, end, words, at, &scene.plain.words, question)?;
-    let (name, record) = named(scene, &records, superlative).or_else(|| told(scene, &records, column))?;
+    let record = named(scene, &records, superlative).or_else(|| told(scene, &records, column))?;
     // `The most expensive bottle`: not the one with the most bottles.
     let names_column = |next: &String| column.contains(next.trim_end_matches('s')) || akin(column, next) || data().plain.contains(next);
     if MOSTS.contains(&&*fold(&words.get(at)?.lower)) && !next.as_ref().is_some_and(names_column) {
@@ -192,7 +192,7 @@ fn asks_for_one(question: &[Word]) -> bool {
 }
 
 /// The record that the sentence names in the clause of its superlative, or up to there; where only the question has one, the first.
-fn named<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, superlative: Option<&Word>) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+fn named<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, superlative: Option<&Word>) -> Option<&'r [RecordValue<'s>]> {
     let clauses = clauses(scene);
     let own = clauses.iter().find(|clause| superlative.is_none_or(|word| clause.iter().any(|own| own.start == word.start)))?;
     let folded = folded_words(own).join(" ");
@@ -206,21 +206,21 @@ fn named<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, superlative
     let end = own.last().map_or(0, |last| last.end);
     in_clause
         .into_iter()
-        .find_map(|(key, named)| Some((key, *named.first()?)))
-        .or_else(|| named_alone(records, &fold(scene.text().get(..end).unwrap_or_default())))
+        .find_map(|(_, named)| named.first().copied())
+        .or_else(|| named_alone(records, &fold(scene.text().get(..end).unwrap_or_default())).map(|(_, record)| record))
 }
 
 /// The only record that has a number of the sentence in that column, and no other number of it is told.
-fn told<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, column: &'s str) -> Option<(&'s str, &'r [RecordValue<'s>])> {
+fn told<'r>(scene: &CheckContext<'_>, records: &'r Records<'_>, column: &str) -> Option<&'r [RecordValue<'r>]> {
     let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let mut all = numbers.flat_map(|number| {
-        let has = move |record: &&Vec<RecordValue<'s>>| {
+        let has = move |record: &&Vec<RecordValue<'_>>| {
             record.iter().any(|value| value.key == column && value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own))))
         };
         records.all().iter().filter(has)
     });
     let (Some(one), None) = (all.next(), all.next()) else { return None };
-    Some((column, one))
+    Some(one)
 }
 
 /// The column that the superlative is told of.

@@ -104,6 +104,19 @@ pub fn named_alone<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'
 pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, Vec<&'r [RecordValue<'s>]>)> {
     let all = records.all();
     let Some(first) = all.first() else { return Vec::new() };
+    // What no two records share names them best.
+    let is_own = |value: &&RecordValue<'s>| {
+        let mut column = all.iter().filter_map(|record| record.iter().find(|other| other.key == value.key));
+        let mut seen: Vec<&str> = Vec::new();
+        value.number.is_none()
+            && !value.text.is_empty()
+            && column.all(|other| {
+                let new = other.number.is_none() && other.text.chars().count() >= NAME_CHARS_MIN && !seen.contains(&other.text.as_str());
+                seen.push(&other.text);
+                new
+            })
+    };
+    let named_by_own = first.iter().any(|value| is_own(&value) && value.raw.chars().any(|c| c.is_uppercase() || c.is_alphabetic()));
     let of_column = |value: &RecordValue<'s>| {
         let key = value.key;
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
@@ -112,7 +125,7 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
         let doubles = column.iter().filter(repeated).count();
         // `Mango Season`, twice among films: what most values are names of.
         let is_name = |value: &&RecordValue<'s>| value.raw.chars().any(|c| c.is_uppercase() || c.is_ascii_digit());
-        let names = doubles == 0 || doubles * 2 <= column.len() && column.iter().all(is_name);
+        let names = doubles == 0 || !named_by_own && doubles * 2 <= column.len() && column.iter().all(is_name);
         if column.len() != all.len() || !texts || !names {
             return None;
         }
@@ -152,7 +165,7 @@ fn text_of_another<'r, 's>(
             other.text.chars().count() >= VALUE_CHARS_MIN
                 && other.text.chars().any(char::is_alphabetic)
                 && other.text.split(' ').count() <= VALUE_WORDS_MAX
-                && stands_in(folded, &other.text)
+                && (stands_in(folded, &other.text) || has_all_words(folded, &other.text, own))
                 && !record.iter().any(|value| {
                     value.key == other.text
                         || stands_in(&value.text, &other.text)
@@ -161,6 +174,13 @@ fn text_of_another<'r, 's>(
                 && !scene.grounds.has_said(&other.text)
         })
     })
+}
+
+/// Has a clause all words of another record's value, of two at least, and not those of its own: `from Sterling in Colorado`?
+fn has_all_words(folded: &str, other: &str, own: &RecordValue<'_>) -> bool {
+    let long = |text: &'_ str| words_of(text).filter(|word| word.chars().count() >= WORD_CHARS_MIN).map(str::to_owned).collect::<Vec<String>>();
+    let (others, mine) = (long(other), long(&own.text));
+    others.len() >= 2 && others.iter().all(|word| stands_in(folded, word)) && !mine.iter().any(|word| stands_in(folded, word))
 }
 
 /// A number or a date of another record that the clause tells, where the named one has another one of that name.

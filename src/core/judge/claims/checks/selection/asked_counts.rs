@@ -83,7 +83,8 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
             let own = fold(&noun.lower);
             let beside = scene.text().get(whole.place.end..noun.start).is_some_and(|gap| gap.trim().is_empty());
             let asked = || question.iter().any(|word| word.lower == noun.lower);
-            beside && own.ends_with('s') && !is_plain(noun) && !asked() && !reading.names_list(&own) && !records.decide(&own)
+            let same = source.facts().lists.iter().filter(|list| list.length == all).count() <= 1 && !source.facts().numbers.contains(&(all as f64));
+            !same && beside && own.ends_with('s') && !is_plain(noun) && !asked() && !reading.names_list(&own) && !records.decide(&own)
         })
     });
     if limited || of_others || is_limited(scene, own) || own.count > 2 * all as u64 {

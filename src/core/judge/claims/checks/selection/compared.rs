@@ -93,6 +93,9 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
         let first = overdue(scene, source, &records, clause)?;
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
     }
+    if let Some(record) = below_minimum(scene, source) {
+        return Some(account::whole(scene, "compared", Code::FalseAbsence, &record, Certainty::Likely));
+    }
     let told = only_bound(&scene.plain.numbers, &scene.plain.dates, scene.plain.lower());
     let asked = || {
         let asked = &scene.grounds.asked;
@@ -169,6 +172,25 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
         expected: inside.len().to_string(),
         certainty: Certainty::Likely,
     })
+}
+
+/// A record that lies below its own minimum, where a clause denies that any does: `none has fallen below its minimum`.
+fn below_minimum(scene: &CheckContext<'_>, source: &ToolResult) -> Option<String> {
+    const BELOW: [&str; 8] = ["below", "under", "beneath", "unter", "sous", "debajo", "sotto", "onder"];
+    let is_below = |clause: &&&[Word]| {
+        let has = |parts: &[&str]| clause.iter().any(|word| parts.iter().any(|part| fold(&word.lower).starts_with(part)));
+        denies_all(clause) && has(&BELOW) && has(&["minim", "mindest"])
+    };
+    clauses(scene).iter().find(is_below)?;
+    let records = Records::of(source)?;
+    let pair = |record: &&Vec<RecordValue<'_>>| {
+        record.iter().any(|least| {
+            let name = least.key.strip_prefix("min").or_else(|| least.key.strip_suffix("min"));
+            let own = name.filter(|name| !name.is_empty()).and_then(|name| record.iter().find(|value| value.key == name));
+            own.and_then(|own| own.number).zip(least.number).is_some_and(|(own, least)| own < least)
+        })
+    };
+    records.all().iter().find(pair).map(|record| shown(record))
 }
 
 /// The first values of a record, as a message shows them.

@@ -9,7 +9,10 @@ use crate::{
             },
         },
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::tool_capabilities::{Effect, ToolCapability},
+        evidence::{
+            ToolResult,
+            tool_capabilities::{Effect, ToolCapability},
+        },
         language::{
             fold::{fold, words_of},
             lexicon::Word,
@@ -48,13 +51,21 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     if !others() && acts::language_of(text, &scene.plain.words) == Some("pt") {
         return None;
     }
+    if let Some(amount) = denied_amount(source, clause) {
+        return Some(account::whole(scene, "denial", Code::FalseAbsence, &amount, Certainty::Likely));
+    }
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
     // `Dotty is out: no cats`: it is told of one record.
     if records.stand_outside(scene, clause) {
         return None;
     }
-    let of_clause = reading.read(clause, &[], SelectionClaim::Absence);
+    // `no faults or stoppages`: the first alone is denied, too.
+    let first_of_two = clause.windows(3).position(|three| {
+        denies(&three[0]) && matches!(three[2].lower.as_str(), "or" | "oder" | "ou" | "o" | "nor") && records.decide(&fold(&three[1].lower))
+    });
+    let own = first_of_two.map_or(clause, |at| clause.get(..at + 2).unwrap_or(clause));
+    let of_clause = reading.read(own, &[], SelectionClaim::Absence);
     let asked = scene.grounds.asked.words();
     let of_question = if asked.len() <= QUESTION_WORDS_MAX { reading.read(asked, &[], SelectionClaim::Absence) } else { None };
     // `No, none.` denies what was asked: with all that narrows it.
@@ -116,6 +127,22 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let cites = scene.bond == CitationScope::Cited;
     let decided = by_clause.or_else(|| of_question.filter(|_| cites).and_then(by_question))?;
     Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
+}
+
+/// Words behind a denial among which an amount is named, and letters of its name.
+const AMOUNT_WITHIN: usize = 3;
+const AMOUNT_CHARS: usize = 4;
+
+/// An amount above zero at the top of the result, where a clause denies it: `no fees are outstanding` of `fees_due: 2.5`.
+fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
+    let at = clause.iter().position(denies)?;
+    let named: Vec<String> = clause.iter().skip(at + 1).take(AMOUNT_WITHIN).map(|word| fold(&word.lower)).collect();
+    let limits = clause.iter().any(|word| data().limits.contains(&fold(&word.lower)));
+    let names = |key: &str| named.iter().any(|word| word.chars().count() >= AMOUNT_CHARS && key.contains(word.trim_end_matches('s')));
+    let leaf = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).find(|leaf| names(&leaf.key))?;
+    let owed = ["fee", "fine", "due", "balance", "debt", "owe", "charge", "cost", "outstanding", "arrears"];
+    let above = leaf.value.number().is_some_and(|amount| amount > 0.0) && owed.iter().any(|part| leaf.key.contains(part));
+    (above && !limits).then(|| format!("{}: {}", leaf.key, leaf.value.shown()))
 }
 
 /// Does a clause tell that there is none, or that something isn't in a list: `no orders`, `doesn't mention chalkbrood`?

@@ -85,7 +85,9 @@ pub(in crate::judge::claims) fn opposites(scene: &CheckContext<'_>) -> Option<Cl
     clauses(scene).into_iter().find_map(|clause| {
         let folded = folded_words(clause).join(" ");
         let is_name = |text: &str| !data().pairs.iter().any(|pair| has(&pair.one, text) || has(&pair.other, text));
-        let record = records.named_in(&folded, is_name)?;
+        // `The Wooden farm (T-102) is on the shelf`: named before.
+        let before = fold(scene.text().get(..clause.last().map_or(0, |last| last.end)).unwrap_or_default());
+        let record = records.named_in(&folded, is_name).or_else(|| records.named_in(&before, is_name))?;
         // `Done`, of a call that added a task: the call is done, not the task.
         let of_call = |pair: &&Pair| !source.reads() && pair.one.iter().any(|word| word == "done");
         let mut pairs = data().pairs.iter().filter(|pair| !of_call(pair));
