@@ -214,10 +214,15 @@ pub(super) fn sentence_end(after: &str, input: TextInput) -> Option<usize> {
 /// True if the text between `before` and `after` is explained.
 pub(super) fn explains(before: &str, own: &str, after: &str) -> bool {
     let sentence = sentence(before);
-    let said = format!("{sentence} {after}").to_lowercase();
+    let said = without_addresses(&format!("{sentence} {after}")).to_lowercase();
     let is_explained =
         || is_code(before, own) || has_cue(&said) || introduction(before, sentence).is_some_and(|line| has_cue(&line.to_lowercase()));
     !REPORTS.iter().any(|word| said.contains(word)) && is_explained()
+}
+
+/// A text without its addresses: `https://git.example/quill` gives no example.
+fn without_addresses(text: &str) -> String {
+    text.split(' ').filter(|word| !word.contains("://")).collect::<Vec<&str>>().join(" ")
 }
 
 /// True if the sentence around the text between `before` and `after` reports something.

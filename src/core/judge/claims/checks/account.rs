@@ -1543,6 +1543,15 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .map(|(_, text)| text)
             .collect();
         // `All wheels have been given a grade`, of which one has none.
+        // `every open issue has somebody assigned`, where an assignee is null.
+        let of_null = || {
+            let own: Vec<&NamedValue> = facts.leaves.iter().filter(|leaf| leaf.record > 0 && (leaf.key == folded || akin(&leaf.key, &folded))).collect();
+            own.len() >= 2 && own.iter().any(|leaf| matches!(leaf.value, Scalar::Null)) && folded.len() > 5
+        };
+        let somebody = || scene.plain.words.iter().any(|word| matches!(word.lower.as_str(), "somebody" | "someone" | "an" | "a" | "its"));
+        if somebody() && of_null() {
+            return Some(whole(scene, "every", Code::CountMismatch, "not all of them have one", Certainty::Likely));
+        }
         let has_column = || source.rows().columns && source.rows().rows.len() >= 2;
         let given = || {
             has_column()

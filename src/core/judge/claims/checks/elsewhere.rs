@@ -7,7 +7,7 @@ use crate::{
         evidence::{
             ToolResult, equals,
             facts::{NamedValue, ResultFacts, Scalar},
-            fits, follows,
+            fits,
         },
         language::{
             cues,
@@ -169,7 +169,6 @@ impl ToldValue<'_> {
                 fits(number, Precision::Approximate, &facts.numbers)
                     || fits(number, Precision::Approximate, result.argument_numbers())
                     || equals(number, Precision::Exact, &facts.derived().plain)
-                    || number.percent && follows(number, Precision::Exact, facts)
             }
             Self::Date(date) => has_moments() || facts.dates.dates.iter().any(|other| date.agrees(other)),
             // In another time zone.

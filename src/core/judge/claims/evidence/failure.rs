@@ -749,7 +749,18 @@ fn is_error_element(text: &str) -> bool {
         let start = body.get(..root.len()).is_some_and(|start| start.eq_ignore_ascii_case(root));
         start && body.get(root.len()..).is_some_and(|rest| rest.starts_with(['>', ' ', '/']))
     };
-    ROOTS.iter().any(|root| begins(root))
+    ROOTS.iter().any(|root| begins(root)) || titles_status(body)
+}
+
+/// Bytes of a page in which its title is looked for.
+const TITLE_BYTES_MAX: usize = 600;
+
+/// `<title>504 Gateway Time-out</title>`: a page that a gateway made of a failure.
+fn titles_status(page: &str) -> bool {
+    let head = page.get(..page.floor_char_boundary(TITLE_BYTES_MAX)).unwrap_or(page).to_ascii_lowercase();
+    let is_page = head.starts_with("<html") || head.starts_with("<!doctype");
+    let title = head.split_once("<title>").map_or("", |(_, rest)| rest).trim_start();
+    is_page && begins_with_status(title)
 }
 
 /// Bytes of a result that says no more than that something wasn't done.
@@ -888,7 +899,13 @@ fn refuses_all(facts: &ResultFacts) -> bool {
             .iter()
             .any(|list| list.depth == 0 && (list.length == 0) == empty && list.words.iter().any(|word| names.contains(&word.as_str())))
     };
-    top(DID, true) && top(DIDNT, false)
+    let only_errors = || {
+        let of_things = || facts.lists.iter().filter(|list| list.depth == 0);
+        of_things().count() == 1 && of_things().all(|list| list.length > 0 && list.words.iter().any(|word| word == "errors" || word == "error"))
+    };
+    // `{"errors": [{"status": 409, …}]}`: nothing but errors.
+    let bare = || facts.leaves.iter().all(|leaf| leaf.record > 0 || matches!(leaf.value, Scalar::Null));
+    top(DID, true) && top(DIDNT, false) || only_errors() && bare()
 }
 
 /// Members that say how many failed.

@@ -321,7 +321,9 @@ fn is_act(sentence: &str, all: &[Word]) -> bool {
     let lets = left.first().is_some_and(|first| LETS.has(&first.lower))
         && left.get(1).is_some_and(|who| !known.me.contains(&who.lower))
         && left.iter().skip(1).take(VERB_WORDS).any(|word| KNOWS.has(&word.lower));
-    let tells = left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
+    // `Get rid of the old record`
+    let rids = left.windows(2).take(VERB_WORDS).any(|two| two[0].lower == "get" && two[1].lower == "rid");
+    let tells = !rids && left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
         let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
         // `Tell Paula that …`: somebody else is to be told.
         let next = left.get(at + 1).map_or("", |next| next.lower.as_str());

@@ -19,7 +19,7 @@ static OF: WordList = WordList::new(&[
     "i", "the", "all", "les", "den",
 ]);
 /// Words that make a number between them the whole: others may stand there, too.
-static PARTS: WordList = WordList::new(&["of", "von", "sur", "de", "di", "su", "van", "z", "ze", "den", "des"]);
+static PARTS: WordList = WordList::new(&["of", "on", "von", "sur", "de", "di", "su", "van", "z", "ze", "den", "des"]);
 /// Bytes between a share and its whole, and between a part and its whole.
 const WHOLE_BYTES_MAX: usize = 16;
 const PART_BYTES_MAX: usize = 24;

@@ -35,7 +35,7 @@ const NAMING_WORDS: usize = 4;
 const RECORDS_MIN: usize = 2;
 
 /// Words of what is reckoned from several columns.
-const RATES: [&str; 13] = ["per", "pro", "par", "por", "each", "average", "ratio", "value", "total", "overall", "altogether", "insgesamt", "pauschal"];
+const RATES: [&str; 12] = ["per", "pro", "par", "por", "each", "average", "ratio", "value", "total", "altogether", "insgesamt", "pauschal"];
 /// Superlatives that need a noun: `the most honey`.
 const MOSTS: [&str; 8] = ["most", "least", "fewest", "meisten", "meiste", "wenigsten", "meeste", "najwiecej"];
 
