@@ -78,9 +78,9 @@ pub fn account(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
 /// are looked for inside words.
 static NOTHING: WordList = WordList::new(&[
     "no", "not", "none", "nothing", "nobody", "nowhere", "never", "neither", "without", "empty", "zero", "nope", "cannot", "free", "clear",
-    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant",
-    "wont", "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand",
-    "leer", "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
+    "clean", "quiet", "unable", "isnt", "arent", "wasnt", "werent", "doesnt", "didnt", "hasnt", "havent", "couldnt", "cant", "wont",
+    "lacks", "missing", "blank", "kein", "keine", "keinen", "keiner", "keinem", "keines", "nicht", "nichts", "nie", "niemand", "leer",
+    "ohne", "null", "frei", "pas", "aucun", "aucune", "rien", "jamais", "vide", "sans", "personne", "libre", "ningun", "ninguna",
     "ninguno", "nada", "nunca", "nadie", "ninguem", "nikt", "nikogo", "kimse", "vacio", "vacia", "sin", "sinon", "non", "nessun",
     "nessuno", "nessuna", "niente", "vuoto", "vuota", "senza", "nao", "nenhum", "nenhuma", "vazio", "vazia", "sem", "niet", "geen",
     "niets", "leeg", "nie", "brak", "zaden", "zadnych", "pusty", "yok", "degil", "bos", "0", "ingen", "inga", "inget", "inte",
@@ -221,7 +221,24 @@ pub(in crate::judge::claims) const FAILED_DEEDS: &[&str] = &[
 
 /// Does the passage tell of a failure, in any language?
 pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
-    *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()))
+    *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()) || turns_down(scene)) || names_status(scene)
+}
+
+/// Words between the two of `turned … down`.
+const TURNED_WITHIN: usize = 5;
+
+/// `The server turned the file down`
+fn turns_down(scene: &CheckContext<'_>) -> bool {
+    let words = &scene.plain.words;
+    let turned = words.iter().enumerate().filter(|(_, word)| matches!(word.lower.as_str(), "turned" | "turns"));
+    turned.into_iter().any(|(at, _)| words.iter().skip(at + 1).take(TURNED_WITHIN).any(|word| word.lower == "down"))
+}
+
+/// Does it tell the status of what failed, as its result has it: `with a 413` (RFC 9110, section 15)?
+fn names_status(scene: &CheckContext<'_>) -> bool {
+    let status = |number: &Number| number.whole().filter(|code| (400..600).contains(code) && number.unit.is_none());
+    let has = |code: u64| scene.sources.iter().any(|source| source.fails() && stands_in(source.folded(), &code.to_string()));
+    scene.plain.numbers.iter().filter_map(status).any(has)
 }
 
 /// Does a word of this text deny something, in any language?
@@ -405,7 +422,10 @@ pub(in crate::judge::claims) fn is_empty(source: &ToolResult) -> bool {
 
 /// `kiln: Little Tom`, `shelves: []`
 fn is_empty_yaml(source: &ToolResult) -> bool {
-    let pair = |line: &str| line.split_once(':').is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ' ' | '-')));
+    let pair = |line: &str| {
+        line.split_once(':')
+            .is_some_and(|(name, _)| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | ' ' | '-')))
+    };
     let lines = || source.text.lines().filter(|line| !line.trim().is_empty());
     source.text.len() <= NOTHING_BYTES_MAX && lines().all(pair) && lines().any(|line| line.trim_end().ends_with(": []"))
 }
@@ -627,8 +647,16 @@ const EXISTENCE_WITHIN: usize = 2;
 
 /// Does the sentence begin by telling that there is something?
 fn tells_existence(scene: &CheckContext<'_>) -> bool {
-    const PAIRS: [(&str, &str); 8] =
-        [("there", "is"), ("there", "are"), ("there", "was"), ("there", "were"), ("es", "gibt"), ("ci", "sono"), ("il", "y"), ("c'è", "un")];
+    const PAIRS: [(&str, &str); 8] = [
+        ("there", "is"),
+        ("there", "are"),
+        ("there", "was"),
+        ("there", "were"),
+        ("es", "gibt"),
+        ("ci", "sono"),
+        ("il", "y"),
+        ("c'è", "un"),
+    ];
     let first = scene.plain.words.windows(2).take(EXISTENCE_WITHIN + 1);
     let first = first.into_iter().any(|two| PAIRS.iter().any(|(one, other)| two[0].lower == *one && two[1].lower == *other));
     first || scene.plain.words.iter().take(EXISTENCE_WITHIN).any(|word| word.lower == "hay")
@@ -1501,7 +1529,7 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || source.failed
         || facts.records.len() < 2
         || facts.leaves.len() > LEAVES_OF
-        || tells_nothing(scene)
+        || denies(scene.text())
     {
         return None;
     }
@@ -1545,7 +1573,8 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // `All wheels have been given a grade`, of which one has none.
         // `every open issue has somebody assigned`, where an assignee is null.
         let of_null = || {
-            let own: Vec<&NamedValue> = facts.leaves.iter().filter(|leaf| leaf.record > 0 && (leaf.key == folded || akin(&leaf.key, &folded))).collect();
+            let own: Vec<&NamedValue> =
+                facts.leaves.iter().filter(|leaf| leaf.record > 0 && (leaf.key == folded || akin(&leaf.key, &folded))).collect();
             own.len() >= 2 && own.iter().any(|leaf| matches!(leaf.value, Scalar::Null)) && folded.len() > 5
         };
         let somebody = || scene.plain.words.iter().any(|word| matches!(word.lower.as_str(), "somebody" | "someone" | "an" | "a" | "its"));
@@ -1555,7 +1584,11 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let has_column = || source.rows().columns && source.rows().rows.len() >= 2;
         let given = || {
             has_column()
-                && scene.plain.words.iter().any(|word| matches!(word.lower.as_str(), "have" | "has" | "got" | "given" | "carry" | "carries"))
+                && scene
+                    .plain
+                    .words
+                    .iter()
+                    .any(|word| matches!(word.lower.as_str(), "have" | "has" | "got" | "given" | "carry" | "carries"))
                 && source.rows().rows.iter().flat_map(|row| &row.cells).any(|cell| cell.column == folded)
                 && source.rows().rows.iter().any(|row| !row.cells.iter().any(|cell| cell.column == folded && !cell.folded.is_empty()))
         };
@@ -2425,7 +2458,8 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // `18 km are closed`, of 62 and 80: what two of the result's own numbers make.
         let of_two = || {
             let others = facts.numbers.iter().take(LEAVES_OF).filter(|other| **other != value);
-            facts.numbers.len() <= EQUAL_MAX && others.into_iter().any(|other| facts.numbers.contains(&(other + value)) && other + value != 2.0 * value)
+            facts.numbers.len() <= EQUAL_MAX
+                && others.into_iter().any(|other| facts.numbers.contains(&(other + value)) && other + value != 2.0 * value)
         };
         if wrong && !scene.grounds.said_numbers_have(value) && !of_two() {
             return Some(ClaimFinding {

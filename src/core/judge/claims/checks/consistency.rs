@@ -813,10 +813,17 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent) {
         let Some(unit) = number.unit else { continue };
         // `1,920` in English has thousands.
-        let grouped = is_english(scene) && scene.text().get(number.span.clone()).is_some_and(|text| text.contains(',') && !text.contains('.'));
+        let grouped =
+            is_english(scene) && scene.text().get(number.span.clone()).is_some_and(|text| text.contains(',') && !text.contains('.'));
         let reading = match (number.readings().next(), number.readings().nth(1)) {
             (Some(reading), None) => reading,
-            (Some(one), Some(other)) if grouped => if one.value > other.value { one } else { other },
+            (Some(one), Some(other)) if grouped => {
+                if one.value > other.value {
+                    one
+                } else {
+                    other
+                }
+            }
             _ => continue,
         };
         let Interpretation { value, step } = reading;
@@ -989,10 +996,14 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     };
     // `Wim has no entry for Birch`: told of somebody whom no record has beside it.
     let of_another = || {
-        let first = clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start == denies.start)).and_then(<[Word]>::first);
+        let first =
+            clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start == denies.start)).and_then(<[Word]>::first);
         first.filter(|word| word.start < denies.start).is_some_and(|word| {
             let folded = fold(&word.lower);
-            folded.chars().count() >= 3 && rows.iter().any(|row| says(row, &folded)) && !rows.iter().all(|row| says(row, &folded)) && !beside(&folded)
+            folded.chars().count() >= 3
+                && rows.iter().any(|row| says(row, &folded))
+                && !rows.iter().all(|row| says(row, &folded))
+                && !beside(&folded)
         })
     };
     // `carries the security label`, `ist keine Nussallergie vermerkt`

@@ -101,7 +101,10 @@ enum ToldValue<'s> {
     /// Folded.
     Name(String),
     /// A small number beside the name of a member that has it: `7 days remaining`.
-    Member { key: String, value: f64 },
+    Member {
+        key: String,
+        value: f64,
+    },
 }
 
 struct ToldValues<'s>(Vec<ToldValue<'s>>);

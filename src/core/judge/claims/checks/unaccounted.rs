@@ -84,7 +84,8 @@ fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     // `doors open at 9:30`, of a result without any time.
     static AT: WordList = WordList::new(&["at", "um", "alle", "om"]);
     let told_at = |time: &Time| scene.words_before(time.span.start).last().is_some_and(|word| AT.has(&word.lower));
-    if !has_times && (scene.bond != CitationScope::Cited || !own.iter().all(told_at) || scene.sources.iter().any(|source| !source.reads())) {
+    if !has_times && (scene.bond != CitationScope::Cited || !own.iter().all(told_at) || scene.sources.iter().any(|source| !source.reads()))
+    {
         return Vec::new();
     }
     let stands = |time: &Time| {
@@ -599,8 +600,9 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
                     })
             })
         };
-        let role =
-            previous.is_some_and(|word| ROLES.has(word)) || scene.words_before(word.start).last().is_some_and(|first| is_initial(scene, first)) || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
+        let role = previous.is_some_and(|word| ROLES.has(word))
+            || scene.words_before(word.start).last().is_some_and(|first| is_initial(scene, first))
+            || next.is_some_and(|next| language == "tr" && ROLES_BEHIND.has(&next.lower));
         let by = || role || siblings() || previous.is_some_and(|word| DOERS.has(word));
         (if german { role } else { two || by() }) && !written_out() && !is_spelt_otherwise(scene, &bare, language)
     })?;

@@ -91,6 +91,7 @@ pub fn derived(facts: &ResultFacts) -> Derived {
     found.plain.extend(means_of_counts(facts));
     found.plain.extend(sums_in_texts(facts));
     found.plain.extend(lengths(facts));
+    found.plain.extend(sums_by_place(facts));
     let beside: Vec<&Vec<(usize, f64)>> = placed.values().take(COLUMNS_OF).collect();
     for (at, one) in beside.iter().enumerate() {
         beside.iter().skip(at + 1).for_each(|other| two_columns(one, other, &mut found.amounts));
@@ -189,6 +190,26 @@ fn means_of_counts(facts: &ResultFacts) -> impl Iterator<Item = f64> {
         *sums = sums.zip(value.zip(count)).map(|((sum, all), (value, count))| (sum + value * count, all + count));
     }
     objects.into_values().flatten().filter(|(_, all)| *all > 0.0).map(|(sum, all)| sum / all)
+}
+
+/// Rows and their values that are added up by their places.
+const ROWS_OF: usize = 200;
+const PLACES_OF: usize = 12;
+
+/// The sums of what stands at one place of rows without names: `[["Email", 2740, 137], ["Direct", 6150, 98]]`.
+fn sums_by_place(facts: &ResultFacts) -> Vec<f64> {
+    let mut rows: BTreeMap<usize, Vec<&super::facts::NamedValue>> = BTreeMap::new();
+    for leaf in facts.leaves.iter().filter(|leaf| leaf.record > 0).take(LEAVES_OF) {
+        rows.entry(leaf.record).or_default().push(leaf);
+    }
+    let of_places = |row: &&Vec<&super::facts::NamedValue>| row.len() > 1 && row.windows(2).all(|two| two[0].key == two[1].key);
+    let rows: Vec<_> = rows.values().filter(of_places).take(ROWS_OF).collect();
+    let width = rows.first().map_or(0, |row| row.len());
+    if rows.len() < 2 || rows.iter().any(|row| row.len() != width) {
+        return Vec::new();
+    }
+    let column = |place: usize| rows.iter().map(|row| row.get(place).and_then(|leaf| leaf.value.number())).collect::<Option<Vec<f64>>>();
+    (0..width.min(PLACES_OF)).filter_map(column).map(|column| column.iter().sum()).collect()
 }
 
 /// Bytes of a length of time with hours, minutes and seconds.

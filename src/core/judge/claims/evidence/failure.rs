@@ -713,8 +713,15 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
             "ok" | "success" | "successful" | "successfully" | "succeeded" | "passed" | "done" | "completed" | "complete" | "applied"
         )
     };
-    let failed_words =
-        || aim.is_some() && words().any(fails) && !words().any(succeeds) && !lower.contains("0 failed") && !lower.contains("no failed");
+    let few_lines = || lower.lines().filter(|line| !line.trim().is_empty()).nth(FEW_LINES).is_none();
+    let failed_words = || {
+        aim.is_some()
+            && few_lines()
+            && words().any(fails)
+            && !words().any(succeeds)
+            && !lower.contains("0 failed")
+            && !lower.contains("no failed")
+    };
     let ends = || {
         let line = |line: &str| matches!(line, "failed" | "aborted") && !wanted(line);
         lower.lines().any(|own| line(own.trim()))
@@ -723,8 +730,11 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
     let ends_badly = || {
         let last: Vec<&str> = lower.lines().filter(|line| !line.trim().is_empty()).rev().take(LAST_LINES).collect();
         let words = || last.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric()));
+        // `4) Lang: 480 kg, 40 kg rejected`: a number of them.
+        let counted = || last.iter().any(|line| states.iter().any(|state| is_counted(line, state)));
         lower.lines().nth(LAST_LINES).is_some()
             && words().any(fails)
+            && !counted()
             && !words().any(succeeds)
             && !last.iter().any(|line| line.contains("0 failed"))
     };
@@ -769,8 +779,14 @@ const SORRY_BYTES_MAX: usize = 240;
 /// `Sorry, it is fully booked. Nothing was reserved.`
 fn says_sorry(text: &str) -> bool {
     let folded = fold(text.get(..text.floor_char_boundary(SORRY_BYTES_MAX)).unwrap_or(text));
-    let sorry = folded.starts_with("sorry ") && [" not ", " no ", " nothing ", " full", "cannot", " can t", " already ", " unavailable"].iter().any(|part| folded.contains(part));
-    text.len() <= SORRY_BYTES_MAX && (sorry || folded.contains("nothing was ") || folded.contains("nothing has been "))
+    let sorry = folded.starts_with("sorry ")
+        && [" not ", " no ", " nothing ", " full", "cannot", " can t", " already ", " unavailable"]
+            .iter()
+            .any(|part| folded.contains(part));
+    let mut words = folded.split(' ');
+    let nothing_done = words.any(|word| word == "nothing")
+        && words.next().is_some_and(|deed| deed.ends_with("ed") || matches!(deed, "sent" | "done" | "made" | "written"));
+    text.len() <= SORRY_BYTES_MAX && (sorry || nothing_done || folded.contains("nothing was ") || folded.contains("nothing has been "))
 }
 
 /// `404 Not Found`, `503: …`, `550 5.1.1 …`: a status of HTTP or SMTP (RFC 9110, section 15; RFC 5321, section 4.2). `412 messages queued`
@@ -798,6 +814,15 @@ fn ends_with_failures(text: &str) -> bool {
     last.into_iter().any(|line| counts(line) || line.trim_start().starts_with("test result: failed"))
 }
 
+/// Does a number with a unit stand right before the word: `40 kg rejected`?
+fn is_counted(line: &str, state: &str) -> bool {
+    line.split_once(state).is_some_and(|(before, _)| {
+        let mut words = before.split_whitespace().rev();
+        let unit = words.next().is_some_and(|unit| unit.len() <= 3 && unit.bytes().all(|byte| byte.is_ascii_alphabetic()));
+        unit && words.next().is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.'))
+    })
+}
+
 /// Has the word at this place of a line a number beside it that isn't 0: `2 failed`, or `Failures: 2`?
 fn has_count(line: &str, word: Range<usize>) -> bool {
     let behind = line.get(word.end..).unwrap_or_default();
@@ -814,6 +839,8 @@ fn has_count(line: &str, word: Range<usize>) -> bool {
     }
 }
 
+/// Lines of a text that is no list of many things.
+const FEW_LINES: usize = 5;
 /// Last lines of an output that may sum it up.
 const SUMMARY_LINES: usize = 4;
 /// Last lines of a log that tell how it ended.
@@ -901,7 +928,8 @@ fn refuses_all(facts: &ResultFacts) -> bool {
     };
     let only_errors = || {
         let of_things = || facts.lists.iter().filter(|list| list.depth == 0);
-        of_things().count() == 1 && of_things().all(|list| list.length > 0 && list.words.iter().any(|word| word == "errors" || word == "error"))
+        of_things().count() == 1
+            && of_things().all(|list| list.length > 0 && list.words.iter().any(|word| word == "errors" || word == "error"))
     };
     // `{"errors": [{"status": 409, …}]}`: nothing but errors.
     let bare = || facts.leaves.iter().all(|leaf| leaf.record > 0 || matches!(leaf.value, Scalar::Null));

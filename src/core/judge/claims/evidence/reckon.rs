@@ -536,9 +536,21 @@ pub fn sign_before<'s>(scene: &CheckContext<'s>, at: usize) -> &'s str {
             "plus" => "+",
             "minus" | "less" => "−",
             "times" | "mal" => "×",
-            sign => sign,
+            sign => word_of_sum(sign).unwrap_or(sign),
         },
         _ => "",
+    }
+}
+
+/// Words between two numbers of which the last one adds or takes away: `14 book boxes plus 9 kitchen boxes`.
+const SUM_WORDS: usize = 4;
+
+fn word_of_sum(gap: &str) -> Option<&'static str> {
+    let plain = gap.chars().all(|c| c.is_alphabetic() || c == ' ') && gap.split(' ').count() <= SUM_WORDS;
+    match gap.rsplit(' ').next().filter(|_| plain) {
+        Some("plus") => Some("+"),
+        Some("minus") => Some("−"),
+        _ => None,
     }
 }
 
@@ -692,13 +704,25 @@ pub fn is_amount_each(scene: &CheckContext<'_>, number: &Number) -> bool {
     }
     scene.sources.iter().any(|source| {
         let named = source.arguments.matches(',').count() + 1;
-        let lengths = source.facts().lists.iter().map(|list| list.length).chain([named]).filter(|length| (2..=SHARED_AMONG_MAX).contains(length));
+        let lengths =
+            source.facts().lists.iter().map(|list| list.length).chain([named]).filter(|length| (2..=SHARED_AMONG_MAX).contains(length));
         lengths.into_iter().any(|length| {
             let each = source.facts().numbers.iter().take(SHARED_AMOUNTS_MAX).map(|amount| amount / length as f64);
             let each: Vec<f64> = each.collect();
             equals(number, Precision::Exact, &each)
         })
     })
+}
+
+/// Is it a concentration by mass beside the same one by amount: `214 µmol/L is about 2.42 mg/dL`? What a mole weighs isn't known here.
+pub fn is_other_concentration(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let behind = |number: &Number| scene.text().get(number.span.end..).unwrap_or_default().trim_start().to_lowercase();
+    let by_amount =
+        |number: &Number| ["mmol/l", "µmol/l", "μmol/l", "umol/l", "nmol/l", "pmol/l"].iter().any(|unit| behind(number).starts_with(unit));
+    let by_mass =
+        |number: &Number| ["mg/dl", "g/dl", "ng/ml", "µg/dl", "μg/dl", "ug/dl", "mg/l"].iter().any(|unit| behind(number).starts_with(unit));
+    let others = || scene.plain.numbers.iter().filter(|other| other.span != number.span);
+    by_mass(number) && others().any(by_amount) || by_amount(number) && others().any(by_mass)
 }
 
 /// Is it `6.88 of 8 TB`: has it the unit of the number that it is a part of?

@@ -102,11 +102,16 @@ fn read_reckons(plain: &AnalyzedPassage) -> bool {
 /// Do these words ask for something reckoned?
 pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
     // `What part of it`, `how much of it`
-    let part = |two: &[super::lexicon::Word]| matches!((two[0].lower.as_str(), two[1].lower.as_str()), ("part", "of") | ("share", "of") | ("how", "far"));
-    asked.windows(2).any(part) || asked.iter().any(|word| {
-        let lower = word.lower.as_str();
-        cues().averages.contains(lower) || cues().totals.contains(lower) || matches!(lower, "per" | "pro" | "each" | "ratio" | "difference")
-    })
+    let part = |two: &[super::lexicon::Word]| {
+        matches!((two[0].lower.as_str(), two[1].lower.as_str()), ("part", "of") | ("share", "of") | ("how", "far"))
+    };
+    asked.windows(2).any(part)
+        || asked.iter().any(|word| {
+            let lower = word.lower.as_str();
+            cues().averages.contains(lower)
+                || cues().totals.contains(lower)
+                || matches!(lower, "per" | "pro" | "each" | "ratio" | "difference")
+        })
 }
 
 /// Role of a number by the words right around it.

@@ -323,15 +323,21 @@ fn is_act(sentence: &str, all: &[Word]) -> bool {
         && left.iter().skip(1).take(VERB_WORDS).any(|word| KNOWS.has(&word.lower));
     // `Get rid of the old record`
     let rids = left.windows(2).take(VERB_WORDS).any(|two| two[0].lower == "get" && two[1].lower == "rid");
-    let tells = !rids && left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
-        let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
-        // `Tell Paula that …`: somebody else is to be told.
-        let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
-        let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
-        // `Write to the parents that …`: a message is to be sent.
-        let writes = known.writes.contains(&word.lower) && known.writes_to.contains(next);
-        before && known.infos.contains(&word.lower) && !others && !lets && !writes && !is_errand(left.get(at..).unwrap_or_default(), known)
-    });
+    let tells = !rids
+        && left.iter().take(VERB_WORDS).enumerate().any(|(at, word)| {
+            let before = at == 0 || left.get(at - 1).is_some_and(|before| known.before_infos.contains(&before.lower));
+            // `Tell Paula that …`: somebody else is to be told.
+            let next = left.get(at + 1).map_or("", |next| next.lower.as_str());
+            let others = known.to_me.contains(&word.lower) && !known.me.contains(next);
+            // `Write to the parents that …`: a message is to be sent.
+            let writes = known.writes.contains(&word.lower) && known.writes_to.contains(next);
+            before
+                && known.infos.contains(&word.lower)
+                && !others
+                && !lets
+                && !writes
+                && !is_errand(left.get(at..).unwrap_or_default(), known)
+        });
     !tells || acts_too()
 }
 

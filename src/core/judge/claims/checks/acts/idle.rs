@@ -93,7 +93,8 @@ pub(in crate::judge::claims) fn idle(
 /// Does a word ask, offer, deny, instruct or leave something open?
 fn is_open(word: &Word) -> bool {
     static MORE: WordList = WordList::new(&[
-        "i'll", "i’ll", "i'd", "i’d", "let", "let's", "let’s", "if", "before", "once", "whether", "want", "think", "guess", "sounds", "try", "make", "sure", "which", "how", "or",
+        "i'll", "i’ll", "i'd", "i’d", "let", "let's", "let’s", "if", "before", "once", "whether", "want", "think", "guess", "sounds",
+        "try", "make", "sure", "which", "how", "or",
     ]);
     is_open_word(&word.lower) || MORE.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
 }
@@ -131,20 +132,61 @@ static CONDITIONAL: WordList = WordList::new(&["if", "wenn", "falls", "si", "se"
 /// First words of a request that is carried out by doing nothing.
 static NOTHING_TO_DO: WordList = WordList::new(&["forget", "wait", "leave", "hold", "ignore", "never", "nevermind", "don't", "keep"]);
 /// First words of a sentence that repeats the order, or tells of the answer's own abilities.
-static NO_REPORTS: WordList = WordList::new(&["i'm", "i’m", "ready", "confirming", "so", "to", "got", "understood", "unchanged", "a", "an", "entendido", "entendida", "combinado", "verstanden", "compris", "capito", "begrepen", "rozumiem"]);
+static NO_REPORTS: WordList = WordList::new(&[
+    "i'm",
+    "i’m",
+    "ready",
+    "confirming",
+    "so",
+    "to",
+    "got",
+    "understood",
+    "unchanged",
+    "a",
+    "an",
+    "entendido",
+    "entendida",
+    "combinado",
+    "verstanden",
+    "compris",
+    "capito",
+    "begrepen",
+    "rozumiem",
+]);
 
 /// Has the sentence the form of what was done: a participle at its beginning, behind a form of to be or behind the things, or a state?
 fn tells_done(passage: &AnalyzedPassage) -> bool {
-    static BEING: WordList = WordList::new(&["is", "are", "was", "were", "been", "be", "it's", "that's", "they're", "got", "and", "now", "both", "all", "back", "already"]);
-    static IRREGULAR: WordList = WordList::new(&[
-        "sent", "put", "set", "made", "bought", "paid", "told", "taken", "given", "cut", "shut", "reset", "gone", "lit", "lent", "fed", "done", "in", "on", "off", "down", "up", "out", "ready", "live", "through",
+    static BEING: WordList = WordList::new(&[
+        "is", "are", "was", "were", "been", "be", "it's", "that's", "they're", "got", "and", "now", "both", "all", "back", "already",
     ]);
-    static STATES: WordList = WordList::new(&["jetzt", "nun", "ahora", "ya", "adesso", "ora", "agora", "já", "nu", "teraz", "już", "désormais", "maintenant", "now", "→"]);
+    static IRREGULAR: WordList = WordList::new(&[
+        "sent", "put", "set", "made", "bought", "paid", "told", "taken", "given", "cut", "shut", "reset", "gone", "lit", "lent", "fed",
+        "done", "in", "on", "off", "down", "up", "out", "ready", "live", "through",
+    ]);
+    static STATES: WordList = WordList::new(&[
+        "jetzt",
+        "nun",
+        "ahora",
+        "ya",
+        "adesso",
+        "ora",
+        "agora",
+        "já",
+        "nu",
+        "teraz",
+        "już",
+        "désormais",
+        "maintenant",
+        "now",
+        "→",
+    ]);
     let participle = |own: &str| own.len() > 4 && own.ends_with("ed") || IRREGULAR.has(own);
     let foreign_participle = |own: &str| {
         let chars = own.chars().count();
         chars > 5
-            && (["ado", "ada", "ados", "adas", "ido", "ida", "ato", "ata", "ati", "ate", "uto", "uta"].iter().any(|ending| own.ends_with(ending))
+            && (["ado", "ada", "ados", "adas", "ido", "ida", "ato", "ata", "ati", "ate", "uto", "uta"]
+                .iter()
+                .any(|ending| own.ends_with(ending))
                 || own.starts_with("ge") && (own.ends_with('t') || own.ends_with("en") || own.ends_with('d'))
                 || ["ane", "any", "ana", "ono", "ięte", "ęty"].iter().any(|ending| own.ends_with(ending)))
     };
@@ -162,5 +204,6 @@ fn tells_done(passage: &AnalyzedPassage) -> bool {
 
 /// Words by which a sentence has a verb of its own.
 static FINITE_VERBS: WordList = WordList::new(&[
-    "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "you", "i", "we", "they", "that", "which", "who", "a", "an", "most", "often",
+    "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "you", "i", "we", "they", "that", "which", "who", "a", "an",
+    "most", "often",
 ]);

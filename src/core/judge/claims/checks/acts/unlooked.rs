@@ -371,12 +371,29 @@ const HEDGES_INSIDE: &[&str] = &[
 ];
 /// First words of a sentence that tells what to do.
 static ADVICE: WordList = WordList::new(&[
-    "try", "use", "keep", "add", "press", "take", "give", "put", "turn", "check", "let", "make", "leave", "wait", "ask", "bring", "plan", "aim",
-    "go", "start", "set",
+    "try", "use", "keep", "add", "press", "take", "give", "put", "turn", "check", "let", "make", "leave", "wait", "ask", "bring", "plan",
+    "aim", "go", "start", "set",
 ]);
 /// Words of a question for what holds in general.
 static GENERAL: WordList = WordList::new(&[
-        "usually", "normally", "typically", "generally", "normal", "usual", "normalerweise", "üblich", "üblicherweise", "normalement", "normalmente", "di", "solito", "meestal", "zwykle", "genelde", "darf", "permitted",
+    "usually",
+    "normally",
+    "typically",
+    "generally",
+    "normal",
+    "usual",
+    "normalerweise",
+    "üblich",
+    "üblicherweise",
+    "normalement",
+    "normalmente",
+    "di",
+    "solito",
+    "meestal",
+    "zwykle",
+    "genelde",
+    "darf",
+    "permitted",
 ]);
 /// Words that make a condition of what follows.
 static CONDITIONS: WordList = WordList::new(&[
@@ -459,7 +476,8 @@ pub(in crate::judge::claims) fn unlooked(
     // `If it's 3 pm in London, what time is it in Tokyo?`
     let timed = || !date::dates(asked).times.is_empty();
     // `If the weight drops`, `what time is usual`: what holds in general.
-    let general = || question.iter().any(|word| matches!(word.lower.as_str(), "if" | "falls" | "eğer" | "jeśli") || GENERAL.has(&word.lower));
+    let general =
+        || question.iter().any(|word| matches!(word.lower.as_str(), "if" | "falls" | "eğer" | "jeśli") || GENERAL.has(&word.lower));
     if given
         || timed()
         || general()

@@ -137,9 +137,10 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
         (false, true) => above,
         (false, false) => below,
     };
-    let best = others.iter().copied().fold(None, |best: Option<f64>, other| {
-        Some(best.map_or(other, |best| if end.most { best.max(other) } else { best.min(other) }))
-    })?;
+    let best = others
+        .iter()
+        .copied()
+        .fold(None, |best: Option<f64>, other| Some(best.map_or(other, |best| if end.most { best.max(other) } else { best.min(other) })))?;
     let shown = among.iter().find(|record| scale::place(record, column) == Some(best))?;
     let shown: Vec<String> = shown.iter().take(3).map(RecordValue::shown).filter(|shown| !shown.is_empty()).collect();
     wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
@@ -151,7 +152,21 @@ fn sets_apart(word: &Word) -> bool {
     let own = scale_ends().iter().any(|end| end.words.contains(&folded));
     let of_order = matches!(
         folded.as_str(),
-        "new" | "single" | "still" | "already" | "yet" | "all" | "every" | "other" | "others" | "alle" | "allen" | "tous" | "toutes" | "todos" | "todas"
+        "new"
+            | "single"
+            | "still"
+            | "already"
+            | "yet"
+            | "all"
+            | "every"
+            | "other"
+            | "others"
+            | "alle"
+            | "allen"
+            | "tous"
+            | "toutes"
+            | "todos"
+            | "todas"
     );
     data().limits.contains(&folded) && !own && !of_order
 }
@@ -185,8 +200,8 @@ fn only_end(words: &[Word], asked: bool) -> Found {
 /// Is it a question for one of several: `Which loan is due first?`
 fn asks_for_one(question: &[Word]) -> bool {
     const FIRST: [&str; 17] = [
-        "which", "who", "who's", "what", "what's", "welche", "welcher", "welches", "wer", "quel", "quelle", "qui", "cuál", "quién", "quale",
-        "chi", "welk",
+        "which", "who", "who's", "what", "what's", "welche", "welcher", "welches", "wer", "quel", "quelle", "qui", "cuál", "quién",
+        "quale", "chi", "welk",
     ];
     question.first().is_some_and(|first| FIRST.contains(&first.lower.as_str()))
 }
@@ -229,7 +244,15 @@ fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, 
         let of_year = YEARS.iter().any(|part| value.key.contains(part));
         scale::moment(value).is_some() || (!end.dates || of_year) && value.number.is_some()
     });
-    let only = |columns: Vec<&'s str>| if let [one] = columns[..] { Some(Some(one)) } else if columns.is_empty() { None } else { Some(None) };
+    let only = |columns: Vec<&'s str>| {
+        if let [one] = columns[..] {
+            Some(Some(one))
+        } else if columns.is_empty() {
+            None
+        } else {
+            Some(None)
+        }
+    };
     let behind = scale::named_by(&all, words.iter().skip(at + 1).take(NAMING_WORDS));
     if let Some(found) = only(behind) {
         return found;
@@ -237,7 +260,11 @@ fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, 
     if let Some(found) = only(scale::named_by(&all, sentence.iter().chain(question))) {
         return found;
     }
-    let all: Vec<&str> = if end.dates { all } else { all.into_iter().filter(|key| records.all().iter().flatten().any(|value| value.key == *key && value.number.is_some())).collect() };
+    let all: Vec<&str> = if end.dates {
+        all
+    } else {
+        all.into_iter().filter(|key| records.all().iter().flatten().any(|value| value.key == *key && value.number.is_some())).collect()
+    };
     let hinted: Vec<&str> = all.iter().copied().filter(|key| end.columns.iter().any(|part| key.contains(part.as_str()))).collect();
     if let Some(found) = only(hinted) {
         return found;

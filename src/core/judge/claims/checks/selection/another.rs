@@ -4,7 +4,10 @@ use crate::{
     judge::claims::{
         checks::{
             account,
-            selection::{LEAVES_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, clauses, data, denies, folded_words, is_nothing_said},
+            selection::{
+                LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, clauses, data, denies, folded_words,
+                is_nothing_said,
+            },
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
@@ -12,6 +15,7 @@ use crate::{
             date,
             fold::{akin, fold, stands_in, words_of},
             lexicon::Word,
+            number::Number,
         },
         passage::Kind,
     },
@@ -43,6 +47,9 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         return None;
     }
     let sentence = scene.plain.folded();
+    if let Some(finding) = swapped(scene, &records, sentence).or_else(|| asked_of_another(scene, &records)) {
+        return Some(finding);
+    }
     clauses(scene).into_iter().find_map(|clause| {
         if clause.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word)) {
             return None;
@@ -52,7 +59,8 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         if by_columns(&records, &folded).iter().any(|(_, named)| named.len() > 1) {
             return None;
         }
-        let asked = || named_alone(&records, scene.grounds.asked.folded()).filter(|_| scene.told.is_empty() && names_none(&records, sentence));
+        let asked =
+            || named_alone(&records, scene.grounds.asked.folded()).filter(|_| scene.told.is_empty() && names_none(&records, sentence));
         let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause))).or_else(asked)?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
@@ -69,6 +77,103 @@ fn sets_apart(word: &Word) -> bool {
     const OF_TIME: [&str; 3] = ["already", "still", "yet"];
     let folded = fold(&word.lower);
     data().limits.contains(&folded) && !OF_TIME.contains(&folded.as_str())
+}
+
+/// `Packing comes to 740 and transport to 215`, the other way round in the result: two names, each with the other one's number.
+fn swapped(scene: &CheckContext<'_>, records: &Records<'_>, sentence: &str) -> Option<ClaimFinding> {
+    // `mx2` is a name.
+    let in_word = |number: &Number| {
+        scene.text().get(..number.span.start).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric() || c == '-'))
+    };
+    let free = |number: &&Number| !number.ordinal && !in_word(number) && !scene.plain.is_taken(&(number.span.start..number.end));
+    let [one, other] = scene.plain.numbers.iter().filter(free).collect::<Vec<&Number>>()[..] else { return None };
+    if scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word)) {
+        return None;
+    }
+    let before = fold(scene.text().get(..one.span.start)?);
+    let between = fold(scene.text().get(one.end..other.span.start)?);
+    let is = |record: &[RecordValue<'_>], number: &Number| {
+        record
+            .iter()
+            .find(|value| value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own))))
+            .map(|value| value.key.to_owned())
+    };
+    let single = |text: &str| {
+        let named = by_columns(records, text).into_iter().find(|(_, named)| named.len() == 1)?;
+        named.1.first().copied()
+    };
+    let both = by_columns(records, sentence).iter().all(|(_, named)| named.len() <= 2);
+    let (first, second) = (single(&before)?, single(&between)?);
+    let key = is(first, other)?;
+    let wrong = both
+        && !std::ptr::eq(first, second)
+        && is(second, one).as_deref() == Some(key.as_str())
+        && is(first, one).is_none()
+        && is(second, other).is_none();
+    let own = first.iter().find(|value| value.key == key)?;
+    wrong.then(|| account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
+}
+
+/// `Who has the parking lesson?` answered with one whose lesson is another.
+fn asked_of_another(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<ClaimFinding> {
+    const FIRST: [&str; 14] =
+        ["who", "who's", "which", "whose", "wer", "welche", "welcher", "welches", "qui", "quién", "quien", "cuál", "chi", "wie"];
+    let question = scene.grounds.asked.words();
+    let asks = question.first().is_some_and(|first| FIRST.contains(&first.lower.as_str()));
+    if !asks
+        || !scene.told.is_empty()
+        || question.len() > QUESTION_WORDS_MAX
+        || question.iter().any(|word| denies(word) || sets_apart(word))
+    {
+        return None;
+    }
+    let clauses = clauses(scene);
+    let first = clauses.first()?;
+    if first.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word))
+        || states::is_unsure(&folded_words(first).join(" "), first)
+    {
+        return None;
+    }
+    let asked = scene.grounds.asked.folded();
+    // Two things may be asked for.
+    if question.iter().any(|word| matches!(word.lower.as_str(), "and" | "or" | "und" | "oder" | "et" | "y" | "e")) {
+        return None;
+    }
+    if let [(column, wanted)] = &by_columns(records, asked).into_iter().filter(|(_, named)| !named.is_empty()).collect::<Vec<_>>()[..]
+        && let [wanted] = wanted[..]
+    {
+        let own = by_columns(records, &folded_words(first).join(" "));
+        let mut told = own.iter().filter(|(key, named)| key != column && !named.is_empty());
+        let ((_, named), None) = (told.next()?, told.next()) else { return None };
+        let [record] = named[..] else { return None };
+        let value = wanted.iter().find(|value| value.key == *column)?;
+        let own = record.iter().find(|own| own.key == *column && !own.text.is_empty())?;
+        let wrong = !std::ptr::eq(record, wanted) && !stands_in(&own.text, &value.text);
+        return wrong
+            .then(|| account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely));
+    }
+    if !names_none(records, asked) {
+        return None;
+    }
+    let all = by_columns(records, scene.plain.folded());
+    let (key, record) = all.iter().find(|(_, named)| named.len() == 1).and_then(|(key, named)| Some((*key, *named.first()?)))?;
+    if all.iter().any(|(_, named)| named.iter().any(|other| !std::ptr::eq(*other, record))) {
+        return None;
+    }
+    let said = |value: &&RecordValue<'_>| {
+        value.key != key
+            && value.text.chars().count() >= WORD_CHARS_MIN
+            && value.text.chars().all(|c| c.is_alphabetic() || c == ' ')
+            && stands_in(asked, &value.text)
+    };
+    let values = records.all().iter().flatten();
+    let asked_for: Vec<&RecordValue<'_>> = values.filter(said).collect();
+    let [value, ..] = asked_for[..] else { return None };
+    if asked_for.iter().any(|other| other.text != value.text) || record.iter().any(|own| stands_in(&own.text, &value.text)) {
+        return None;
+    }
+    let own = record.iter().find(|own| own.key == value.key && !own.text.is_empty())?;
+    Some(account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
 }
 
 /// Does a text name no record by any column?
@@ -120,8 +225,10 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
     let of_column = |value: &RecordValue<'s>| {
         let key = value.key;
         let column: Vec<&RecordValue<'s>> = all.iter().filter_map(|record| record.iter().find(|value| value.key == key)).collect();
-        let texts = column.iter().all(|value| value.number.is_none() && (value.text.is_empty() || value.text.chars().count() >= NAME_CHARS_MIN));
-        let repeated = |value: &&&RecordValue<'s>| column.iter().filter(|other| other.text == value.text && !value.text.is_empty()).count() > 1;
+        let texts =
+            column.iter().all(|value| value.number.is_none() && (value.text.is_empty() || value.text.chars().count() >= NAME_CHARS_MIN));
+        let repeated =
+            |value: &&&RecordValue<'s>| column.iter().filter(|other| other.text == value.text && !value.text.is_empty()).count() > 1;
         let doubles = column.iter().filter(repeated).count();
         // `Mango Season`, twice among films: what most values are names of.
         let is_name = |value: &&RecordValue<'s>| value.raw.chars().any(|c| c.is_uppercase() || c.is_ascii_digit());
@@ -178,7 +285,8 @@ fn text_of_another<'r, 's>(
 
 /// Has a clause all words of another record's value, of two at least, and not those of its own: `from Sterling in Colorado`?
 fn has_all_words(folded: &str, other: &str, own: &RecordValue<'_>) -> bool {
-    let long = |text: &'_ str| words_of(text).filter(|word| word.chars().count() >= WORD_CHARS_MIN).map(str::to_owned).collect::<Vec<String>>();
+    let long =
+        |text: &'_ str| words_of(text).filter(|word| word.chars().count() >= WORD_CHARS_MIN).map(str::to_owned).collect::<Vec<String>>();
     let (others, mine) = (long(other), long(&own.text));
     others.len() >= 2 && others.iter().all(|word| stands_in(folded, word)) && !mine.iter().any(|word| stands_in(folded, word))
 }
@@ -231,7 +339,11 @@ fn figure_of_another<'r, 's>(
             })
         };
         let of_column = || records.all().iter().flatten().any(|value| value.number.is_some() && beside(value.key));
-        if small && !of_column() || told.ordinal || record.iter().any(is) || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value)) {
+        if small && !of_column()
+            || told.ordinal
+            || record.iter().any(is)
+            || told.readings().any(|reading| scene.grounds.said_numbers_have(reading.value))
+        {
             continue;
         }
         let mut keys: Vec<&str> = records.all().iter().flatten().filter(|value| is(value)).map(|value| value.key).collect();

@@ -10,7 +10,11 @@ use crate::{
         },
         context::{CheckContext, CitationScope, ClaimFinding},
         evidence::{derive, facts::NamedValue},
-        language::{fold::{akin, fold}, lexicon::Word, word_list::PhraseList},
+        language::{
+            fold::{akin, fold},
+            lexicon::Word,
+            word_list::PhraseList,
+        },
         passage::Kind,
     },
     violation::{Certainty, Code},
@@ -83,7 +87,8 @@ pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option
             let own = fold(&noun.lower);
             let beside = scene.text().get(whole.place.end..noun.start).is_some_and(|gap| gap.trim().is_empty());
             let asked = || question.iter().any(|word| word.lower == noun.lower);
-            let same = source.facts().lists.iter().filter(|list| list.length == all).count() <= 1 && !source.facts().numbers.contains(&(all as f64));
+            let same = source.facts().lists.iter().filter(|list| list.length == all).count() <= 1
+                && !source.facts().numbers.contains(&(all as f64));
             !same && beside && own.ends_with('s') && !is_plain(noun) && !asked() && !reading.names_list(&own) && !records.decide(&own)
         })
     });
@@ -208,7 +213,8 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     let asked = asks_how_many(scene)
         && noun.is_some_and(|noun| {
             let own = fold(&noun.lower);
-            noun.lower.ends_with('s') && scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower || akin(&fold(&word.lower), &own))
+            noun.lower.ends_with('s')
+                && scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower || akin(&fold(&word.lower), &own))
         });
     let alone =
         asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));

@@ -88,7 +88,9 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     {
         return None;
     }
-    if let Some(clause) = clauses(scene).into_iter().find(|clause| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower)))) {
+    if let Some(clause) =
+        clauses(scene).into_iter().find(|clause| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))))
+    {
         let records = Records::of(source)?;
         let first = overdue(scene, source, &records, clause)?;
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
@@ -117,8 +119,13 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     }
     let sets_apart = |word: &Word| {
         let folded = fold(&word.lower);
-        matches!(folded.as_str(), "other" | "another" | "else" | "only" | "except" | "besides" | "apart" | "if" | "would" | "should" | "may" | "might")
-            || folded.starts_with("ander") || folded.starts_with("autre") || folded.starts_with("otr") || folded.starts_with("altr")
+        matches!(
+            folded.as_str(),
+            "other" | "another" | "else" | "only" | "except" | "besides" | "apart" | "if" | "would" | "should" | "may" | "might"
+        ) || folded.starts_with("ander")
+            || folded.starts_with("autre")
+            || folded.starts_with("otr")
+            || folded.starts_with("altr")
     };
     if clause.iter().any(sets_apart) || of_question && question.iter().any(sets_apart) {
         return None;
@@ -127,7 +134,8 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     // `a class 1 paint below 60`: of those with that figure. `none of the published ones`: of those that have a value there.
     let figures = |words: &[Word], bound: Option<&Bound>| {
         words.iter().any(|word| {
-            word.lower.bytes().any(|byte| byte.is_ascii_digit()) && bound.is_none_or(|bound| word.end <= bound.span.start || word.start >= bound.span.end)
+            word.lower.bytes().any(|byte| byte.is_ascii_digit())
+                && bound.is_none_or(|bound| word.end <= bound.span.start || word.start >= bound.span.end)
         })
     };
     let narrows = |word: &Word| {
@@ -163,7 +171,10 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     let fits = (inside.len() as u64..=inside.len() as u64 + at_bound).contains(count);
     // `Three of the five`: of all that there are.
     let whole = before.next().is_none_or(|whole| whole.count == all);
-    let first = scene.words_before(place.start).iter().all(|word| data().plain.contains(&fold(&word.lower)) || matches!(word.lower.as_str(), "only" | "just" | "exactly"));
+    let first = scene
+        .words_before(place.start)
+        .iter()
+        .all(|word| data().plain.contains(&fold(&word.lower)) || matches!(word.lower.as_str(), "only" | "just" | "exactly"));
     (!fits && whole && first && *count <= all && outside + at_bound + inside.len() as u64 == all).then(|| ClaimFinding {
         rule: "compared",
         code: Code::CountMismatch,
@@ -205,8 +216,26 @@ fn holds(clause: &[Word], place: usize) -> bool {
 /// Does the question ask whether there is any: `Is a hive above 3?`
 fn is_for_any(question: &[Word]) -> bool {
     const ANY: [&str; 20] = [
-        "any", "anything", "anyone", "anybody", "a", "an", "ein", "eine", "einen", "irgendein", "irgendetwas", "was", "algún", "alguna", "algo",
-        "qualche", "alcuni", "quelque", "un", "une",
+        "any",
+        "anything",
+        "anyone",
+        "anybody",
+        "a",
+        "an",
+        "ein",
+        "eine",
+        "einen",
+        "irgendein",
+        "irgendetwas",
+        "was",
+        "algún",
+        "alguna",
+        "algo",
+        "qualche",
+        "alcuni",
+        "quelque",
+        "un",
+        "une",
     ];
     question.iter().any(|word| ANY.contains(&word.lower.as_str()))
 }
@@ -237,8 +266,28 @@ fn only_bound(numbers: &[Number], dates: &Dates, lower: &str) -> Option<Bound> {
 
 /// Words for what is past its date, in any language, folded.
 static OVERDUE: WordList = WordList::new(&[
-    "overdue", "late", "lapsed", "expired", "outdated", "uberfallig", "abgelaufen", "retard", "expire", "expires", "perime", "vencido", "vencida",
-    "vencidos", "caducado", "caducada", "scaduto", "scaduta", "scaduti", "verlopen", "atrasado", "atrasada",
+    "overdue",
+    "late",
+    "lapsed",
+    "expired",
+    "outdated",
+    "uberfallig",
+    "abgelaufen",
+    "retard",
+    "expire",
+    "expires",
+    "perime",
+    "vencido",
+    "vencida",
+    "vencidos",
+    "caducado",
+    "caducada",
+    "scaduto",
+    "scaduta",
+    "scaduti",
+    "verlopen",
+    "atrasado",
+    "atrasada",
 ]);
 /// Parts of the names of columns of such dates.
 const DUE: [&str; 9] = ["due", "expir", "valid", "until", "notafter", "deadline", "fallig", "frist", "renew"];
@@ -246,23 +295,38 @@ const DUE: [&str; 9] = ["due", "expir", "valid", "until", "notafter", "deadline"
 const OVER: [&str; 8] = ["done", "completed", "complete", "paid", "returned", "closed", "resolved", "finished"];
 
 /// A record that is past its date on the day that the result or the user names, where a clause denies that any is.
-fn overdue<'r, 's>(scene: &CheckContext<'_>, source: &ToolResult, records: &'r Records<'s>, clause: &[Word]) -> Option<&'r [RecordValue<'s>]> {
+fn overdue<'r, 's>(
+    scene: &CheckContext<'_>,
+    source: &ToolResult,
+    records: &'r Records<'s>,
+    clause: &[Word],
+) -> Option<&'r [RecordValue<'s>]> {
     if !clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))) {
         return None;
     }
     // `as_of`, `It's 1 June 2026`.
-    let of_result: Vec<i64> = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).filter_map(|leaf| match &leaf.value {
-        Scalar::Text(text) => dates(text).dates.first().and_then(|date| date.days().next()),
-        _ => None,
-    }).collect();
+    let of_result: Vec<i64> = source
+        .facts()
+        .leaves
+        .iter()
+        .filter(|leaf| leaf.record == 0)
+        .filter_map(|leaf| match &leaf.value {
+            Scalar::Text(text) => dates(text).dates.first().and_then(|date| date.days().next()),
+            _ => None,
+        })
+        .collect();
     let asked: Vec<i64> = dates(&scene.grounds.asked).dates.iter().flat_map(Date::days).collect();
     let today = match (asked.as_slice(), of_result.as_slice()) {
         ([day], _) | ([], [day]) => *day as f64 * DAY,
         _ => return None,
     };
-    let columns = scale::columns(records, |value| scale::moment(value).is_some_and(|moment| moment >= DAY) && DUE.iter().any(|part| value.key.contains(part)));
+    let columns = scale::columns(records, |value| {
+        scale::moment(value).is_some_and(|moment| moment >= DAY) && DUE.iter().any(|part| value.key.contains(part))
+    });
     let [column] = columns[..] else { return None };
-    let over = |record: &[RecordValue<'_>]| record.iter().any(|value| value.flag == Some(true) && OVER.contains(&value.key) || OVER.contains(&value.text.as_str()));
+    let over = |record: &[RecordValue<'_>]| {
+        record.iter().any(|value| value.flag == Some(true) && OVER.contains(&value.key) || OVER.contains(&value.text.as_str()))
+    };
     let chosen = scale::chosen(records, clause, column);
     records
         .all()
@@ -326,7 +390,8 @@ fn column<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) ->
 fn may_be_of_unit(key: &str, number: &Number) -> bool {
     const SHORT: [&str; 14] = ["km", "cm", "mm", "kg", "mg", "ml", "ms", "min", "minutes", "seconds", "hours", "days", "weeks", "litres"];
     if number.percent {
-        return ["pct", "percent", "share", "humidity", "charge", "battery", "rate"].iter().any(|part| key.contains(part)) || key.ends_with('%');
+        return ["pct", "percent", "share", "humidity", "charge", "battery", "rate"].iter().any(|part| key.contains(part))
+            || key.ends_with('%');
     }
     let Some(unit) = number.unit else { return true };
     let own = |part: &&str| unit::named(part).is_some_and(|other| other == unit);
@@ -354,7 +419,10 @@ fn is_of_unit(key: &str, number: &Number) -> bool {
         return ["pct", "percent", "share", "humidity"].iter().any(|part| key.contains(part));
     }
     number.unit.is_some_and(|unit| {
-        PARTS.iter().find(|(dimension, _)| unit.dimension == *dimension).is_some_and(|(_, parts)| parts.iter().any(|part| key.contains(part)))
+        PARTS
+            .iter()
+            .find(|(dimension, _)| unit.dimension == *dimension)
+            .is_some_and(|(_, parts)| parts.iter().any(|part| key.contains(part)))
     })
 }
 

@@ -100,7 +100,8 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     // `Is there a day on which nothing was sold?` is denied by telling of some.
     let asked_for_none = asked.iter().any(|word| data().nones.contains(&fold(&word.lower)));
     // `Is Delphine in?`, `Is her simvastatin running?`: asked of one record, which is there.
-    let names_one = |decided: &[String]| all > 1 && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1);
+    let names_one =
+        |decided: &[String]| all > 1 && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1);
     let by_question = |question: ReadWords| {
         if asked_for_none {
             return None;
@@ -126,6 +127,11 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     // What stands before the sentence that cites may be told of less than the question asks for.
     let cites = scene.bond == CitationScope::Cited;
     let decided = by_clause.or_else(|| of_question.filter(|_| cites).and_then(by_question))?;
+    // `The thyroid panel carries no flags`, whose list of them is empty.
+    let lacks = |word: &Word| !decided.is_empty() && records.lack_member(&decided, &fold(&word.lower));
+    if clause.iter().any(lacks) {
+        return None;
+    }
     Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 

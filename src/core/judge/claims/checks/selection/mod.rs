@@ -113,7 +113,8 @@ pub fn clauses<'s>(scene: &'s CheckContext<'_>) -> Vec<&'s [Word]> {
         // `S. Aydin`: a point behind a single letter ends nothing.
         // `09:00` is one.
         [one, two] => scene.text().get(one.end..two.start).is_some_and(|gap| {
-            let time = gap == ":" && one.lower.ends_with(|c: char| c.is_ascii_digit()) && two.lower.starts_with(|c: char| c.is_ascii_digit());
+            let time =
+                gap == ":" && one.lower.ends_with(|c: char| c.is_ascii_digit()) && two.lower.starts_with(|c: char| c.is_ascii_digit());
             !time && gap.contains([',', ';', ':', '!', '(', ')', '–', '—']) || gap.contains('.') && one.lower.chars().nth(1).is_some()
         }),
         _ => false,
@@ -187,7 +188,17 @@ impl Reading<'_, '_> {
                 read.decided.push(format!("{MONTH_MARK}{month}{MONTH_MARK}{column}"));
                 continue;
             }
-            if data.times.contains(&folded) || month.is_some() {
+            // `of the last six hours`
+            let of_time =
+                || lexicon.count(&word.lower).is_some() && words.get(at + 1).is_some_and(|next| data.times.contains(&fold(&next.lower)));
+            if data.times.contains(&folded) || month.is_some() || of_time() {
+                // `this morning`, `today`: as it is now.
+                let this = at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|before| before.lower == "this");
+                if this
+                    || matches!(folded.as_str(), "today" | "tonight" | "heute" | "oggi" | "hoy" | "aujourd" | "hui" | "hoje" | "vandaag")
+                {
+                    continue;
+                }
                 // A time that the call doesn't ask for chooses among the records.
                 if !self.source.arguments.bytes().any(|byte| byte.is_ascii_digit()) {
                     return None;
@@ -404,12 +415,22 @@ impl<'s> Records<'s> {
         values.take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
     }
 
+    /// Have all records with these words nothing in the column of that name, in which others have something?
+    pub fn lack_member(&self, words: &[String], name: &str) -> bool {
+        let named = |value: &&RecordValue<'s>| value.names(name) && !value.blank;
+        let (chosen, others): (Vec<_>, Vec<_>) = self.records.iter().partition(|record| words.iter().all(|word| has(record, word)));
+        let has_it = |record: &&Vec<RecordValue<'s>>| record.iter().any(|value| named(&value));
+        !chosen.is_empty() && !chosen.iter().any(has_it) && others.iter().any(has_it)
+    }
+
     /// Have all records with these words nothing in a column in which others have something?
     pub fn lack_something(&self, words: &[String]) -> bool {
         let (chosen, others): (Vec<_>, Vec<_>) = self.records.iter().partition(|record| words.iter().all(|word| has(record, word)));
-        let blank = |record: &Vec<RecordValue<'s>>, key: &str| record.iter().find(|value| value.key == key).is_some_and(|value| value.blank);
-        let mut keys = chosen.first().into_iter().flat_map(|record| record.iter()).map(|value| value.key);
-        keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
+        // An empty list leaves no value.
+        let blank = |record: &Vec<RecordValue<'s>>, key: &str| record.iter().find(|value| value.key == key).is_none_or(|value| value.blank);
+        let mut keys = self.records.iter().flatten().map(|value| value.key);
+        !chosen.is_empty()
+            && keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
     }
 
     /// Has one record all of these?
@@ -466,8 +487,22 @@ impl<'s> RecordValue<'s> {
     fn is_not(&self, word: &str) -> bool {
         const OPEN: [&str; 5] = ["open", "outstanding", "pending", "unfinished", "offen"];
         const OVER: [&str; 8] = ["done", "completed", "complete", "closed", "resolved", "finished", "paid", "erledigt"];
+        // `closed` of `open: false`
+        const OPPOSITES: [(&str, &str); 10] = [
+            ("closed", "open"),
+            ("shut", "open"),
+            ("offline", "online"),
+            ("taken", "free"),
+            ("booked", "free"),
+            ("occupied", "free"),
+            ("absent", "present"),
+            ("disabled", "enabled"),
+            ("geschlossen", "offen"),
+            ("off", "on"),
+        ];
+        let named = || OPPOSITES.iter().any(|(own, key)| *own == word && *key == self.key);
         let opposite = || word.strip_prefix("un").or_else(|| word.strip_prefix("in")).is_some_and(|rest| rest == self.key);
-        self.flag == Some(false) && (opposite() || OPEN.contains(&word) && OVER.contains(&self.key))
+        self.flag == Some(false) && (named() || opposite() || OPEN.contains(&word) && OVER.contains(&self.key))
     }
 
     /// Is the word one of its text, or the number that it is?

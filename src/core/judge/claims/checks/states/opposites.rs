@@ -180,9 +180,25 @@ fn place_of(words: &[Word], state: &str) -> Option<usize> {
 /// Is the word there denied, or one of a condition?
 fn is_denied(clause: &[Word], at: usize) -> bool {
     let before = clause.get(at.saturating_sub(DENIED_WITHIN)..at).unwrap_or_default();
-    let past = |word: &Word| matches!(word.lower.as_str(), "before" | "previously" | "formerly" | "earlier" | "originally" | "initially" | "était" | "étaient" | "war" | "estaba" | "stava");
+    let past = |word: &Word| {
+        matches!(
+            word.lower.as_str(),
+            "before"
+                | "previously"
+                | "formerly"
+                | "earlier"
+                | "originally"
+                | "initially"
+                | "était"
+                | "étaient"
+                | "war"
+                | "estaba"
+                | "stava"
+        )
+    };
     // `veröffentlicht ist er noch nicht`
-    let behind = clause.get(at..).unwrap_or_default().iter().take(DENIED_WITHIN + 1).any(|word| matches!(word.lower.as_str(), "nicht" | "niet"));
+    let behind =
+        clause.get(at..).unwrap_or_default().iter().take(DENIED_WITHIN + 1).any(|word| matches!(word.lower.as_str(), "nicht" | "niet"));
     clause.iter().any(past) || behind || before.iter().any(|word| denies(word) || is_nothing_said(word))
 }
 
