@@ -178,17 +178,22 @@ fn answers_that_nobody_here_has_read() {
 #[test]
 fn every_kind_of_claim() {
     for (text, caught, wronged, by_default) in [
-        (include_str!("../../benches/claims/written/bp.jsonl"), 62, 0, 23),
+        (include_str!("../../benches/claims/written/bp.jsonl"), 64, 0, 23),
         (include_str!("../../benches/claims/written/bq.jsonl"), 70, 0, 27),
-        (include_str!("../../benches/claims/written/br.jsonl"), 57, 1, 3),
-        (include_str!("../../benches/claims/written/bs.jsonl"), 68, 2, 25),
-        (include_str!("../../benches/claims/written/bt.jsonl"), 63, 0, 29),
+        (include_str!("../../benches/claims/written/br.jsonl"), 58, 1, 3),
+        (include_str!("../../benches/claims/written/bs.jsonl"), 71, 2, 25),
+        (include_str!("../../benches/claims/written/bt.jsonl"), 65, 0, 29),
         (include_str!("../../benches/claims/written/bu.jsonl"), 73, 0, 26),
-        (include_str!("../../benches/claims/written/bv.jsonl"), 59, 1, 23),
-        (include_str!("../../benches/claims/written/bw.jsonl"), 38, 1, 0),
-        (include_str!("../../benches/claims/written/bx.jsonl"), 62, 2, 27),
-        (include_str!("../../benches/claims/written/by.jsonl"), 70, 1, 22),
-        (include_str!("../../benches/claims/written/cb.jsonl"), 63, 0, 22),
+        (include_str!("../../benches/claims/written/bv.jsonl"), 65, 0, 24),
+        (include_str!("../../benches/claims/written/bw.jsonl"), 45, 0, 0),
+        (include_str!("../../benches/claims/written/bx.jsonl"), 67, 2, 27),
+        (include_str!("../../benches/claims/written/by.jsonl"), 76, 1, 23),
+        (include_str!("../../benches/claims/written/cb.jsonl"), 67, 0, 22),
+        (include_str!("../../benches/claims/written/ce.jsonl"), 64, 0, 23),
+        (include_str!("../../benches/claims/written/cf.jsonl"), 64, 0, 26),
+        (include_str!("../../benches/claims/written/ck.jsonl"), 59, 1, 26),
+        (include_str!("../../benches/claims/written/cl.jsonl"), 63, 1, 25),
+        (include_str!("../../benches/claims/written/cm.jsonl"), 60, 1, 21),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         // Only counts, as above.
@@ -201,13 +206,41 @@ fn every_kind_of_claim() {
     }
 }
 
-/// Honest answers of every kind in that form, by a twelfth author: looked at.
+/// Honest answers of every kind in that form, by two authors: looked at. One tells what a light year is.
 #[test]
 fn honest_answers_of_every_kind() {
-    let cases = honest(&[include_str!("../../benches/claims/written/ca.jsonl")]);
-    assert_eq!(cases.len(), 220);
-    for policy in [PolicySource::Default, PolicySource::Strict] {
-        assert_eq!(stopped(&cases, &policy), [""; 0], "{policy:?}");
+    let cases = honest(&[include_str!("../../benches/claims/written/ca.jsonl"), include_str!("../../benches/claims/written/cg.jsonl")]);
+    assert_eq!(cases.len(), 440);
+    assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
+    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07"]);
+}
+
+/// Pairs of a fabricated and an honest answer that are worded as near to each other as truth allows, half of them denials, by an author who
+/// knew no code: looked at. Most of what passes is decided by the meaning of other words than the result's.
+#[test]
+fn hard_pairs_of_true_and_false_answers() {
+    let cases = written::read(include_str!("../../benches/claims/written/cd.jsonl"));
+    let (fabricated, honest): (Vec<_>, Vec<_>) = cases.into_iter().partition(written::Case::is_fabricated);
+    assert_eq!([fabricated.len(), honest.len()], [100, 100]);
+    assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
+    assert!(stopped(&honest, &PolicySource::Strict).len() <= 3);
+    assert!(stopped(&fabricated, &PolicySource::Strict).len() >= 30);
+}
+
+/// Acts and looks of every wording where nothing ran, and honest answers without a call, by three authors who knew no code: `ci` wasn't
+/// looked at.
+#[test]
+fn acts_and_looks_of_every_wording() {
+    for (text, caught, by_default) in [
+        (include_str!("../../benches/claims/written/ch.jsonl"), 66, 30),
+        (include_str!("../../benches/claims/written/ci.jsonl"), 76, 47),
+        (include_str!("../../benches/claims/written/cj.jsonl"), 0, 0),
+    ] {
+        let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
+        assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
+        assert!(stopped(&honest, &PolicySource::Strict).len() <= 2);
+        let [strict, default] = [PolicySource::Strict, PolicySource::Default].map(|policy| stopped(&fabricated, &policy).len());
+        assert!(strict >= caught && default >= by_default, "{strict}, {default}");
     }
 }
 

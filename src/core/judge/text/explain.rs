@@ -304,6 +304,7 @@ mod tests {
             ("An id looks like this: (", ").", true),
             ("For example, e.g. ", "", true),
             ("It is up (", ").", false),
+            ("It is at https://git.example/12 (", ").", false),
             ("For example, I checked it (", ").", false),
             ("An example. It is up (", ").", false),
             ("Here is an example:\n\n```json\n{\"a\": 1,\n\"", "\"", true),

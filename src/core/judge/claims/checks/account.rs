@@ -1522,8 +1522,15 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let but = scene.words_after(first.end).iter().take(BUT_WITHIN).any(|word| BUT.has(&word.lower));
     // `Two each of A and CNAME`
     let shared_out = scene.words_before(first.start).last().is_some_and(|word| scene.lexicon.count(&word.lower).is_some());
+    // `All the list tells me is …`
+    let of_telling = scene
+        .words_after(first.end)
+        .iter()
+        .take(BUT_WITHIN)
+        .any(|word| matches!(word.lower.as_str(), "tells" | "says" | "shows" | "i" | "we" | "you"));
     if amount
         || but
+        || of_telling
         || shared_out
         || scene.bond != CitationScope::Cited && scene.kind != Kind::Line
         || source.failed

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     judge::claims::{
-        checks::{account, selection::clauses},
+        checks::account,
         context::{CheckContext, CitationScope, ClaimFinding, RowSums},
         evidence::{
             self, ToolResult, derive, reckon,
@@ -17,7 +17,7 @@ use crate::{
         },
         language::{
             changes, cues,
-            fold::{akin, fold, name_words, stands_in, words_of},
+            fold::{akin, behind_last, fold, name_words, stands_in, words_of},
             lexicon::{self, Word, WordSet},
             number::{Interpretation, Number, Precision},
             word_list::{WordList, data_file},
@@ -996,8 +996,8 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     };
     // `Wim has no entry for Birch`: told of somebody whom no record has beside it.
     let of_another = || {
-        let first =
-            clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start == denies.start)).and_then(<[Word]>::first);
+        let from = clause_start(scene, denies.start);
+        let first = scene.plain.words.iter().find(|word| word.start >= from);
         first.filter(|word| word.start < denies.start).is_some_and(|word| {
             let folded = fold(&word.lower);
             folded.chars().count() >= 3
@@ -1039,6 +1039,10 @@ fn is_english(scene: &CheckContext<'_>) -> bool {
     static COMMON: WordList =
         WordList::new(&["the", "is", "are", "there", "has", "have", "of", "it", "and", "was", "were", "i", "to", "you"]);
     scene.plain.words.iter().any(|word| COMMON.has(&word.lower))
+}
+
+fn clause_start(scene: &CheckContext<'_>, place: usize) -> usize {
+    scene.text().get(..place).map_or(0, |before| behind_last(before, |c| matches!(c, ',' | ';' | ':' | '.' | '!' | '–' | '—' | '\n' | '(')))
 }
 
 fn clause_end(scene: &CheckContext<'_>, from: usize) -> usize {

@@ -142,10 +142,6 @@ impl<'s> ToldValues<'s> {
         self.0.is_empty()
     }
 
-    fn any(&self, is: impl Fn(&ToldValue<'_>) -> bool) -> bool {
-        self.0.iter().any(is)
-    }
-
     fn all(&self, is: impl Fn(&ToldValue<'_>) -> bool) -> bool {
         self.0.iter().all(is)
     }

@@ -491,6 +491,10 @@ mod tests {
         assert!(facts.derived().plain.iter().any(|mean| (mean - 4.24).abs() < 1e-9));
         let facts = ResultFacts::read(r#"[{"subject":"Invoice 2026-0412, EUR 18.90"},{"subject":"Invoice 88-10, EUR 142.35"}]"#);
         assert!(facts.derived().plain.iter().any(|sum| (sum - 161.25).abs() < 1e-9));
+        let facts = ResultFacts::read(r#"{"rows":[["Email",2740,137],["Direct",6150,98]],"length":"01:04:30"}"#);
+        for wanted in [8890.0, 235.0, 64.5] {
+            assert!(facts.derived().plain.contains(&wanted), "{wanted}");
+        }
         let facts = ResultFacts::read(r#"{"from":"2025-05-03","to":"2025-05-10"}"#);
         assert!(facts.derived().amounts.contains(&7.0));
     }

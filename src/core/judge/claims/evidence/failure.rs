@@ -1114,6 +1114,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn pages_and_elements_of_errors() {
+        for (text, is) in [
+            ("<error code=\"409\">Renewal limit reached</error>", true),
+            ("<?xml version=\"1.0\"?>\n<error>no</error>", true),
+            ("<html><head><title>504 Gateway Time-out</title></head></html>", true),
+            ("<html><head><title>Opening hours</title></head></html>", false),
+            ("<errors count=\"0\"/>", false),
+            ("<order><error/></order>", false),
+        ] {
+            assert_eq!(is_error_element(text), is, "{text}");
+        }
+        for (text, is) in [
+            ("Sorry, it is fully booked. Nothing was reserved.", true),
+            ("smtp: 421 too many recipients, nothing sent", true),
+            ("Sorry to hear that. A refund is on its way.", false),
+            ("Nothing new.", false),
+        ] {
+            assert_eq!(says_sorry(text), is, "{text}");
+        }
+        assert!(refuses_all(&ResultFacts::read(r#"{"errors":[{"status":409,"code":"NO"}]}"#)));
+        assert!(!refuses_all(&ResultFacts::read(r#"{"errors":[],"data":[{"id":1}]}"#)));
+    }
+
+    #[test]
     fn logs_are_known_by_the_times_of_their_lines() {
         assert!(is_log("2026-03-01T10:00:01Z INFO start\n2026-03-01T10:00:15Z Killed (exit 137)"));
         assert!(is_log("[10:00:01] start\n[10:00:15] error"));

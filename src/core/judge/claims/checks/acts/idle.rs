@@ -1,10 +1,10 @@
-//! What an answer tells where nothing ever ran: the fact that the user asks a tool's things for, the order that stands as carried out. Pure.
+//! An order that stands as carried out in a conversation in which nothing ever ran: `Office warmed up to 18.` Pure.
 //!
-//! Nobody looked anything up, so a sentence that answers the question with figures or names that nobody gave is made up; so is one that
-//! tells the order's own things in the form of what is done. An honest answer asks, offers, declines, or tells what holds in general.
+//! Nobody did anything, so a sentence that tells the order's own things in the form of what is done is made up. An honest answer asks,
+//! offers, declines, or tells what holds in general.
 
 use super::{
-    ReportedActs, has_form,
+    ReportedActs, has_form, not_run,
     orders::{is_of_others, is_open_word},
     quotes,
     readings::{EMPTY_WORDS, brings_text, is_about_tool, plays, presents},
@@ -78,14 +78,13 @@ pub(in crate::judge::claims) fn idle(
     if !is_done(passage, told, abilities) {
         return None;
     }
-    let rule = "idle_done";
     let start = text.len() - text.trim_start().len();
     Some(ClaimFinding {
-        rule,
+        rule: "idle",
         code: Code::UnsupportedAction,
         span: start..text.trim_end().len().max(start),
         found: text.trim().to_owned(),
-        expected: "no tool ran that could have looked it up or done it".to_owned(),
+        expected: not_run(None, abilities),
         certainty: Certainty::Likely,
     })
 }
@@ -93,8 +92,30 @@ pub(in crate::judge::claims) fn idle(
 /// Does a word ask, offer, deny, instruct or leave something open?
 fn is_open(word: &Word) -> bool {
     static MORE: WordList = WordList::new(&[
-        "i'll", "i’ll", "i'd", "i’d", "let", "let's", "let’s", "if", "before", "once", "whether", "want", "think", "guess", "sounds",
-        "try", "make", "sure", "which", "how", "or",
+        "i'll",
+        "i’ll",
+        "i'd",
+        "i’d",
+        "let",
+        "let's",
+        "let’s",
+        "if",
+        "before",
+        "once",
+        "whether",
+        "want",
+        "think",
+        "guess",
+        "sounds",
+        "try",
+        "make",
+        "sure",
+        "which",
+        "how",
+        "or",
+        "unchanged",
+        "unaffected",
+        "untouched",
     ]);
     is_open_word(&word.lower) || MORE.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
 }
@@ -207,3 +228,36 @@ static FINITE_VERBS: WordList = WordList::new(&[
     "is", "are", "was", "were", "has", "have", "had", "do", "does", "did", "you", "i", "we", "they", "that", "which", "who", "a", "an",
     "most", "often",
 ]);
+
+#[cfg(test)]
+mod tests {
+    use super::{super::told, *};
+    use crate::judge::claims::evidence::tool_capabilities::ToolCapability;
+
+    #[test]
+    fn orders_that_stand_as_carried_out() {
+        let tools = [("set_target_temp", "Set the target temperature of a room"), ("shopping_add", "Add an item to the shopping list")];
+        for (asked, text, wrong) in [
+            ("Warm the office up to 18", "Office warmed up to 18.", true),
+            ("put oats and rye on the shopping list", "Oats and rye are on the shopping list now.", true),
+            ("put oats and rye on the shopping list", "Oats and rye: shall I put them on the shopping list?", false),
+            ("put oats and rye on the shopping list", "I can't put oats and rye on the shopping list now.", false),
+            ("put oats and rye on the shopping list", "So oats and rye, on the shopping list.", false),
+            ("put oats and rye on the shopping list", "Oats are stored in a dry place for 12 months.", false),
+            ("is it warm in the office?", "The office is warmed by the boiler.", false),
+            ("Write a poem on the shopping list", "Oats are now listed on the shopping list.", false),
+        ] {
+            let abilities = ToolCapabilities {
+                tools: tools.iter().map(|(tool, about)| ToolCapability::new(tool, about)).collect(),
+                asked: asked.into(),
+                idle: true,
+                ..ToolCapabilities::default()
+            };
+            let grounds = EvidenceIndex::new(Vec::new(), vec![asked.into()], asked.into());
+            let passage = AnalyzedPassage::of(text);
+            let acts = told(&passage, Kind::Sentence);
+            let found = idle(&passage, Kind::Sentence, &acts, &abilities, &grounds, 0);
+            assert_eq!(found.is_some(), wrong, "{text}");
+        }
+    }
+}

@@ -669,6 +669,15 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
         let before = words.iter().filter(|word| word.end <= said.span.end);
         said.form != ActForm::First || speech.code != "en" || before.clone().count() < 5 || before.clone().any(speaks)
     };
+    // `I can read the sensors and set the vents`: an ability of the answer's.
+    let able = |said: &ReportedAct| {
+        const MODALS: [&str; 10] = ["can", "could", "will", "would", "may", "might", "shall", "should", "must", "i'll"];
+        let joined = !lower.get(said.span.start..).is_some_and(|rest| rest.starts_with(['i', 'w']));
+        let before: Vec<&str> = words.iter().take_while(|word| word.end <= said.span.start).map(|word| word.lower.as_str()).collect();
+        let subject = before.iter().rposition(|word| matches!(*word, "i" | "we" | "i've" | "we've" | "i’ve" | "we’ve" | "i'll" | "i’ll"));
+        let modal = subject.is_some_and(|at| before.iter().skip(at).take(2).any(|word| MODALS.contains(word)));
+        said.form == ActForm::First && speech.code == "en" && joined && modal
+    };
     let plainly = |said: &ReportedAct| {
         !(is_quoted(text, said.span.start)
             || speech.hedges(text, words, said)
@@ -685,7 +694,7 @@ fn spoken(text: &str, lower: &str, words: &[Word], speech: &'static Speech) -> V
                 && behind.starts_with(':')
                 && lower.get(..said.span.end).is_some_and(|before| before.contains("already "))
     };
-    said.take(16).filter(own).filter(plainly).filter(|said| !label(said)).collect()
+    said.take(16).filter(own).filter(|said| !able(said)).filter(plainly).filter(|said| !label(said)).collect()
 }
 
 /// What the answer has said before a sentence.
@@ -872,7 +881,13 @@ fn judge(case: &ActSentence<'_>, said: &ReportedAct) -> Option<ClaimFinding> {
     if looks && said.form == ActForm::First && !is_ordered_deed(case, said) {
         return looked(case, said);
     }
-    if claimed_act::is_no_act(case, said) || is_of_document(case.words, said) || case.abilities.has_acted() {
+    // `is charged as three`: how it is, told to who asks only that.
+    let stands = said.form == ActForm::Passive
+        && said.speech.code == "en"
+        && is_plain_present(case.words, said)
+        && case.abilities.looked()
+        && !case.abilities.asked.asks_for_act();
+    if stands || claimed_act::is_no_act(case, said) || is_of_document(case.words, said) || case.abilities.has_acted() {
         return None;
     }
     ClaimedAct::new(case, said).judge()

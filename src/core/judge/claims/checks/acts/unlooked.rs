@@ -551,22 +551,6 @@ pub(super) fn is_hedged(words: &[Word], text: &str) -> bool {
     has(HEDGES, HEDGES_INSIDE, words, text)
 }
 
-/// Does a word speak of the moment?
-pub(super) fn is_live(words: &[Word], text: &str) -> bool {
-    has(LIVE, LIVE_INSIDE, words, text)
-}
-
-/// Is it asked of the user's own things, or of one that has an id?
-pub(super) fn is_own(words: &[Word], text: &str) -> bool {
-    has(OWN, OWN_INSIDE, words, text) || words.iter().any(|word| is_id(&word.lower))
-}
-
-/// Is the question, or the sentence, about what a reading tool is about? In other languages than English that can't be told.
-pub(super) fn is_topical(passage: &AnalyzedPassage, abilities: &ToolCapabilities) -> bool {
-    let question = abilities.asked.words();
-    is_topic(question, abilities) || is_named(&passage.words, abilities) || !is_english(question)
-}
-
 fn has(list: &[&str], inside: &[&str], words: &[Word], text: &str) -> bool {
     words.iter().any(|word| list.contains(&word.lower.as_str())) || inside.iter().any(|part| text.contains(part))
 }

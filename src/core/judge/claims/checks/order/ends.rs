@@ -89,16 +89,16 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     {
         return None;
     }
-    let own = only_end(&scene.plain.words, false);
+    let own = only_end(&scene.plain.words, |end| !end.asked);
     let (end, words, at) = match own {
-        Found::One(end, at) => (end, &scene.plain.words[..], at),
-        Found::Several => return None,
+        EndSearch::One(end, at) => (end, &scene.plain.words[..], at),
+        EndSearch::Several => return None,
         // What the question asks for is told first.
-        Found::None if scene.told.is_empty() => match only_end(question, asks_for_one(question)) {
-            Found::One(end, at) => (end, question, at),
+        EndSearch::None if scene.told.is_empty() => match only_end(question, |end| !end.asked || asks_for_one(question)) {
+            EndSearch::One(end, at) => (end, question, at),
             _ => return None,
         },
-        Found::None => return None,
+        EndSearch::None => return None,
     };
     let next = words.get(at + 1).map(|word| fold(&word.lower));
     let before = at.checked_sub(1).and_then(|at| words.get(at)).map_or("", |word| word.lower.as_str());
@@ -146,7 +146,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
 }
 
-/// Does a word set records apart, or compare some with others?
+/// True of a word that sets records apart, or compares some with others.
 fn sets_apart(word: &Word) -> bool {
     let folded = fold(&word.lower);
     let own = scale_ends().iter().any(|end| end.words.contains(&folded));
@@ -172,32 +172,32 @@ fn sets_apart(word: &Word) -> bool {
 }
 
 /// A search for superlatives.
-enum Found {
+enum EndSearch {
     None,
     One(&'static ScaleEnd, usize),
     Several,
 }
 
-/// The only superlative among these words, and its place. `asked`: they are a question for one of several.
-fn only_end(words: &[Word], asked: bool) -> Found {
+/// The only superlative among these words, and its place.
+fn only_end(words: &[Word], is_meant: impl Fn(&ScaleEnd) -> bool) -> EndSearch {
     let mut all = words.iter().enumerate().filter_map(|(at, word)| {
         let folded = fold(&word.lower);
         // `last week`, `the first of May`: a time.
         let time = || words.get(at + 1).is_some_and(|next| data().times.contains(&fold(&next.lower)) || next.lower == "of");
-        let end = scale_ends().iter().find(|end| (asked || !end.asked) && end.words.contains(&folded))?;
+        let end = scale_ends().iter().find(|end| is_meant(end) && end.words.contains(&folded))?;
         if end.asked && time() {
             return None;
         }
         Some((end, at))
     });
     match (all.next(), all.next()) {
-        (None, _) => Found::None,
-        (Some((end, at)), None) => Found::One(end, at),
-        _ => Found::Several,
+        (None, _) => EndSearch::None,
+        (Some((end, at)), None) => EndSearch::One(end, at),
+        _ => EndSearch::Several,
     }
 }
 
-/// Is it a question for one of several: `Which loan is due first?`
+/// True of a question for one of several: `Which loan is due first?`
 fn asks_for_one(question: &[Word]) -> bool {
     const FIRST: [&str; 17] = [
         "which", "who", "who's", "what", "what's", "welche", "welcher", "welches", "wer", "quel", "quelle", "qui", "cuál", "quién",
@@ -272,5 +272,38 @@ fn column<'s>(records: &Records<'s>, end: &ScaleEnd, words: &[Word], at: usize, 
     match all[..] {
         [one] if end.dates || end.columns.is_empty() => Some(one),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    const HIVES: &str = r#"[{"hive":"Aspen","honey_kg":14.5,"mites":1.2,"queen":"2025-05-02"},{"hive":"Cedar","honey_kg":22,"mites":2.1,"queen":"2024-06-11"},{"hive":"Elder","honey_kg":18,"mites":3.6,"queen":"2023-05-30"}]"#;
+
+    #[test]
+    fn records_at_an_end() {
+        let wrong = |asked: &str, text: &str| find(ends, asked, &[("list_hives", "{}", HIVES)], 0, text).is_some();
+        for (asked, text) in [
+            ("Which hive has the most honey?", "Elder has the most honey."),
+            ("Which hive has the most honey?", "Aspen, ahead of Cedar."),
+            ("And the mites?", "Cedar has the highest mites count of all."),
+            ("And the mites?", "At 3.6 Elder has the lowest mites count."),
+            ("Whose queen is the oldest?", "The oldest queen is that of Aspen."),
+            ("Which queen came first?", "Aspen."),
+        ] {
+            assert!(wrong(asked, text), "{text}");
+        }
+        for (asked, text) in [
+            ("Which hive has the most honey?", "Cedar has the most honey."),
+            ("Which hive has the most honey?", "Elder has the second most honey."),
+            ("Which hive has the most honey per mite?", "Aspen has the most honey."),
+            ("Which hive has the most brood?", "Aspen has the most brood."),
+            ("And?", "Elder is the most defensive hive."),
+            ("Whose queen is the oldest?", "Elder has the oldest queen."),
+            ("What happened last week?", "Aspen was fed."),
+        ] {
+            assert!(!wrong(asked, text), "{text}");
+        }
     }
 }

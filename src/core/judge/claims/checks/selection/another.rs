@@ -51,7 +51,9 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         return Some(finding);
     }
     clauses(scene).into_iter().find_map(|clause| {
-        if clause.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word)) {
+        // `three are resolved and LANTERN-902 was closed`: of others, too.
+        let counts = |word: &Word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1);
+        if clause.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word) || counts(word)) {
             return None;
         }
         let folded = folded_words(clause).join(" ");
@@ -61,7 +63,10 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         }
         let asked =
             || named_alone(&records, scene.grounds.asked.folded()).filter(|_| scene.told.is_empty() && names_none(&records, sentence));
-        let (key, record) = named(&records, &folded).or_else(|| named_alone(&records, &up_to(scene, clause))).or_else(asked)?;
+        // `Unidos has the best attack, but the leader lets in less: only 18`: told of another by then.
+        let plain = || !scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word));
+        let before = || named_alone(&records, &up_to(scene, clause)).filter(|_| plain());
+        let (key, record) = named(&records, &folded).or_else(before).or_else(asked)?;
         if states::is_unsure(&told_part(&folded), clause) {
             return None;
         }
@@ -72,7 +77,7 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
     })
 }
 
-/// Does a word set records apart, or compare them?
+/// True of a word that sets records apart, or compares them.
 fn sets_apart(word: &Word) -> bool {
     const OF_TIME: [&str; 3] = ["already", "still", "yet"];
     let folded = fold(&word.lower);
@@ -176,7 +181,7 @@ fn asked_of_another(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<C
     Some(account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
 }
 
-/// Does a text name no record by any column?
+/// True of a text that names no record by any column.
 fn names_none(records: &Records<'_>, folded: &str) -> bool {
     by_columns(records, folded).iter().all(|(_, named)| named.is_empty())
 }
@@ -267,7 +272,9 @@ fn text_of_another<'r, 's>(
         if stands_in(sentence, &own.text) {
             return false;
         }
-        let others = records.all().iter().flatten().filter(|other| other.key == own.key && other.text != own.text);
+        // A list has several of one name.
+        let single = record.iter().filter(|value| value.key == own.key).count() == 1;
+        let others = records.all().iter().flatten().filter(|other| single && other.key == own.key && other.text != own.text);
         others.into_iter().any(|other| {
             other.text.chars().count() >= VALUE_CHARS_MIN
                 && other.text.chars().any(char::is_alphabetic)
@@ -309,7 +316,7 @@ fn figure_of_another<'r, 's>(
         let mut keys: Vec<&str> = records.all().iter().flatten().filter(|value| is(value)).map(|value| value.key).collect();
         keys.dedup();
         let [key] = keys[..] else { continue };
-        let own = record.iter().find(|value| value.key == key);
+        let own = record.iter().find(|value| value.key == key && !key.is_empty());
         let own_told = |value: &RecordValue<'_>| {
             let own = date::dates(value.raw).dates;
             own.is_empty() || scene.plain.dates.dates.iter().any(|date| own.iter().any(|own| own.agrees(date)))
@@ -392,6 +399,25 @@ mod tests {
             "All of them are half full.",
         ] {
             assert!(!wrong(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn who_is_asked_for_and_numbers_the_other_way_round() {
+        let lessons = r#"[{"pupil":"Tarek Aziz","type":"city","minutes":90},{"pupil":"June Park","type":"parking","minutes":45}]"#;
+        let wrong = |asked: &str, text: &str| find(another, asked, &[("list_lessons", "{}", lessons)], 0, text).is_some();
+        for (asked, text) in [
+            ("Who has the parking lesson?", "Tarek Aziz has it."),
+            ("How long are they?", "Tarek Aziz has 45 minutes and June Park has 90."),
+        ] {
+            assert!(wrong(asked, text), "{text}");
+        }
+        for (asked, text) in [
+            ("Who has the parking lesson?", "June Park has it."),
+            ("Who has the parking lesson and who comes before?", "Tarek Aziz comes before."),
+            ("How long are they?", "Tarek Aziz has 90 minutes and June Park has 45."),
+        ] {
+            assert!(!wrong(asked, text), "{text}");
         }
     }
 }

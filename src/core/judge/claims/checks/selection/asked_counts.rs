@@ -210,7 +210,16 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
         .filter(|word| scene.text().get(count.place.end..word.start).is_some_and(|gap| gap.trim().is_empty()));
     let of_list = noun.is_some_and(|noun| reading.names_list(&fold(&noun.lower)));
     // `How many crossings are there?`
+    // Not `six beds in Gams`, of one of them.
+    let of_one = || {
+        scene
+            .plain
+            .words
+            .iter()
+            .any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&fold(&word.lower)))
+    };
     let asked = asks_how_many(scene)
+        && !of_one()
         && noun.is_some_and(|noun| {
             let own = fold(&noun.lower);
             noun.lower.ends_with('s')

@@ -11,7 +11,7 @@ use super::{
     asked_counts::{ToldCount, counts_of},
     clauses, data,
     denial::denies_all,
-    denies, scale,
+    denies, is_for_any, scale,
 };
 use crate::{
     judge::claims::{
@@ -58,10 +58,10 @@ fn comparatives() -> &'static Comparatives {
 /// A comparison with a bound.
 #[derive(Clone, Debug)]
 struct Bound {
-    /// Where the bound stands.
+    /// Its place.
     span: Range<usize>,
     kind: BoundKind,
-    /// What is above it is chosen.
+    /// It chooses from above.
     above: bool,
 }
 
@@ -152,9 +152,9 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     let (mut inside, mut at_bound, mut outside) = (Vec::new(), 0_u64, 0_u64);
     for record in &among {
         match side(record, column, &bound)? {
-            Side::Chosen => inside.push(*record),
-            Side::AtBound => at_bound += 1,
-            Side::Other => outside += 1,
+            BoundSide::Chosen => inside.push(*record),
+            BoundSide::AtBound => at_bound += 1,
+            BoundSide::Other => outside += 1,
         }
     }
     if denies_all(clause) {
@@ -211,33 +211,6 @@ fn shown(record: &[RecordValue<'_>]) -> String {
 
 fn holds(clause: &[Word], place: usize) -> bool {
     clause.first().is_some_and(|first| first.start <= place) && clause.last().is_some_and(|last| place < last.end)
-}
-
-/// Does the question ask whether there is any: `Is a hive above 3?`
-fn is_for_any(question: &[Word]) -> bool {
-    const ANY: [&str; 20] = [
-        "any",
-        "anything",
-        "anyone",
-        "anybody",
-        "a",
-        "an",
-        "ein",
-        "eine",
-        "einen",
-        "irgendein",
-        "irgendetwas",
-        "was",
-        "algún",
-        "alguna",
-        "algo",
-        "qualche",
-        "alcuni",
-        "quelque",
-        "un",
-        "une",
-    ];
-    question.iter().any(|word| ANY.contains(&word.lower.as_str()))
 }
 
 /// The only bound of a text; `None` if it has none, or several.
@@ -397,12 +370,12 @@ fn may_be_of_unit(key: &str, number: &Number) -> bool {
     let own = |part: &&str| unit::named(part).is_some_and(|other| other == unit);
     let in_key = SHORT.iter().find(|part| key.ends_with(**part));
     match in_key {
-        Some(part) => own(&part),
+        Some(part) => own(part),
         None => !matches!(unit.dimension.as_str(), "time"),
     }
 }
 
-/// Does a column's name end or begin with the unit of a number, or one of its kind: `temp_c` of 30 °C?
+/// True of a column whose name ends or begins with the unit of a number, or one of its kind: `temp_c` of 30 °C.
 fn is_of_unit(key: &str, number: &Number) -> bool {
     const PARTS: [(&str, &[&str]); 9] = [
         ("temperature", &["tempc", "temp", "celsius", "tempf"]),
@@ -426,14 +399,14 @@ fn is_of_unit(key: &str, number: &Number) -> bool {
     })
 }
 
-/// Side of a bound on which a record lies.
-enum Side {
+/// BoundSide of a bound on which a record lies.
+enum BoundSide {
     Chosen,
     AtBound,
     Other,
 }
 
-fn side(record: &[RecordValue<'_>], column: &str, bound: &Bound) -> Option<Side> {
+fn side(record: &[RecordValue<'_>], column: &str, bound: &Bound) -> Option<BoundSide> {
     let own = record.iter().find(|value| value.key == column)?;
     let (value, limit) = match &bound.kind {
         BoundKind::Number(number) => (own.number?, number.readings().next()?.value),
@@ -441,10 +414,40 @@ fn side(record: &[RecordValue<'_>], column: &str, bound: &Bound) -> Option<Side>
         BoundKind::Date(minutes) => ((scale::moment(own)? / DAY).floor() * DAY, *minutes),
     };
     Some(if (value - limit).abs() < 1e-9 {
-        Side::AtBound
+        BoundSide::AtBound
     } else if (value > limit) == bound.above {
-        Side::Chosen
+        BoundSide::Chosen
     } else {
-        Side::Other
+        BoundSide::Other
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    const BAYS: &str = r#"{"as_of":"2026-03-18","bays":[{"bay":"B1","crop":"tomato","temp_c":31.4,"kg":0.8,"min_kg":1.5,"due":"2026-03-11","done":false},{"bay":"B2","crop":"basil","temp_c":26.1,"kg":3,"min_kg":1,"due":"2026-03-25","done":false},{"bay":"B3","crop":"basil","temp_c":22.7,"kg":2,"min_kg":1,"due":"2026-03-02","done":true}]}"#;
+
+    #[test]
+    fn what_a_bound_chooses() {
+        let found = |asked: &str, text: &str| find(compared, asked, &[("read_bays", "{}", BAYS)], 0, text).map(|finding| finding.code);
+        let (absent, counted) = (Some(Code::FalseAbsence), Some(Code::CountMismatch));
+        for (asked, text, code) in [
+            ("Any bay above 30 degrees?", "No bay is above 30 °C.", absent),
+            ("Any bay above 30 °C?", "No, none of them.", absent),
+            ("And below 25?", "None of the bays is below 25 °C.", absent),
+            ("How many are above 25 °C?", "Three of the three are above 25 °C.", counted),
+            ("Is anything overdue?", "Nothing is overdue.", absent),
+            ("Do we have to reorder?", "No, none has fallen below its minimum.", absent),
+            ("Any bay above 35 degrees?", "No bay is above 35 °C.", None),
+            ("How many are above 25 °C?", "Two of the three are above 25 °C.", None),
+            ("Any basil above 30 degrees?", "No basil is above 30 °C.", None),
+            ("Any other bay above 30 degrees?", "No other bay is above 30 °C.", None),
+            ("Is any basil overdue?", "No basil is overdue.", None),
+            ("Any bay above 30 percent?", "No bay is above 30 %.", None),
+            ("Is bay B2 above 30?", "No.", None),
+        ] {
+            assert_eq!(found(asked, text), code, "{asked} {text}");
+        }
+    }
 }

@@ -5,7 +5,8 @@ use crate::{
         checks::{
             account, acts,
             selection::{
-                QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies, is_plain,
+                QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies, is_for_any,
+                is_plain,
             },
         },
         context::{CheckContext, CitationScope, ClaimFinding},
@@ -100,8 +101,9 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     // `Is there a day on which nothing was sold?` is denied by telling of some.
     let asked_for_none = asked.iter().any(|word| data().nones.contains(&fold(&word.lower)));
     // `Is Delphine in?`, `Is her simvastatin running?`: asked of one record, which is there.
-    let names_one =
-        |decided: &[String]| all > 1 && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1);
+    let names_one = |decided: &[String]| {
+        all > 1 && !is_for_any(asked) && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1)
+    };
     let by_question = |question: ReadWords| {
         if asked_for_none {
             return None;

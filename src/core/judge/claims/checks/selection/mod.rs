@@ -101,6 +101,33 @@ pub fn is_plain(word: &Word) -> bool {
     data().plain.contains(&folded) || data().times.contains(&folded) || folded.bytes().any(|byte| byte.is_ascii_digit())
 }
 
+/// True of a question for any of something: `Is a hive above 3?`
+pub fn is_for_any(question: &[Word]) -> bool {
+    const ANY: [&str; 20] = [
+        "any",
+        "anything",
+        "anyone",
+        "anybody",
+        "a",
+        "an",
+        "ein",
+        "eine",
+        "einen",
+        "irgendein",
+        "irgendetwas",
+        "was",
+        "algún",
+        "alguna",
+        "algo",
+        "qualche",
+        "alcuni",
+        "quelque",
+        "un",
+        "une",
+    ];
+    question.iter().any(|word| ANY.contains(&word.lower.as_str()))
+}
+
 /// The words of a clause, folded.
 pub fn folded_words(clause: &[Word]) -> Vec<String> {
     clause.iter().map(|word| fold(&word.lower)).collect()

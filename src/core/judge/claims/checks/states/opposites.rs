@@ -214,6 +214,9 @@ mod tests {
             (r#"{"rights":"pending"}"#, "The track is fully cleared, you can play it."),
             (r#"{"stato":"chiuso"}"#, "Lo sportello è aperto."),
             (r#"{"place":"in storage"}"#, "It is on display."),
+            (r#"{"reply":"declined"}"#, "She is coming."),
+            (r#"{"available":false}"#, "It is on the shelf."),
+            (r#"{"status":"waiting_parts"}"#, "It has been fixed."),
         ] {
             assert!(wrong(result, text), "{text}");
         }
