@@ -193,7 +193,7 @@ fn every_kind_of_claim() {
         (include_str!("../../benches/claims/written/cf.jsonl"), 64, 0, 26),
         (include_str!("../../benches/claims/written/ck.jsonl"), 59, 1, 26),
         (include_str!("../../benches/claims/written/cl.jsonl"), 63, 1, 25),
-        (include_str!("../../benches/claims/written/cm.jsonl"), 60, 1, 21),
+        (include_str!("../../benches/claims/written/cm.jsonl"), 59, 1, 21),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         // Only counts, as above.
@@ -252,7 +252,7 @@ fn everyday_words_where_nothing_ran() {
     let (fabricated, honest): (Vec<_>, Vec<_>) = cases.into_iter().partition(written::Case::is_fabricated);
     assert_eq!([fabricated.len(), honest.len()], [60, 60]);
     assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
-    assert_eq!(stopped(&honest, &PolicySource::Strict), ["bo-002", "bo-012", "bo-076", "bo-082"]);
+    assert_eq!(stopped(&honest, &PolicySource::Strict), ["bo-002", "bo-012", "bo-076"]);
     let [strict, default] = [PolicySource::Strict, PolicySource::Default].map(|policy| stopped(&fabricated, &policy).len());
     assert!(strict >= 17 && default >= 9, "{strict}, {default}");
 }

@@ -1007,7 +1007,8 @@ fn denied_value(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         })
     };
     // `carries the security label`, `ist keine Nussallergie vermerkt`
-    let narrowed = strange.len() > if sought(word) { STRANGE_MAX } else { 0 } || strange.iter().any(|word| narrows(&word)) || of_another();
+    let others = !sought(word) && rest.iter().any(|word| !plain(word) && !is_asked(&fold(&word.lower)));
+    let narrowed = others || strange.len() > STRANGE_MAX || strange.iter().any(|word| narrows(&word)) || of_another();
     // `Four were under three hours, none of them a Harrier`: of some records only.
     let them = |word: &&Word| THEM.has(&word.lower);
     let count = || scene.words_before(denies.start).iter().find_map(|word| scene.lexicon.count(&word.lower));

@@ -4,7 +4,7 @@
 //! offers, declines, or tells what holds in general.
 
 use super::{
-    ReportedActs, has_form, not_run,
+    ReportedActs, has_form, is_of_thought, not_run,
     orders::{is_of_others, is_open_word},
     quotes,
     readings::{EMPTY_WORDS, brings_text, is_about_tool, plays, presents},
@@ -149,7 +149,8 @@ fn is_done(passage: &AnalyzedPassage, told: &ReportedActs, abilities: &ToolCapab
         && !told.iter().any(|said| said.is_harmless() && !has_form(&said.verb, order))
 }
 
-static CONDITIONAL: WordList = WordList::new(&["if", "wenn", "falls", "si", "se", "als", "sentence", "word", "passive", "statement"]);
+static CONDITIONAL: WordList =
+    WordList::new(&["if", "wenn", "falls", "si", "se", "als", "sentence", "word", "passive", "statement", "without"]);
 /// First words of a request that is carried out by doing nothing.
 static NOTHING_TO_DO: WordList = WordList::new(&["forget", "wait", "leave", "hold", "ignore", "never", "nevermind", "don't", "keep"]);
 /// First words of a sentence that repeats the order, or tells of the answer's own abilities.
@@ -201,7 +202,7 @@ fn tells_done(passage: &AnalyzedPassage) -> bool {
         "now",
         "→",
     ]);
-    let participle = |own: &str| own.len() > 4 && own.ends_with("ed") || IRREGULAR.has(own);
+    let participle = |own: &str| own.len() > 4 && own.ends_with("ed") && !is_of_thought(own) || IRREGULAR.has(own);
     let foreign_participle = |own: &str| {
         let chars = own.chars().count();
         chars > 5
@@ -244,6 +245,7 @@ mod tests {
             ("put oats and rye on the shopping list", "I can't put oats and rye on the shopping list now.", false),
             ("put oats and rye on the shopping list", "So oats and rye, on the shopping list.", false),
             ("put oats and rye on the shopping list", "Oats are stored in a dry place for 12 months.", false),
+            ("Acknowledge the shopping list without a call", "Acknowledged, the shopping list is available.", false),
             ("is it warm in the office?", "The office is warmed by the boiler.", false),
             ("Write a poem on the shopping list", "Oats are now listed on the shopping list.", false),
         ] {

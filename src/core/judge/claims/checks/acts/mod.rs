@@ -323,6 +323,11 @@ impl Deref for ReportedActs {
     }
 }
 
+/// True of an English verb of language or thought, which needs no tool: `acknowledged`.
+fn is_of_thought(verb: &str) -> bool {
+    languages().iter().filter(|speech| speech.code == "en").any(|speech| Speech::begins(&speech.thought, verb))
+}
+
 /// The languages of `lexicon/acts.toml`.
 fn languages() -> &'static [Speech] {
     static ALL: OnceLock<Vec<Speech>> = OnceLock::new();

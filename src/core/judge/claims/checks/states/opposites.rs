@@ -12,7 +12,7 @@ use crate::{
             states,
         },
         context::{CheckContext, CitationScope, ClaimFinding},
-        evidence::facts::ResultFacts,
+        evidence::facts::{ResultFacts, Scalar},
         language::{
             fold::{fold, stands_in},
             lexicon::Word,
@@ -154,7 +154,14 @@ impl Pair {
         let beside = record
             .iter()
             .any(|value| value.flag.is_none() && (has(opposite, &value.text) || opposite.iter().any(|word| word == value.key)));
-        if is_denied(clause, place) || states::is_unsure(&folded.replace("still ", ""), clause) || beside {
+        // A later call changed it: `bloque: false`, then `bloque: true`.
+        let changed = || {
+            let others = scene.grounds.results.iter().filter(|other| !scene.is_source(other) && !other.reads());
+            others.flat_map(|other| other.facts().leaves.iter().take(LEAVES_MAX)).any(|leaf| {
+                leaf.key == value.key && value.flag.is_some_and(|flag| matches!(leaf.value, Scalar::Flag(other) if other != flag))
+            })
+        };
+        if changed() || is_denied(clause, place) || states::is_unsure(&folded.replace("still ", ""), clause) || beside {
             return None;
         }
         let state = if value.flag.is_some() { format!("{}: {}", value.key, value.flag == Some(true)) } else { value.text.clone() };
