@@ -136,7 +136,7 @@ fn honest_answers_of_agents() {
 }
 
 /// Pairs of a true and a false answer to the same results, by three authors who never saw the code: what careless answers get wrong where a
-/// result has much in it. `bh` and `bi` were looked at, `bj` wasn't. Denials and counts by a fourth (`bk`), looked at;
+/// result has much in it. `bh` and `bi` were looked at, of `bj` one honest answer. Denials and counts by a fourth (`bk`), looked at;
 /// reckoning by a fifth (`bl`), of whose answers the honest ones that were stopped were looked at.
 #[test]
 fn pairs_of_true_and_false_answers() {

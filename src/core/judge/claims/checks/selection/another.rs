@@ -50,7 +50,7 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
     if let Some(finding) = swapped(scene, &records, sentence).or_else(|| asked_of_another(scene, &records)) {
         return Some(finding);
     }
-    clauses(scene).into_iter().find_map(|clause| {
+    clauses(scene).into_iter().flat_map(|clause| split_behind_bracket(scene, clause)).find_map(|clause| {
         // `three are resolved and LANTERN-902 was closed`: of others, too.
         let counts = |word: &Word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1);
         if clause.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word) || counts(word)) {
@@ -75,6 +75,13 @@ pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<Clai
         let expected = format!("{}: {}", told.key, told.shown());
         Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
+}
+
+/// A clause in parts, where a bracket ends before it: in `E3 (powder) has a low pressure and E4 (CO2) is out of date` the pressure is E3's.
+fn split_behind_bracket<'w>(scene: &CheckContext<'_>, clause: &'w [Word]) -> Vec<&'w [Word]> {
+    let joins = |word: &Word| matches!(word.lower.as_str(), "and" | "und" | "et" | "y" | "e");
+    let before = clause.first().and_then(|first| scene.text().get(..first.start)).unwrap_or_default();
+    if before.trim_end().ends_with(')') { clause.split(joins).filter(|part| !part.is_empty()).collect() } else { vec![clause] }
 }
 
 /// True of a word that sets records apart, or compares them.
@@ -396,6 +403,7 @@ mod tests {
             "MB-207 is full, unlike the others, which are half full.",
             "MB-201 is at 62 percent fuel.",
             "MB-201 may be full later.",
+            "MB-214 (Ana Brod) has half a load and MB-207 (Bojan Rus) more.",
             "All of them are half full.",
         ] {
             assert!(!wrong(text), "{text}");
