@@ -12,13 +12,13 @@ use crate::{
         checks::{
             account,
             selection::{
-                LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX,
+                QUESTION_WORDS_MAX, RecordValue, Records,
                 another::{by_columns, named_alone},
-                clauses, data, denies, folded_words, is_nothing_said, scale,
+                clauses, data, denies, folded_words, is_nothing_said, only_result, scale,
             },
             states,
         },
-        context::{CheckContext, CitationScope, ClaimFinding},
+        context::{CheckContext, ClaimFinding},
         language::{
             fold::{akin, fold},
             lexicon::Word,
@@ -72,15 +72,9 @@ fn scale_ends() -> &'static [ScaleEnd] {
 
 /// The finding of a sentence that puts a record at an end where it doesn't lie.
 pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources[..] else { return None };
+    let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence)?;
     let question = scene.grounds.asked.words();
-    if !scene.is_judged(CitationScope::Introduced)
-        || scene.kind != Kind::Sentence
-        || scene.text().len() > SENTENCE_BYTES_MAX
-        || source.fails()
-        || source.is_partial()
-        || source.facts().leaves.len() > LEAVES_MAX
-        || question.len() > QUESTION_WORDS_MAX
+    if question.len() > QUESTION_WORDS_MAX
         || scene.plain.asks()
         || scene.plain.words.iter().chain(question).any(|word| denies(word) || sets_apart(word))
         || scene.plain.words.iter().any(is_nothing_said)
@@ -120,12 +114,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
     }
     // `the cheapest in Porto`: among those that the question chooses.
     let chosen: Vec<String> = scale::chosen(&records, question, column);
-    let among: Vec<&[RecordValue<'_>]> = records
-        .all()
-        .iter()
-        .map(|record| &record[..])
-        .filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word))))
-        .collect();
+    let among: Vec<&[RecordValue<'_>]> = scale::among(&records, &chosen).collect();
     if among.len() < RECORDS_MIN || !among.iter().any(|other| std::ptr::eq(*other, record)) {
         return None;
     }
@@ -137,10 +126,7 @@ pub(in crate::judge::claims) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFi
         (false, true) => above,
         (false, false) => below,
     };
-    let best = others
-        .iter()
-        .copied()
-        .fold(None, |best: Option<f64>, other| Some(best.map_or(other, |best| if end.most { best.max(other) } else { best.min(other) })))?;
+    let best = others.iter().copied().reduce(if end.most { f64::max } else { f64::min })?;
     let shown = among.iter().find(|record| scale::place(record, column) == Some(best))?;
     let shown: Vec<String> = shown.iter().take(3).map(RecordValue::shown).filter(|shown| !shown.is_empty()).collect();
     wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))

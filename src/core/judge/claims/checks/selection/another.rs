@@ -4,13 +4,10 @@ use crate::{
     judge::claims::{
         checks::{
             account,
-            selection::{
-                LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, clauses, data, denies, folded_words,
-                is_nothing_said,
-            },
+            selection::{QUESTION_WORDS_MAX, RecordValue, Records, clauses, data, denies, folded_words, is_nothing_said, only_result},
             states,
         },
-        context::{CheckContext, CitationScope, ClaimFinding},
+        context::{CheckContext, ClaimFinding},
         language::{
             date,
             fold::{akin, fold, stands_in, words_of},
@@ -31,17 +28,7 @@ const VALUE_WORDS_MAX: usize = 4;
 
 /// The finding of a clause that names one record and tells of it what only others have.
 pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources[..] else { return None };
-    if !scene.is_judged(CitationScope::Introduced)
-        || scene.kind != Kind::Sentence
-        || scene.text().contains('|')
-        || scene.text().len() > SENTENCE_BYTES_MAX
-        || source.fails()
-        || source.is_partial()
-        || source.facts().leaves.len() > LEAVES_MAX
-    {
-        return None;
-    }
+    let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && !scene.text().contains('|'))?;
     let records = Records::of(source)?;
     if records.total() < 2 || records.are_lines() {
         return None;

@@ -5,10 +5,10 @@ use std::ops::Range;
 use crate::{
     judge::claims::{
         checks::{
-            selection::{LEAVES_MAX, QUESTION_WORDS_MAX, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, denies, is_plain},
+            selection::{QUESTION_WORDS_MAX, Reading, Records, SelectionClaim, clauses, denies, is_plain, only_result},
             values::is_of_name,
         },
-        context::{CheckContext, CitationScope, ClaimFinding},
+        context::{CheckContext, ClaimFinding},
         evidence::{derive, facts::NamedValue},
         language::{
             fold::{akin, fold},
@@ -40,17 +40,7 @@ pub struct ToldCount {
 
 /// The finding of a count that none of the words by which it may be chosen makes.
 pub(in crate::judge::claims) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources[..] else { return None };
-    if !scene.is_judged(CitationScope::Introduced)
-        || scene.kind == Kind::Heading
-        || scene.text().len() > SENTENCE_BYTES_MAX
-        || source.fails()
-        || source.is_partial()
-        || source.facts().leaves.len() > LEAVES_MAX
-        || !source.reads() && !source.lists_records()
-    {
-        return None;
-    }
+    let source = only_result(scene).filter(|source| scene.kind != Kind::Heading && (source.reads() || source.lists_records()))?;
     let may_count = |word: &Word| scene.lexicon.count(&word.lower).is_some() || is_half(&word.lower);
     if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(may_count) {
         return None;

@@ -7,16 +7,17 @@ use std::{ops::Range, sync::OnceLock};
 use serde::Deserialize;
 
 use super::{
-    LEAVES_MAX, QUESTION_WORDS_MAX, RecordValue, Records, SENTENCE_BYTES_MAX, SHOWN_VALUES,
+    QUESTION_WORDS_MAX, RecordValue, Records, SHOWN_VALUES,
     asked_counts::{ToldCount, counts_of},
     clauses, data,
     denial::denies_all,
-    denies, is_for_any, scale,
+    denies, is_for_any, only_result,
+    scale::{self, DAY},
 };
 use crate::{
     judge::claims::{
         checks::account,
-        context::{CheckContext, CitationScope, ClaimFinding},
+        context::{CheckContext, ClaimFinding},
         evidence::{ToolResult, facts::Scalar},
         language::{
             date::{Date, Dates, dates},
@@ -35,8 +36,6 @@ use crate::{
 const RECORDS: std::ops::RangeInclusive<usize> = 2..=64;
 /// Bytes before a bound in which its comparison stands, and behind it.
 const NEAR_BYTES: usize = 24;
-/// Minutes of a day.
-const DAY: f64 = 1440.0;
 
 /// The words of `lexicon/compared.toml`.
 #[derive(Debug, Default, Deserialize)]
@@ -77,25 +76,16 @@ enum BoundKind {
 
 /// The finding of a sentence that denies, counts or tells of all what a bound chooses.
 pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let [source] = scene.sources[..] else { return None };
+    let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence)?;
     let question = scene.grounds.asked.words();
-    if !scene.is_judged(CitationScope::Introduced)
-        || scene.kind != Kind::Sentence
-        || scene.text().len() > SENTENCE_BYTES_MAX
-        || source.fails()
-        || source.is_partial()
-        || source.facts().leaves.len() > LEAVES_MAX
-    {
-        return None;
-    }
-    if let Some(clause) =
-        clauses(scene).into_iter().find(|clause| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))))
-    {
+    let clauses = clauses(scene);
+    let denies_overdue = |clause: &&&[Word]| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower)));
+    if let Some(clause) = clauses.iter().find(denies_overdue) {
         let records = Records::of(source)?;
         let first = overdue(scene, source, &records, clause)?;
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
     }
-    if let Some(record) = below_minimum(scene, source) {
+    if let Some(record) = below_minimum(source, &clauses) {
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &record, Certainty::Likely));
     }
     let told = only_bound(&scene.plain.numbers, &scene.plain.dates, scene.plain.lower());
@@ -104,7 +94,6 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
         let read = only_bound(&numbers(asked), &dates(asked), asked.lower());
         read.filter(|_| question.len() <= QUESTION_WORDS_MAX && is_for_any(question))
     };
-    let clauses = clauses(scene);
     let own = told.as_ref().and_then(|bound| clauses.iter().find(|clause| holds(clause, bound.span.start)));
     let (bound, clause, of_question) = match (&told, own) {
         (Some(bound), Some(clause)) => (bound.clone(), *clause, false),
@@ -147,8 +136,7 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     }
     let mut chosen = scale::chosen(&records, clause, column);
     chosen.extend(scale::chosen(&records, question, column));
-    let among: Vec<&Vec<RecordValue<'_>>> =
-        records.all().iter().filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word)))).collect();
+    let among: Vec<&[RecordValue<'_>]> = scale::among(&records, &chosen).collect();
     let (mut inside, mut at_bound, mut outside) = (Vec::new(), 0_u64, 0_u64);
     for record in &among {
         match side(record, column, &bound)? {
@@ -186,13 +174,13 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
 }
 
 /// A record that lies below its own minimum, where a clause denies that any does: `none has fallen below its minimum`.
-fn below_minimum(scene: &CheckContext<'_>, source: &ToolResult) -> Option<String> {
+fn below_minimum(source: &ToolResult, clauses: &[&[Word]]) -> Option<String> {
     const BELOW: [&str; 8] = ["below", "under", "beneath", "unter", "sous", "debajo", "sotto", "onder"];
     let is_below = |clause: &&&[Word]| {
         let has = |parts: &[&str]| clause.iter().any(|word| parts.iter().any(|part| fold(&word.lower).starts_with(part)));
         denies_all(clause) && has(&BELOW) && has(&["minim", "mindest"])
     };
-    clauses(scene).iter().find(is_below)?;
+    clauses.iter().find(is_below)?;
     let records = Records::of(source)?;
     let pair = |record: &&Vec<RecordValue<'_>>| {
         record.iter().any(|least| {
@@ -274,9 +262,6 @@ fn overdue<'r, 's>(
     records: &'r Records<'s>,
     clause: &[Word],
 ) -> Option<&'r [RecordValue<'s>]> {
-    if !clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))) {
-        return None;
-    }
     // `as_of`, `It's 1 June 2026`.
     let of_result: Vec<i64> = source
         .facts()
@@ -301,11 +286,7 @@ fn overdue<'r, 's>(
         record.iter().any(|value| value.flag == Some(true) && OVER.contains(&value.key) || OVER.contains(&value.text.as_str()))
     };
     let chosen = scale::chosen(records, clause, column);
-    records
-        .all()
-        .iter()
-        .map(|record| &record[..])
-        .filter(|record| chosen.iter().all(|word| record.iter().any(|value| value.says(word))))
+    scale::among(records, &chosen)
         .find(|record| !over(record) && scale::place(record, column).is_some_and(|due| due > 0.0 && due + DAY <= today))
 }
 

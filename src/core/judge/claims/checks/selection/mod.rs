@@ -19,7 +19,7 @@ use serde::Deserialize;
 
 use crate::judge::claims::{
     checks::account,
-    context::{CheckContext, NounPhrase},
+    context::{CheckContext, CitationScope, NounPhrase},
     evidence::{
         ToolResult, derive,
         facts::{NamedValue, Scalar},
@@ -34,12 +34,12 @@ use crate::judge::claims::{
 };
 
 /// Bytes of a sentence, and words of a question, that are judged.
-pub(in crate::judge::claims) const SENTENCE_BYTES_MAX: usize = 240;
+const SENTENCE_BYTES_MAX: usize = 240;
 pub(in crate::judge::claims) const QUESTION_WORDS_MAX: usize = 20;
 /// Bytes of a call's arguments whose words are compared.
 const ARGUMENT_BYTES_MAX: usize = 2048;
 /// Values of a result that is looked through.
-pub(in crate::judge::claims) const LEAVES_MAX: usize = 400;
+const LEAVES_MAX: usize = 400;
 /// Words of a value that is looked through.
 const VALUE_WORDS_MAX: usize = 12;
 /// First letters that two words of one stem share: `cancelled`, `cancellations`.
@@ -126,6 +126,13 @@ pub fn is_for_any(question: &[Word]) -> bool {
         "une",
     ];
     question.iter().any(|word| ANY.contains(&word.lower.as_str()))
+}
+
+/// The only result that a short sentence is judged by, if its records may be read: it didn't fail, and all of it is here.
+pub(in crate::judge::claims) fn only_result<'s>(scene: &CheckContext<'s>) -> Option<&'s ToolResult> {
+    let [source] = scene.sources[..] else { return None };
+    let readable = !source.fails() && !source.is_partial() && source.facts().leaves.len() <= LEAVES_MAX;
+    (scene.is_judged(CitationScope::Introduced) && scene.text().len() <= SENTENCE_BYTES_MAX && readable).then_some(source)
 }
 
 /// The words of a clause, folded.

@@ -10,7 +10,7 @@ use crate::judge::claims::language::{
 /// Letters of a word that names a column.
 const NAMING_CHARS: usize = 3;
 /// Minutes of a day.
-const DAY: f64 = 1440.0;
+pub const DAY: f64 = 1440.0;
 /// Names of columns that put nothing in order.
 const IDS: [&str; 6] = ["id", "no", "nr", "number", "page", "n"];
 
@@ -61,4 +61,10 @@ pub fn chosen(records: &Records<'_>, words: &[Word], column: &str) -> Vec<String
         .filter(|word| word.chars().count() > NAMING_CHARS && !data().plain.contains(word))
         .filter(says)
         .collect()
+}
+
+/// The records that say all of these words.
+pub fn among<'r, 's>(records: &'r Records<'s>, chosen: &[String]) -> impl Iterator<Item = &'r [RecordValue<'s>]> {
+    let says = |record: &&[RecordValue<'s>]| chosen.iter().all(|word| record.iter().any(|value| value.says(word)));
+    records.all().iter().map(|record| &record[..]).filter(says)
 }
