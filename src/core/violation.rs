@@ -296,6 +296,17 @@ impl Checks {
         self
     }
 
+    /// The same table with every code off but these.
+    pub fn only(&self, codes: &[Code]) -> Self {
+        let mut checks = Self::default();
+        checks.severities.fill(Severity::Off);
+        for code in codes {
+            let at = *code as usize;
+            (checks.severities[at], checks.blocks_from[at]) = (self.severities[at], self.blocks_from[at]);
+        }
+        checks
+    }
+
     /// A violation of `code` with this certainty; `None` if the policy has it off.
     pub fn finding(&self, code: Code, certainty: Certainty, tool: Option<&str>, message: String, advice: &str) -> Option<Violation> {
         let mut violation = self.violation(code, tool, message, advice)?;

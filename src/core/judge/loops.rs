@@ -196,7 +196,7 @@ impl LoopDetector<'_> {
         };
         let rate = || {
             let calls = self.calls_of(|own| own == tool, self.beyond.resets.of(tool));
-            let times = calls.into_iter().filter_map(|called| called.moment).map(|moment| moment.time_ms);
+            let times = calls.filter_map(|called| called.moment).map(|moment| moment.time_ms);
             self.full(times, limits.same_tool.calls, limits.same_tool.window, Limit::SameTool)
         };
         stopped(Limit::ConsecutiveFailures, self.failures(|own| own == tool, tool), limits.consecutive_failures)
@@ -228,28 +228,36 @@ impl LoopDetector<'_> {
         Some(LimitHit { limit, times, until_ms: Some(first.saturating_add(window_ms)) })
     }
 
-    /// Calls of the `wanted` tools, oldest first: one entry for each step, and for each call of the session.
-    fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> Vec<CallCount> {
-        let counts = |moment: Option<MarkTime>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
+    /// Calls of the `wanted` tools, newest first: one entry for each step, and for each call of the session.
+    fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> impl Iterator<Item = CallCount> {
+        let counts = move |moment: Option<MarkTime>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
         let session = self.beyond.session.iter().filter(|call| counts(Some(call.at)) && wanted(&call.tool));
-        let session = session.map(|call| CallCount { moment: Some(call.at), failed: call.failed, next_ms: None });
-        let next = self.trail.iter().skip(1).map(|step| step.moment.map(|moment| moment.time_ms)).chain([None]);
-        let own = self.trail.iter().zip(next).filter(|(step, _)| counts(step.moment)).filter_map(|(step, next_ms)| {
-            let uses: Vec<&PastUse> = step.uses.iter().filter(|own| wanted(&own.tool)).collect();
-            (!uses.is_empty()).then(|| CallCount { moment: step.moment, failed: failed(&uses), next_ms })
+        let mut calls: Vec<CallCount> =
+            session.map(|call| CallCount { moment: Some(call.at), failed: call.failed, next_ms: None }).collect();
+        let with_next = |next_ms: &mut Option<u64>, step: &CallTurn| {
+            let own_ms = step.moment.map(|moment| moment.time_ms);
+            Some((step.moment, std::mem::replace(next_ms, own_ms)))
+        };
+        let times = self.trail.iter().rev().scan(None, with_next);
+        let own = self.trail.iter().rev().zip(times).filter(move |(step, _)| counts(step.moment));
+        let mut own = own.filter_map(move |(step, (moment, next_ms))| {
+            let failed = failed(step.uses.iter().filter(|own| wanted(&own.tool)))?;
+            Some(CallCount { moment, failed, next_ms })
         });
-        let mut calls: Vec<CallCount> = session.chain(own).collect();
         if !self.beyond.session.is_empty() {
+            let before = calls.len();
+            calls.extend(own.by_ref());
+            calls[before..].reverse();
             calls.sort_by_key(|call| call.moment);
         }
-        calls
+        calls.into_iter().rev().chain(own)
     }
 
     /// Length of the current row of failures, and the time of the last one.
     fn failures(&self, wanted: impl Fn(&str) -> bool, tool: &str) -> (u32, LastSeen) {
         let (mut times, mut last, mut gap_ms) = (0, LastSeen::default(), None);
         let calls = self.calls_of(wanted, self.beyond.resets.of(tool));
-        for call in calls.iter().rev().filter(|call| call.failed.is_some()).take_while(|call| call.failed == Some(true)) {
+        for call in calls.filter(|call| call.failed.is_some()).take_while(|call| call.failed == Some(true)) {
             times += 1;
             let own_ms = call.moment.map(|moment| moment.time_ms);
             last.ms = last.ms.max(own_ms);
@@ -302,11 +310,12 @@ struct CallCount {
     next_ms: Option<u64>,
 }
 
-/// Outcome of one tool's calls in one turn: failed only if all of them failed; `None` if unknown.
-fn failed(uses: &[&PastUse]) -> Option<bool> {
-    let mut known = uses.iter().filter_map(|own| own.failed).peekable();
-    known.peek()?;
-    Some(known.all(|failed| failed))
+/// Outcome of one tool's calls in one turn: failed only if all of them failed, `None` within if unknown. `None` if there are none.
+fn failed<'u>(uses: impl Iterator<Item = &'u PastUse>) -> Option<Option<bool>> {
+    uses.map(|own| own.failed).reduce(|one, other| match (one, other) {
+        (Some(one), Some(other)) => Some(one && other),
+        (known, None) | (None, known) => known,
+    })
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -343,9 +343,10 @@ impl Context {
         if !TextGate::may_find_ids(text, &self.text) {
             return None;
         }
-        let mut gate = TextGate::default();
-        self.take(&mut gate, text);
         let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
+        let rules = TextRules { checks: self.text.checks.only(&claims), ..self.text.clone() };
+        let mut gate = TextGate::default();
+        self.take_by(&rules, &mut gate, text);
         let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
     }

@@ -129,7 +129,8 @@ impl Document {
     }
 
     /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning. `None` if `shared` was found in other bytes, or
-    /// is what they share with another document than `earlier`. `place`: memory of the document's text.
+    /// is what they share with another document than `earlier`. `place`: memory of the document's text; where they are that document again, its
+    /// own serves both, with the values noted in it.
     ///
     /// # Errors
     /// [`JsonError`], with the position.
@@ -145,6 +146,9 @@ impl Document {
         let same = |one: &Bytes, other: &Bytes| one.as_ptr() == other.as_ptr() && one.len() == other.len();
         if u32::try_from(bytes.len()).is_err() || !same(&bytes, &shared.bytes) || !same(earlier.document.bytes(), &shared.with) {
             return None;
+        }
+        if shared.all {
+            return Some(Ok(earlier.document.clone()));
         }
         let (noted, depth) = (earlier.document.nodes.get(..nodes)?, earlier.document.depth);
         // INVARIANT: an element ends with an ASCII byte.
@@ -218,6 +222,8 @@ pub struct SharedBeginning {
     bytes: Bytes,
     /// The document that they were compared with.
     with: Bytes,
+    /// They are all of that document, and nothing more.
+    all: bool,
 }
 
 impl DocumentBeginning {
@@ -226,7 +232,8 @@ impl DocumentBeginning {
         let end = common(self.document.bytes(), bytes);
         let whole = self.whole.filter(|whole| whole.end <= end);
         let elements = whole.or_else(|| self.document.elements_within(self.array(), end))?;
-        Some(SharedBeginning { elements, bytes: bytes.clone(), with: self.document.bytes().clone() })
+        let all = end == bytes.len() && end == self.document.bytes().len();
+        Some(SharedBeginning { elements, bytes: bytes.clone(), with: self.document.bytes().clone(), all })
     }
 
     /// The document.

@@ -163,6 +163,14 @@ fn what_is_shared_ends_with_an_element() {
     let shared = beginning.shared_by(own).unwrap();
     let other = check(r#"{"a":2,"m":[{"x":1}]}"#).unwrap();
     let elsewhere = other.beginning(other.root().get("m").unwrap()).unwrap();
+    let again = Document::resume(Bytes::copy_from_slice(own), TextMemory::Copied, &beginning, &shared, &[]);
+    assert!(again.is_none(), "bytes that weren't compared");
+    for place in [TextMemory::Kept, TextMemory::Copied] {
+        let copy = Bytes::copy_from_slice(own);
+        let shared = beginning.shared_by(&copy).unwrap();
+        let again = Document::resume(copy, place, &beginning, &shared, &[]).unwrap().unwrap();
+        assert_eq!((again.bytes().as_ptr(), nodes(&again)), (own.as_ptr(), nodes(&earlier)), "the same document again");
+    }
     assert!(Document::resume(own.clone(), TextMemory::Copied, &beginning, &shared, &[]).is_some());
     assert!(Document::resume(other.bytes().clone(), TextMemory::Copied, &beginning, &shared, &[]).is_none(), "other bytes");
     assert!(Document::resume(own.slice(1..), TextMemory::Copied, &beginning, &shared, &[]).is_none(), "a part of them");

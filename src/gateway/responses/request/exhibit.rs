@@ -3,22 +3,22 @@
 use std::collections::HashMap;
 
 use crate::{
-    exchange::evidence::exhibit::Exhibit,
+    exchange::evidence::exhibit::{Exhibit, ExhibitSearch},
     openai::content::text_of,
     wire::json::{Document, Value},
 };
 
 /// Finds the calls with these ids, and their outputs.
 pub fn exhibits<'i>(request: &Document, ids: &[&'i str]) -> HashMap<&'i str, Exhibit> {
-    let mut found: HashMap<&str, Exhibit> = ids.iter().map(|id| (*id, Exhibit::default())).collect();
-    for item in request.root().get("input").into_iter().flat_map(Value::items) {
-        let Some(found) = item.get("call_id").and_then(Value::text).and_then(|id| found.get_mut(&*id)) else { continue };
-        if let Some(output) = item.get("output") {
-            found.result = Some(text_of(output).unwrap_or_default().into_owned());
-            continue;
+    let items = request.root().get("input").into_iter().flat_map(Value::items);
+    ExhibitSearch::new(ids).through(items, |search, item| {
+        let Some(id) = item.get("call_id").and_then(Value::text) else { return };
+        match item.get("output") {
+            Some(output) => search.result(&id, || Some(text_of(output).unwrap_or_default().into_owned())),
+            None => {
+                let arguments = item.get("arguments").or_else(|| item.get("input"));
+                search.call(&id, || arguments.and_then(Value::text).map(|text| text.into_owned()));
+            }
         }
-        let arguments = item.get("arguments").or_else(|| item.get("input"));
-        found.arguments = arguments.and_then(Value::text).map(|text| text.into_owned());
-    }
-    found
+    })
 }

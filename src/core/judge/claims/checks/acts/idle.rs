@@ -22,6 +22,7 @@ use crate::{
         language::{
             fold::{akin, fold},
             lexicon::Word,
+            request::UserRequest,
             word_list::WordList,
         },
         passage::Kind,
@@ -59,6 +60,7 @@ pub(in crate::judge::claims) fn idle(
         || passages > PASSAGES_MAX
         || passage.asks()
         || !grounds.answers.is_empty()
+        || !is_order(abilities)
         || text.contains(['|', '`'])
         || quotes(text)
         || presents(text)
@@ -75,7 +77,7 @@ pub(in crate::judge::claims) fn idle(
     {
         return None;
     }
-    if !is_done(passage, told, abilities) {
+    if !is_done(passage, told, &abilities.asked) {
         return None;
     }
     let start = text.len() - text.trim_start().len();
@@ -120,17 +122,20 @@ fn is_open(word: &Word) -> bool {
     is_open_word(&word.lower) || MORE.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
 }
 
-/// Does the sentence tell the things of the order, in the form of what is done or so now?
-fn is_done(passage: &AnalyzedPassage, told: &ReportedActs, abilities: &ToolCapabilities) -> bool {
+/// Does the user give an order that a tool could carry out?
+fn is_order(abilities: &ToolCapabilities) -> bool {
     let request = &abilities.asked;
-    if request.is_question()
-        || !request.asks_for_act()
-        || !(is_about_tool(abilities) || request.begins_with_act())
-        || !abilities.tools.iter().any(|tool| tool.effect() != Effect::Reads)
-        || request.words().iter().any(|word| CONDITIONAL.has(&word.lower))
-        || request.words().first().is_some_and(|first| NOTHING_TO_DO.has(&first.lower))
-        || passage.words.first().is_some_and(|first| NO_REPORTS.has(&first.lower))
-    {
+    !request.is_question()
+        && request.asks_for_act()
+        && (is_about_tool(abilities) || request.begins_with_act())
+        && abilities.tools.iter().any(|tool| tool.effect() != Effect::Reads)
+        && !request.words().iter().any(|word| CONDITIONAL.has(&word.lower))
+        && !request.words().first().is_some_and(|first| NOTHING_TO_DO.has(&first.lower))
+}
+
+/// Does the sentence tell the things of the order, in the form of what is done or so now?
+fn is_done(passage: &AnalyzedPassage, told: &ReportedActs, request: &UserRequest) -> bool {
+    if passage.words.first().is_some_and(|first| NO_REPORTS.has(&first.lower)) {
         return false;
     }
     let lower = request.lower();

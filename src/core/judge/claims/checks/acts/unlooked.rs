@@ -23,7 +23,7 @@ const ABOUT_WORDS: usize = 40;
 const TOPIC_CHARS: usize = 4;
 
 /// Words of the moment, of what changes; those of scripts without blanks are looked for inside words.
-const LIVE: &[&str] = &[
+static LIVE: WordList = WordList::new(&[
     "currently",
     "now",
     "left",
@@ -125,7 +125,7 @@ const LIVE: &[&str] = &[
     "son",
     "idag",
     "just",
-];
+]);
 const LIVE_INSIDE: &[&str] = &[
     "今日",
     "現在",
@@ -146,18 +146,18 @@ const LIVE_INSIDE: &[&str] = &[
     "지금",
 ];
 /// Words of the user's own things.
-const OWN: &[&str] = &[
+static OWN: WordList = WordList::new(&[
     "my", "our", "we", "i", "me", "us", "i'm", "mein", "meine", "meinen", "meinem", "unser", "unsere", "wir", "ich", "mon", "ma", "mes",
     "notre", "nos", "mi", "mis", "nuestro", "nuestra", "mio", "mia", "miei", "nostro", "nostra", "meu", "minha", "meus", "minhas", "nosso",
     "nossa", "mijn", "onze", "ons", "mój", "moja", "moje", "mojej", "nasz", "nasza", "benim", "bizim", "min", "mitt", "vår",
-];
+]);
 /// Those of them that say of a thing that it is the user's.
-const HOLDINGS: &[&str] = &[
+static HOLDINGS: WordList = WordList::new(&[
     "my", "our", "mein", "meine", "meinen", "meinem", "meiner", "unser", "unsere", "unseren", "unserem", "unserer", "mon", "ma", "mes",
     "notre", "nos", "mi", "mis", "nuestro", "nuestra", "nuestros", "nuestras", "mio", "mia", "miei", "mie", "nostro", "nostra", "meu",
     "minha", "meus", "minhas", "nosso", "nossa", "mijn", "onze", "ons", "mój", "moja", "moje", "mojej", "mojego", "nasz", "nasza", "nasze",
     "benim", "bizim", "min", "mitt", "mina", "vår", "vårt",
-];
+]);
 /// Words by which a sentence tells of a thing of the user's.
 static YOURS: WordList = WordList::new(&[
     "your", "you're", "you’re", "you've", "you’ve", "dein", "deine", "deinen", "deinem", "deiner", "ihr", "ihre", "ihren", "ihrem", "euer",
@@ -235,7 +235,7 @@ static WORKS: WordList = WordList::new(&[
 ]);
 const OWN_INSIDE: &[&str] = &["私の", "我的", "我们", "मेरा", "मेरी", "मेरे", "제 ", "저의", "우리"];
 /// Words with which a number is no report.
-const HEDGES: &[&str] = &[
+static HEDGES: WordList = WordList::new(&[
     "usually",
     "typically",
     "normally",
@@ -342,7 +342,7 @@ const HEDGES: &[&str] = &[
     "często",
     "çoğu",
     "pek",
-];
+]);
 const HEDGES_INSIDE: &[&str] = &[
     "通常",
     "普通は",
@@ -401,7 +401,7 @@ static CONDITIONS: WordList = WordList::new(&[
     "eğer", "om", "när",
 ]);
 /// Words with which the user asks for a text, an idea, a program.
-const TEXTS: &[&str] = &[
+static TEXTS: WordList = WordList::new(&[
     "write",
     "draft",
     "suggest",
@@ -444,7 +444,7 @@ const TEXTS: &[&str] = &[
     "perché",
     "waarom",
     "dlaczego",
-];
+]);
 const TEXTS_INSIDE: &[&str] = &["写", "翻译", "書いて", "訳", "작성", "번역", "लिख", "为什么", "なぜ", "por qué", "por que"];
 /// Words of a question that are no topic.
 static NO_TOPIC: WordList = WordList::new(&[
@@ -467,10 +467,14 @@ pub(in crate::judge::claims) fn unlooked(
     if !tells || idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || passage.asks() {
         return None;
     }
-    let now = has(LIVE, LIVE_INSIDE, own, text) || !dates.dates.is_empty() || !dates.times.is_empty();
+    let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
+    let lower = request.lower();
+    // `web-1'de`: without its ending.
+    let bare = |word: &Word| word.lower.split(['\'', '’']).next().unwrap_or_default().to_owned();
+    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&*word.lower) && !lower.contains(&bare(word)))?;
+    let now = || !dates.dates.is_empty() || !dates.times.is_empty() || has(&LIVE, LIVE_INSIDE, own, text);
 
     // What somebody else gave may be reckoned with.
-    let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
     let question = request.words();
     let given = question.iter().filter(|word| digits(&word.lower) && !is_id(&word.lower)).count() > 1;
     // `If it's 3 pm in London, what time is it in Tokyo?`
@@ -479,19 +483,15 @@ pub(in crate::judge::claims) fn unlooked(
     let general =
         || question.iter().any(|word| matches!(word.lower.as_str(), "if" | "falls" | "eğer" | "jeśli") || GENERAL.has(&word.lower));
     if given
-        || timed()
-        || general()
-        || has(TEXTS, TEXTS_INSIDE, question, asked)
         || !request.asks_to_know()
+        || general()
+        || has(&TEXTS, TEXTS_INSIDE, question, asked)
+        || timed()
         || asks_for_example(asked)
         || grounds.said.iter().any(|said| **said != *asked && digits(said))
     {
         return None;
     }
-    let lower = request.lower();
-    // `web-1'de`: without its ending.
-    let bare = |word: &Word| word.lower.split(['\'', '’']).next().unwrap_or_default().to_owned();
-    let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&*word.lower) && !lower.contains(&bare(word)))?;
     // A hedge of another clause is none of this number's.
     let clause = super::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
@@ -503,7 +503,7 @@ pub(in crate::judge::claims) fn unlooked(
     let up_to = asked.rfind(['?', '？']).unwrap_or(asked.len());
     let from = asked.get(..up_to).and_then(|before| before.rfind(['?', '.', '!'])).map_or(0, |at| at + 1);
     let of_question: Vec<Word> = question.iter().filter(|word| word.start >= from && word.end <= up_to).cloned().collect();
-    let own_things = id || has(OWN, OWN_INSIDE, &of_question, asked);
+    let own_things = id || has(&OWN, OWN_INSIDE, &of_question, asked);
     let topical = || is_topic(question, abilities) || is_named(own, abilities);
     // `Your balance is 48,210`, where the user asked for it: no word of the moment is needed.
     let yours = || own.iter().any(|word| YOURS.has(&word.lower)) || YOURS_INSIDE.stands_in(text);
@@ -515,14 +515,14 @@ pub(in crate::judge::claims) fn unlooked(
             || asked.contains(" '")
             || question.iter().any(|word| PARTS.has(&word.lower))
     };
-    let theirs = || has(HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works() && !reckoned();
-    if !(now || own_things && topical() || theirs())
+    let theirs = || has(&HOLDINGS, OWN_INSIDE, question, asked) && yours() && !works() && !reckoned();
+    if !(now() || own_things && topical() || theirs())
         || of_others()
         || own.first().is_some_and(|first| ADVICE.has(&first.lower))
         || tells_history(text)
         || condition
         || text.contains('`')
-        || has(HEDGES, HEDGES_INSIDE, &near, text)
+        || has(&HEDGES, HEDGES_INSIDE, &near, text)
         || near.iter().any(denies)
     {
         return None;
@@ -543,16 +543,18 @@ pub(in crate::judge::claims) fn unlooked(
 
 /// Does the user ask for a text, an idea or a program?
 pub(super) fn asks_for_text(request: &UserRequest) -> bool {
-    has(TEXTS, TEXTS_INSIDE, request.words(), request) || request.words().iter().any(|word| WORKS.has(&word.lower))
+    has(&TEXTS, TEXTS_INSIDE, request.words(), request) || request.words().iter().any(|word| WORKS.has(&word.lower))
 }
 
 /// Does a word hedge what is told?
 pub(super) fn is_hedged(words: &[Word], text: &str) -> bool {
-    has(HEDGES, HEDGES_INSIDE, words, text)
+    has(&HEDGES, HEDGES_INSIDE, words, text)
 }
 
-fn has(list: &[&str], inside: &[&str], words: &[Word], text: &str) -> bool {
-    words.iter().any(|word| list.contains(&word.lower.as_str())) || inside.iter().any(|part| text.contains(part))
+fn has(list: &WordList, inside: &[&str], words: &[Word], text: &str) -> bool {
+    let plain = text.is_ascii();
+    let stands = |part: &&str| (part.is_ascii() || !plain) && text.contains(*part);
+    words.iter().any(|word| list.has(&word.lower)) || inside.iter().any(|part| stands(part))
 }
 
 /// Does a sentence tell of a year long ago: `in 1932`, `1932年`? It is no fact of the moment, nor an act.
