@@ -5,7 +5,7 @@ use crate::{
         context::ClaimFinding,
         evidence::tool_capabilities::{Effect, ToolCapabilities},
         language::{
-            fold::{akin, name_text, name_words, stands_in},
+            fold::{NAME_BYTES_MAX, akin, name_text, name_words, stands_in},
             word_list::WordList,
         },
         passage::{Kind, Passage},
@@ -80,6 +80,8 @@ pub struct WrittenOutput {
     labelled: bool,
     /// The text before the fence shows how something looks.
     shows: bool,
+    /// That text, if it wasn't read for it yet.
+    unread: Option<String>,
 }
 
 impl WrittenOutput {
@@ -90,8 +92,7 @@ impl WrittenOutput {
             return None;
         }
         if self.fence.is_none() {
-            let words = name_text(text);
-            self.shows = words.split(' ').any(|word| EXAMPLES.has(word) || SHOWS.has(word)) || self.shows && words.is_empty();
+            self.hear(text);
         }
         if let Some(info) = text.strip_prefix("```").or_else(|| text.strip_prefix("~~~")) {
             self.prompt = false;
@@ -106,12 +107,12 @@ impl WrittenOutput {
         }
         let example = || asks_for_example(&abilities.asked) || asks_for_example(text) || abilities.asked.asks_for_samples();
         let prompts = ["$ ", "❯ ", ">>> ", "PS ", "mysql> ", "sqlite> "].iter().any(|prompt| text.starts_with(prompt))
-            || text.split_once(['=', '-']).is_some_and(|(database, rest)| {
+            || split_at_byte(text, |byte| matches!(byte, b'=' | b'-')).is_some_and(|(database, rest)| {
                 (rest.starts_with("> ") || rest.starts_with("# "))
                     && !database.is_empty()
                     && database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
             });
-        if self.fence.is_some() && prompts && !self.shows && !example() {
+        if self.fence.is_some() && prompts && !self.shows() && !example() {
             self.prompt = true;
             return None;
         }
@@ -130,19 +131,19 @@ impl WrittenOutput {
         let in_line = || {
             text.split_once(['→', '⇒']).is_some_and(|(name, rest)| rest.trim_start().starts_with(['{', '[']) && is_name(name, abilities))
         };
-        if values && in_line() && !self.shows && !example() {
+        if values && !text.is_ascii() && in_line() && !self.shows() && !example() {
             return self.wrong(passage);
         }
         if self.since.is_some_and(|since| since < LINES_MAX) && data && values && !is_name(text, abilities) {
             return self.wrong(passage);
         }
-        if self.fence == Some(true) && !self.shows && abilities.asked.is_question() && is_record_of(text, abilities) && !example() {
+        if self.fence == Some(true) && !self.shows() && abilities.asked.is_question() && is_record_of(text, abilities) && !example() {
             return self.wrong(passage);
         }
         self.since = self.since.map(|since| since + 1);
         // `Result:`, behind the name of what was called.
         self.labelled = self.since.is_some_and(|since| since <= 2) && text.ends_with([':', '：']) && is_result(text);
-        let label = text.split_whitespace().count() <= LABEL_WORDS_MAX && passage.kind != Kind::Blank;
+        let label = text.split_whitespace().nth(LABEL_WORDS_MAX).is_none() && passage.kind != Kind::Blank;
         if label && (is_name(text, abilities) || is_action(text)) && !example() {
             self.since = Some(0);
             // The output stands in the line itself: `{"tool": "search", "result": …`.
@@ -150,10 +151,29 @@ impl WrittenOutput {
             self.since = if whole { Some(0) } else { self.since };
         }
         let leads = text.ends_with([':', '：']) || text.starts_with('#');
-        if label && leads && !self.shows && is_result(text) && is_question(&abilities.asked) && !example() {
+        if label && leads && !self.shows() && is_result(text) && is_question(&abilities.asked) && !example() {
             self.since = Some(0);
         }
         None
+    }
+
+    /// Takes text outside a fence.
+    fn hear(&mut self, text: &str) {
+        let beginning = text.get(..text.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(text);
+        // What has a word tells alone whether it shows something; that is asked of few.
+        if beginning.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
+            self.unread = Some(beginning.to_owned());
+            return;
+        }
+        let words = name_text(beginning);
+        self.shows = shows(&words) || self.shows() && words.is_empty();
+    }
+
+    fn shows(&mut self) -> bool {
+        if let Some(text) = self.unread.take() {
+            self.shows = shows(&name_text(&text));
+        }
+        self.shows
     }
 
     fn wrong(&mut self, passage: &Passage) -> Option<ClaimFinding> {
@@ -169,6 +189,17 @@ impl WrittenOutput {
             certainty: Certainty::Likely,
         })
     }
+}
+
+/// True if these words show how something looks.
+fn shows(words: &str) -> bool {
+    words.split(' ').any(|word| EXAMPLES.has(word) || SHOWS.has(word))
+}
+
+/// The text before the first such byte, and the text behind it. `is`: true for ASCII bytes only.
+fn split_at_byte(text: &str, is: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
+    let at = text.bytes().position(is)?;
+    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// Words of a line before a fence that shows how something looks.

@@ -60,8 +60,8 @@ pub(in crate::judge::claims) fn idle(
         || passages > PASSAGES_MAX
         || passage.asks()
         || !grounds.answers.is_empty()
-        || !is_order(abilities)
-        || text.contains(['|', '`'])
+        || text.bytes().any(|byte| matches!(byte, b'|' | b'`'))
+        || passage.words.iter().any(is_open)
         || quotes(text)
         || presents(text)
         || is_of_others(text)
@@ -72,8 +72,8 @@ pub(in crate::judge::claims) fn idle(
         || asks_for_example(request)
         || request.asks_for_samples()
         || talk::asks_for_text(request)
-        || passage.words.iter().any(is_open)
         || is_hedged(&passage.words, text)
+        || !is_order(abilities)
     {
         return None;
     }
@@ -122,7 +122,7 @@ fn is_open(word: &Word) -> bool {
     is_open_word(&word.lower) || MORE.has(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t")
 }
 
-/// Does the user give an order that a tool could carry out?
+/// True if the user gives an order that a tool could carry out.
 fn is_order(abilities: &ToolCapabilities) -> bool {
     let request = &abilities.asked;
     !request.is_question()

@@ -1675,33 +1675,31 @@ fn is_verb_of(verb: &str, order: &[String]) -> bool {
 
 /// Are these two forms of one verb: `cancelled` and `cancel`, `scheduled` and `schedule`?
 pub(in crate::judge::claims) fn is_form_of(verb: &str, word: &str) -> bool {
-    let verb = fold(verb);
+    let verb = folded(verb);
     let common = verb.chars().zip(word.chars()).take_while(|(one, other)| one == other).count();
-    let irregular = [
-        ("sent", "send"),
-        ("bought", "buy"),
-        ("paid", "pay"),
-        ("set", "set"),
-        ("made", "make"),
-        ("told", "tell"),
-        ("sold", "sell"),
-        ("put", "put"),
-        ("left", "leave"),
-        ("built", "build"),
-        ("gave", "give"),
-        ("ran", "run"),
-        ("run", "run"),
-        ("took", "take"),
-        ("shut", "shut"),
-        ("on", "on"),
-        ("off", "off"),
-        ("won", "won"),
-        ("lost", "lost"),
-        ("added", "add"),
-        ("on", "turn"),
-        ("off", "turn"),
-    ];
-    irregular.iter().any(|(said, named)| verb == *said && word == *named) || common >= STEM && common + 3 >= word.chars().count().min(8)
+    let irregular = matches!(
+        (&*verb, word),
+        ("sent", "send")
+            | ("bought", "buy")
+            | ("paid", "pay")
+            | ("set", "set")
+            | ("made", "make")
+            | ("told", "tell")
+            | ("sold", "sell")
+            | ("put", "put")
+            | ("left", "leave")
+            | ("built", "build")
+            | ("gave", "give")
+            | ("ran" | "run", "run")
+            | ("took", "take")
+            | ("shut", "shut")
+            | ("on", "on" | "turn")
+            | ("off", "off" | "turn")
+            | ("won", "won")
+            | ("lost", "lost")
+            | ("added", "add")
+    );
+    irregular || common >= STEM && common + 3 >= word.chars().count().min(8)
 }
 
 fn is_finished(verb: &str) -> bool {
