@@ -554,7 +554,7 @@ pub(super) fn is_hedged(words: &[Word], text: &str) -> bool {
 fn has(list: &WordList, inside: &[&str], words: &[Word], text: &str) -> bool {
     let plain = text.is_ascii();
     let stands = |part: &&str| (part.is_ascii() || !plain) && text.contains(*part);
-    words.iter().any(|word| list.has(&word.lower)) || inside.iter().any(|part| stands(part))
+    words.iter().any(|word| list.has(&word.lower)) || inside.iter().any(stands)
 }
 
 /// Does a sentence tell of a year long ago: `in 1932`, `1932年`? It is no fact of the moment, nor an act.
