@@ -298,11 +298,9 @@ impl Checks {
 
     /// The same table with every code off but these.
     pub fn only(&self, codes: &[Code]) -> Self {
-        let mut checks = Self::default();
-        checks.severities.fill(Severity::Off);
-        for code in codes {
-            let at = *code as usize;
-            (checks.severities[at], checks.blocks_from[at]) = (self.severities[at], self.blocks_from[at]);
+        let mut checks = self.clone();
+        for code in Code::ALL.iter().filter(|code| !codes.contains(code)) {
+            checks.severities[*code as usize] = Severity::Off;
         }
         checks
     }

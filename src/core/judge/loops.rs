@@ -7,7 +7,7 @@
 //! with the same result in consecutive turns, in quick succession or in a long row. All calls of one turn are one step. A success ends a
 //! row of failures, any other call a row of identical calls, and a user message ends both.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::HashMap, sync::Arc, time::Duration};
 
 use crate::{
     judge::{
@@ -231,26 +231,25 @@ impl LoopDetector<'_> {
     /// Calls of the `wanted` tools, newest first: one entry for each step, and for each call of the session.
     fn calls_of(&self, wanted: impl Fn(&str) -> bool, since_ms: u64) -> impl Iterator<Item = CallCount> {
         let counts = move |moment: Option<MarkTime>| moment.map_or(since_ms == 0, |moment| moment.time_ms > since_ms);
-        let session = self.beyond.session.iter().filter(|call| counts(Some(call.at)) && wanted(&call.tool));
-        let mut calls: Vec<CallCount> =
-            session.map(|call| CallCount { moment: Some(call.at), failed: call.failed, next_ms: None }).collect();
-        let with_next = |next_ms: &mut Option<u64>, step: &CallTurn| {
-            let own_ms = step.moment.map(|moment| moment.time_ms);
-            Some((step.moment, std::mem::replace(next_ms, own_ms)))
-        };
-        let times = self.trail.iter().rev().scan(None, with_next);
-        let own = self.trail.iter().rev().zip(times).filter(move |(step, _)| counts(step.moment));
-        let mut own = own.filter_map(move |(step, (moment, next_ms))| {
-            let failed = failed(step.uses.iter().filter(|own| wanted(&own.tool)))?;
-            Some(CallCount { moment, failed, next_ms })
+        let session = self.beyond.session.iter().rev().filter(|call| counts(Some(call.at)) && wanted(&call.tool));
+        let session = session.map(|call| CallCount { moment: Some(call.at), failed: call.failed, next_ms: None });
+        let session: Vec<CallCount> = session.collect();
+        let own = self.trail.iter().rev().scan(None, |later_ms, step| {
+            let next_ms = std::mem::replace(later_ms, step.moment.map(|moment| moment.time_ms));
+            Some((step, next_ms))
         });
+        let own = own.filter(move |(step, _)| counts(step.moment));
+        let mut own = own.filter_map(move |(step, next_ms)| {
+            let failed = failed(step.uses.iter().filter(|own| wanted(&own.tool)))?;
+            Some(CallCount { moment: step.moment, failed, next_ms })
+        });
+        let mut merged = Vec::new();
         if !self.beyond.session.is_empty() {
-            let before = calls.len();
-            calls.extend(own.by_ref());
-            calls[before..].reverse();
-            calls.sort_by_key(|call| call.moment);
+            merged.extend(own.by_ref());
+            merged.extend(session);
+            merged.sort_by_key(|call| Reverse(call.moment));
         }
-        calls.into_iter().rev().chain(own)
+        merged.into_iter().chain(own)
     }
 
     /// Length of the current row of failures, and the time of the last one.
@@ -310,7 +309,7 @@ struct CallCount {
     next_ms: Option<u64>,
 }
 
-/// Outcome of one tool's calls in one turn: failed only if all of them failed, `None` within if unknown. `None` if there are none.
+/// Outcome of one tool's calls in one turn: failed only if all of them failed; the inner `None` if unknown, the outer one if there are no calls.
 fn failed<'u>(uses: impl Iterator<Item = &'u PastUse>) -> Option<Option<bool>> {
     uses.map(|own| own.failed).reduce(|one, other| match (one, other) {
         (Some(one), Some(other)) => Some(one && other),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use crate::{
-    exchange::evidence::exhibit::{Exhibit, ExhibitSearch},
+    exchange::evidence::exhibit::{Exhibit, ExhibitSearch, last_first},
     openai::content::text_of,
     wire::json::{Document, Value},
 };
@@ -15,8 +15,7 @@ pub fn exhibits<'i>(request: &Document, ids: &[&'i str]) -> HashMap<&'i str, Exh
         if let Some(id) = message.get("tool_call_id").and_then(Value::text) {
             search.result(&id, || message.get("content").map(|content| text_of(content).unwrap_or_default().into_owned()));
         }
-        let calls: Vec<Value> = message.get("tool_calls").into_iter().flat_map(Value::items).collect();
-        for call in calls.into_iter().rev() {
+        for call in last_first(message.get("tool_calls").into_iter().flat_map(Value::items)) {
             let Some(id) = call.get("id").and_then(Value::text) else { continue };
             search.call(&id, || {
                 let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);

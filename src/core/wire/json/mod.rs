@@ -129,8 +129,8 @@ impl Document {
     }
 
     /// Parses `bytes` like [`Self::parse_noting`], taking over what is known of their beginning. `None` if `shared` was found in other bytes, or
-    /// is what they share with another document than `earlier`. `place`: memory of the document's text; where they are that document again, its
-    /// own serves both, with the values noted in it.
+    /// is what they share with another document than `earlier`. `place`: memory of the document's text. Bytes that are the
+    /// earlier document again, to the last one, share its text and its positions instead.
     ///
     /// # Errors
     /// [`JsonError`], with the position.

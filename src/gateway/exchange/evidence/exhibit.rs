@@ -39,8 +39,7 @@ impl<'i> ExhibitSearch<'i> {
 
     /// Shows `read` the items, last first, until all is found.
     pub fn through<'d>(mut self, items: impl Iterator<Item = Value<'d>>, read: impl Fn(&mut Self, Value<'d>)) -> HashMap<&'i str, Exhibit> {
-        let items: Vec<Value<'d>> = items.collect();
-        for item in items.into_iter().rev() {
+        for item in last_first(items) {
             if self.open == 0 {
                 break;
             }
@@ -64,4 +63,9 @@ impl<'i> ExhibitSearch<'i> {
             self.open -= 1;
         }
     }
+}
+
+/// The items from the last one on.
+pub fn last_first<'d>(items: impl Iterator<Item = Value<'d>>) -> impl Iterator<Item = Value<'d>> {
+    items.collect::<Vec<_>>().into_iter().rev()
 }

@@ -5,7 +5,7 @@ use crate::{
         context::ClaimFinding,
         evidence::tool_capabilities::{Effect, ToolCapabilities},
         language::{
-            fold::{NAME_BYTES_MAX, akin, name_text, name_words, stands_in},
+            fold::{akin, beginning, name_text, name_words, stands_in},
             word_list::WordList,
         },
         passage::{Kind, Passage},
@@ -107,7 +107,7 @@ impl WrittenOutput {
         }
         let example = || asks_for_example(&abilities.asked) || asks_for_example(text) || abilities.asked.asks_for_samples();
         let prompts = ["$ ", "❯ ", ">>> ", "PS ", "mysql> ", "sqlite> "].iter().any(|prompt| text.starts_with(prompt))
-            || split_at_byte(text, |byte| matches!(byte, b'=' | b'-')).is_some_and(|(database, rest)| {
+            || text.split_once(['=', '-']).is_some_and(|(database, rest)| {
                 (rest.starts_with("> ") || rest.starts_with("# "))
                     && !database.is_empty()
                     && database.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
@@ -159,13 +159,13 @@ impl WrittenOutput {
 
     /// Takes text outside a fence.
     fn hear(&mut self, text: &str) {
-        let beginning = text.get(..text.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(text);
-        // What has a word tells alone whether it shows something; that is asked of few.
-        if beginning.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
-            self.unread = Some(beginning.to_owned());
+        let read = beginning(text);
+        // Text that has a word replaces what stood before it. Few texts are followed by what asks for it.
+        if read.bytes().any(|byte| byte.is_ascii_alphanumeric()) {
+            self.unread = Some(read.to_owned());
             return;
         }
-        let words = name_text(beginning);
+        let words = name_text(read);
         self.shows = shows(&words) || self.shows() && words.is_empty();
     }
 
@@ -194,12 +194,6 @@ impl WrittenOutput {
 /// True if these words show how something looks.
 fn shows(words: &str) -> bool {
     words.split(' ').any(|word| EXAMPLES.has(word) || SHOWS.has(word))
-}
-
-/// The text before the first such byte, and the text behind it. `is`: true for ASCII bytes only.
-fn split_at_byte(text: &str, is: impl Fn(u8) -> bool) -> Option<(&str, &str)> {
-    let at = text.bytes().position(is)?;
-    Some((text.get(..at)?, text.get(at + 1..)?))
 }
 
 /// Words of a line before a fence that shows how something looks.

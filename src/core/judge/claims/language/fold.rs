@@ -108,9 +108,10 @@ pub fn behind_last(text: &str, is: impl Fn(char) -> bool) -> usize {
 }
 
 /// Bytes of a member's name that are read. Each value of a list bears the name, so a long one would take that much for each of them.
-pub const NAME_BYTES_MAX: usize = 256;
+const NAME_BYTES_MAX: usize = 256;
 
-fn beginning(name: &str) -> &str {
+/// The part of a name that [`name_text`] and [`key`] read.
+pub fn beginning(name: &str) -> &str {
     name.get(..name.floor_char_boundary(NAME_BYTES_MAX)).unwrap_or(name)
 }
 
