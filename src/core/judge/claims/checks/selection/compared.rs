@@ -21,7 +21,7 @@ use crate::{
         evidence::{ToolResult, facts::Scalar},
         language::{
             date::{Date, Dates, dates},
-            fold::fold,
+            fold::{fold, words_of},
             lexicon::Word,
             number::{Number, numbers},
             unit,
@@ -119,7 +119,14 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     if clause.iter().any(sets_apart) || of_question && question.iter().any(sets_apart) {
         return None;
     }
-    let column = column(scene, &records, &bound)?;
+    let columns = columns(scene, &records, &bound);
+    // What departs after six and arrives after six is after six, whichever is meant.
+    let [column, others @ ..] = &columns[..] else { return None };
+    let is_of_moments = !matches!(bound.kind, BoundKind::Number(_));
+    if !others.is_empty() && !(is_of_moments && denies_all(clause)) {
+        return None;
+    }
+    let column = *column;
     // `a class 1 paint below 60`: of those with that figure. `none of the published ones`: of those that have a value there.
     let figures = |words: &[Word], bound: Option<&Bound>| {
         words.iter().any(|word| {
@@ -140,13 +147,16 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     let (mut inside, mut at_bound, mut outside) = (Vec::new(), 0_u64, 0_u64);
     for record in &among {
         match side(record, column, &bound)? {
-            BoundSide::Chosen => inside.push(*record),
+            BoundSide::Chosen if others.iter().all(|other| matches!(side(record, other, &bound), Some(BoundSide::Chosen))) => {
+                inside.push(*record)
+            }
+            BoundSide::Chosen => outside += 1,
             BoundSide::AtBound => at_bound += 1,
             BoundSide::Other => outside += 1,
         }
     }
     if denies_all(clause) {
-        let first = inside.first()?;
+        let first = inside.iter().find(|record| !is_called_off(record))?;
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
     }
     if clause.iter().any(denies) || of_question || among.len() < 2 {
@@ -182,14 +192,23 @@ fn below_minimum(source: &ToolResult, clauses: &[&[Word]]) -> Option<String> {
     };
     clauses.iter().find(is_below)?;
     let records = Records::of(source)?;
+    // `qty` and `min`, `kg` and `min_kg`.
+    const STOCK: [&str; 8] = ["qty", "quantity", "stock", "instock", "onhand", "units", "level", "available"];
     let pair = |record: &&Vec<RecordValue<'_>>| {
         record.iter().any(|least| {
             let name = least.key.strip_prefix("min").or_else(|| least.key.strip_suffix("min"));
-            let own = name.filter(|name| !name.is_empty()).and_then(|name| record.iter().find(|value| value.key == name));
+            let is_own = |name: &str, key: &str| if matches!(name, "" | "imum") { STOCK.contains(&key) } else { key == name };
+            let own = name.and_then(|name| record.iter().find(|value| is_own(name, value.key)));
             own.and_then(|own| own.number).zip(least.number).is_some_and(|(own, least)| own < least)
         })
     };
     records.all().iter().find(pair).map(|record| shown(record))
+}
+
+/// Does a record say that it isn't there after all, or that none of it is left?
+fn is_called_off(record: &[RecordValue<'_>]) -> bool {
+    const OFF: [&str; 10] = ["cancel", "annul", "storn", "ausgefallen", "sold", "full", "closed", "unavailable", "cancelad", "soppress"];
+    record.iter().any(|value| value.number == Some(0.0) || words_of(&value.text).any(|word| OFF.iter().any(|off| word.starts_with(off))))
 }
 
 /// The first values of a record, as a message shows them.
@@ -313,8 +332,8 @@ fn direction(lower: &str, start: usize, end: usize) -> Option<bool> {
     (stands(&words.below) || stands(&words.most) || follows(&words.or_below)).then_some(false)
 }
 
-/// The column that a bound is of.
-fn column<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) -> Option<&'s str> {
+/// The columns that a bound may be of.
+fn columns<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) -> Vec<&'s str> {
     let all = scale::columns(records, |value| match bound.kind {
         BoundKind::Number(_) => value.number.is_some() && scale::moment(value).is_none(),
         BoundKind::Time(_) => value.raw.contains(':') && scale::moment(value).is_some(),
@@ -326,17 +345,15 @@ fn column<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) ->
         _ => all,
     };
     let named = scale::named_by(&all, scene.plain.words.iter().chain(scene.grounds.asked.words()));
-    if let [one] = named[..] {
-        return Some(one);
+    if !named.is_empty() {
+        return named;
     }
-    let of_unit: Vec<&str> = match &bound.kind {
-        BoundKind::Number(number) => all.iter().copied().filter(|key| is_of_unit(key, number)).collect(),
-        _ => Vec::new(),
-    };
-    match (of_unit.as_slice(), all.as_slice()) {
-        ([one], _) => Some(one),
-        ([], [one]) if named.is_empty() => Some(one),
-        _ => None,
+    match &bound.kind {
+        BoundKind::Number(number) => {
+            let of_unit: Vec<&str> = all.iter().copied().filter(|key| is_of_unit(key, number)).collect();
+            if of_unit.is_empty() { all } else { of_unit }
+        }
+        _ => all,
     }
 }
 
@@ -430,5 +447,18 @@ mod tests {
         ] {
             assert_eq!(found(asked, text), code, "{asked} {text}");
         }
+    }
+
+    #[test]
+    fn what_either_column_chooses() {
+        let boats = r#"[{"out":"07:10","back":"08:05","state":"sails"},{"out":"19:20","back":"20:15","state":"STATE"}]"#;
+        let parts = r#"[{"part":"bolt","qty":640,"min":200},{"part":"seal","qty":QTY,"min":150}]"#;
+        let found = |result: String, text: &str| find(compared, "Is there one?", &[("list_them", "{}", &result)], 0, text).is_some();
+        assert!(found(boats.replace("STATE", "sails"), "There is no boat after 18:00."));
+        assert!(!found(boats.replace("STATE", "cancelled"), "There is no boat after 18:00."));
+        // One sails before it and is back behind it.
+        assert!(!found(boats.replace("STATE", "sails"), "There is no boat after 20:00."));
+        assert!(found(parts.replace("QTY", "75"), "No part is below its minimum."));
+        assert!(!found(parts.replace("QTY", "175"), "No part is below its minimum."));
     }
 }

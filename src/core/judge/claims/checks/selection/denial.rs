@@ -57,8 +57,9 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     }
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
-    // `Dotty is out: no cats`: it is told of one record.
-    if records.stand_outside(scene, clause) {
+    // `Dotty is out: no cats`: it is told of one record. What only follows may be told of others: `no dogs, just a cat`.
+    let names_others = records.stand_outside(scene, clause);
+    if names_others && counts_some(scene, clause) {
         return None;
     }
     // `no faults or stoppages`: the first alone is denied, too.
@@ -97,7 +98,10 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         .filter(|_| clause.iter().any(denies))
         .filter(|own| own.open.is_empty() || selective(own))
         .filter(|own| records.have(&own.decided) && stands_alone(own))
-        .map(|own| own.decided);
+        .map(|own| own.decided)
+        .filter(|decided| {
+            !names_others || !decided.is_empty() && records.have_some(decided) && !records.stand_beside(scene, clause, decided)
+        });
     // `Is there a day on which nothing was sold?` is denied by telling of some.
     let asked_for_none = asked.iter().any(|word| data().nones.contains(&fold(&word.lower)));
     // `Is Delphine in?`, `Is her simvastatin running?`: asked of one record, which is there.
@@ -128,7 +132,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     };
     // What stands before the sentence that cites may be told of less than the question asks for.
     let cites = scene.bond == CitationScope::Cited;
-    let decided = by_clause.or_else(|| of_question.filter(|_| cites).and_then(by_question))?;
+    let decided = by_clause.or_else(|| of_question.filter(|_| cites && !names_others).and_then(by_question))?;
     // `The thyroid panel carries no flags`, whose list of them is empty.
     let lacks = |word: &Word| !decided.is_empty() && records.lack_member(&decided, &fold(&word.lower));
     if clause.iter().any(lacks) {
@@ -151,6 +155,11 @@ fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
     let owed = ["fee", "fine", "due", "balance", "debt", "owe", "charge", "cost", "outstanding", "arrears"];
     let above = leaf.value.number().is_some_and(|amount| amount > 0.0) && owed.iter().any(|part| leaf.key.contains(part));
     (above && !limits).then(|| format!("{}: {}", leaf.key, leaf.value.shown()))
+}
+
+/// Is there a word for a number before the denial: `two of them have no nuts`?
+fn counts_some(scene: &CheckContext<'_>, clause: &[Word]) -> bool {
+    clause.iter().take_while(|word| !denies(word)).any(|word| scene.lexicon.count(&word.lower).is_some())
 }
 
 /// Does a clause tell that there is none, or that something isn't in a list: `no orders`, `doesn't mention chalkbrood`?
@@ -215,6 +224,8 @@ mod tests {
             // A word that chooses, beside one that nothing decides.
             ("Anything due in June?", loans, "No, none of your loans falls due in June."),
             ("Did people feel the Valais quakes?", quakes, "None of the earthquakes in Valais was felt by anybody."),
+            // What follows is told of others.
+            ("Is any room empty?", rooms, "No room is empty, just the occupied R1."),
         ] {
             assert!(denied(asked, call, text), "{text}");
         }
@@ -226,6 +237,7 @@ mod tests {
             ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":false,"leaks":0}]}"#);
         let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
         let loans = ("list_loans", "{}", r#"{"loans":[{"title":"Moor","due":"2025-05-12"},{"title":"Watt","due":"2025-06-02"}]}"#);
+        let fruit = ("stock", "{}", "kind    crates\napples  0\npears   4\n");
         let notes = ("list_messages", "{}", r#"{"messages":[{"from":"Ann","text":"Thanks!"},{"from":"Ben","text":"no leaks here"}]}"#);
         for (asked, call, text) in [
             ("Is any boat free?", boats, "No, no boat is free."),
@@ -243,6 +255,10 @@ mod tests {
             ("Is any boat free on Sundays?", boats, "None of them is free on a Sunday."),
             ("Anything due in August?", loans, "Nothing is due in August."),
             ("What about Moor?", loans, "Moor isn't counted because that one is another reader's."),
+            // What follows is told of what is denied, or only some of them lack it.
+            ("Anything due in June?", loans, "Nothing due in June, but for Watt."),
+            ("Any leaks?", boats, "One of the two boats has no leaks: the Ente."),
+            ("Any apples left?", fruit, "No apples are left; there are pears."),
         ] {
             assert!(!denied(asked, call, text), "{text}");
         }

@@ -407,10 +407,16 @@ impl<'s> Records<'s> {
 
     /// Does a record have, in a value, a word of the sentence that isn't one of this clause?
     pub fn stand_outside(&self, scene: &CheckContext<'_>, clause: &[Word]) -> bool {
-        // `VN5` is a name, `20` is none.
-        let is_name = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && word.lower.contains(char::is_alphabetic);
-        let outside = |word: &&Word| !clause.iter().any(|own| own.start == word.start) && (!is_plain(word) || is_name(word));
-        scene.plain.words.iter().filter(outside).any(|word| self.say(&fold(&word.lower)))
+        words_outside(scene, clause).any(|word| self.say(&fold(&word.lower)))
+    }
+
+    /// Does the sentence name, before this clause, any record, or behind it one that has one of these words: `no calls from Ann, but for hers at noon`?
+    pub fn stand_beside(&self, scene: &CheckContext<'_>, clause: &[Word], chosen: &[String]) -> bool {
+        let begin = clause.first().map_or(0, |word| word.start);
+        let (before, behind): (Vec<&Word>, Vec<&Word>) = words_outside(scene, clause).partition(|word| word.start < begin);
+        let is_chosen = |record: &Vec<RecordValue<'_>>| chosen.is_empty() || chosen.iter().any(|word| has(record, word));
+        let chosen_say = |word: &str| self.records.iter().any(|record| record.iter().any(|value| value.says(word)) && is_chosen(record));
+        before.iter().any(|word| self.say(&fold(&word.lower))) || behind.iter().any(|word| chosen_say(&fold(&word.lower)))
     }
 
     /// The names of the members that are dates.
@@ -467,10 +473,23 @@ impl<'s> Records<'s> {
             && keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
     }
 
+    /// Has one record all of these, and no zero: of none there are `0` left?
+    pub fn have_some(&self, words: &[String]) -> bool {
+        let zero = |record: &Vec<RecordValue<'_>>| record.iter().any(|value| value.number == Some(0.0) || value.text.ends_with(" 0"));
+        self.records.iter().any(|record| words.iter().all(|word| has(record, word)) && !zero(record))
+    }
+
     /// Has one record all of these?
     pub fn have(&self, words: &[String]) -> bool {
         (!self.lines || !words.is_empty()) && self.records.iter().any(|record| words.iter().all(|word| has(record, word)))
     }
+}
+
+/// The words of a sentence that aren't of this clause, but for those that say nothing. `VN5` is a name, `20` is none.
+fn words_outside<'s>(scene: &'s CheckContext<'_>, clause: &'s [Word]) -> impl Iterator<Item = &'s Word> {
+    let is_name = |word: &Word| word.lower.bytes().any(|byte| byte.is_ascii_digit()) && word.lower.contains(char::is_alphabetic);
+    let outside = move |word: &&Word| !clause.iter().any(|own| own.start == word.start) && (!is_plain(word) || is_name(word));
+    scene.plain.words.iter().filter(outside)
 }
 
 /// Has a record a value that has this word, or a member of that name that isn't blank?
