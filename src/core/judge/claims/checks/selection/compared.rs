@@ -122,8 +122,8 @@ pub(in crate::judge::claims) fn compared(scene: &CheckContext<'_>) -> Option<Cla
     let columns = columns(scene, &records, &bound);
     // What departs after six and arrives after six is after six, whichever is meant.
     let [column, others @ ..] = &columns[..] else { return None };
-    let is_of_moments = !matches!(bound.kind, BoundKind::Number(_));
-    if !others.is_empty() && !(is_of_moments && denies_all(clause)) {
+    let either = !matches!(bound.kind, BoundKind::Number(_)) && denies_all(clause);
+    if !(others.is_empty() || either) {
         return None;
     }
     let column = *column;
