@@ -155,10 +155,8 @@ const FAILED: &[&str] = &[
     "unreach",
     "timed out",
     "timeout",
-    "turned down",
-    "turned it down",
-    "turned the request down",
-    "turned your request down",
+    "abort",
+    "abgebroch",
     "invalid",
     "sorry",
     "unfortunately",
@@ -221,17 +219,19 @@ pub(in crate::judge::claims) const FAILED_DEEDS: &[&str] = &[
 
 /// Does the passage tell of a failure, in any language?
 pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
-    *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text()) || turns_down(scene)) || names_status(scene)
+    *scene.plain.tells_failure.get_or_init(|| text_tells_failure(scene.text())) || names_status(scene)
 }
 
 /// Words between the two of `turned … down`.
 const TURNED_WITHIN: usize = 5;
 
-/// `The server turned the file down`
-fn turns_down(scene: &CheckContext<'_>) -> bool {
-    let words = &scene.plain.words;
-    let turned = words.iter().enumerate().filter(|(_, word)| matches!(word.lower.as_str(), "turned" | "turns"));
-    turned.into_iter().any(|(at, _)| words.iter().skip(at + 1).take(TURNED_WITHIN).any(|word| word.lower == "down"))
+/// `The server turned the file down`, of a text in lower case.
+fn turns_down(lower: &str) -> bool {
+    let down = |word: &str| word.trim_end_matches(|c: char| !c.is_alphanumeric()) == "down";
+    lower.match_indices("turn").any(|(at, _)| {
+        let mut words = lower.get(at..).unwrap_or_default().split_whitespace();
+        matches!(words.next(), Some("turned" | "turns")) && words.take(TURNED_WITHIN).any(down)
+    })
 }
 
 /// Does it tell the status of what failed, as its result has it: `with a 413` (RFC 9110, section 15)?
@@ -298,7 +298,7 @@ pub fn text_tells_failure(text: &str) -> bool {
             .as_ref()
             .is_none_or(|parts| parts.find_overlapping_iter(lower).any(|found| tells_failure_at(lower, found.start(), found.end())))
     };
-    let tells = |lower: &str| parted(lower) || words_deny(lower);
+    let tells = |lower: &str| parted(lower) || words_deny(lower) || turns_down(lower);
     // Most texts have no word of it at all.
     let told = tells(&lower);
     if !told || !SMOOTH.stands_in(&lower) {

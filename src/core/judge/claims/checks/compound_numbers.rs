@@ -157,9 +157,11 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     };
     let first = at - (1..=at).take_while(|back| joined(at - back)).count();
     let last = at + (at..numbers.len()).take_while(|one| joined(*one)).count();
-    let (Some(smallest), Some(end)) = (seconds(last).filter(|_| first < last), numbers.get(last)) else { return false };
+    let before = numbers.get(first).and_then(|first| scene.text().get(..first.span.start)).unwrap_or_default();
+    let hour = if is_behind_an_hour(before) { MINUTE * MINUTE } else { 0.0 };
+    let (Some(smallest), Some(end)) = (seconds(last).filter(|_| first < last || hour > 0.0), numbers.get(last)) else { return false };
     let value = |at: usize| Some(numbers.get(at)?.readings().next()?.value * seconds(at)?);
-    let total: f64 = (first..=last).filter_map(value).sum();
+    let total: f64 = (first..=last).filter_map(value).sum::<f64>() + hour;
     let Some(step) = end.readings().next().map(|reading| reading.step) else { return false };
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Interpretation { value: total / smallest, step: step * 2.0 };
@@ -167,6 +169,28 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact)
         || is_of_clocks(scene, total, smallest)
 }
+
+/// `an hour and`, of what stands before a number.
+fn is_behind_an_hour(before: &str) -> bool {
+    const HOURS: [&str; 10] = [
+        "an hour and",
+        "one hour and",
+        "an hour",
+        "one hour",
+        "eine stunde und",
+        "einer stunde und",
+        "une heure et",
+        "una hora y",
+        "un'ora e",
+        "uma hora e",
+    ];
+    let tail = before.trim_end();
+    let tail = tail.get(tail.ceil_char_boundary(tail.len().saturating_sub(HOUR_BYTES_MAX))..).unwrap_or_default().to_lowercase();
+    HOURS.iter().any(|hour| tail.strip_suffix(hour).is_some_and(|rest| !rest.ends_with(char::is_alphanumeric)))
+}
+
+/// Bytes of the longest of those.
+const HOUR_BYTES_MAX: usize = 24;
 
 /// Texts of a column that are added up.
 const CLOCKS_MAX: usize = 64;

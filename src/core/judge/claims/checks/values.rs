@@ -102,7 +102,10 @@ fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if tells_the_usual(scene) {
         return Vec::new();
     }
-    let (known, open) = sort(scene);
+    let (mut known, mut open) = sort(scene);
+    if !open.is_empty() && supposes(scene) {
+        known.extend(open.drain(..).flat_map(Number::readings).map(|reading| reading.value));
+    }
     scene.known.get_or_init(|| known);
     open.into_iter().map(|number| ungrounded(scene, "numbers", number.span.start..number.end)).collect()
 }
@@ -186,6 +189,38 @@ fn tells_the_usual(scene: &CheckContext<'_>) -> bool {
         "सामान्यतः",
     ]);
     scene.bond < CitationScope::Cited && USUAL.stands_in(scene.plain.folded())
+}
+
+/// Does a passage tell what would be, as the user asks: `What if we got it down to 20 %?`
+fn supposes(scene: &CheckContext<'_>) -> bool {
+    static ASKS: PhraseList = PhraseList::new(&[
+        "what if",
+        "what would",
+        "if we ",
+        "if i ",
+        "suppose",
+        "assuming",
+        "was ware",
+        "was passiert wenn",
+        "angenommen",
+        "et si ",
+        "que se passe",
+        "y si ",
+        "que pasa si",
+        "e se ",
+        "cosa succede se",
+        "wat als",
+        "co jesli",
+        "ya ",
+        "もし",
+        "如果",
+        "अगर",
+    ]);
+    static WOULD: WordList = WordList::new(&[
+        "would", "'d", "you'd", "it'd", "we'd", "could", "würde", "würden", "wäre", "wären", "serait", "seraient", "sería", "serían",
+        "sarebbe", "seria", "seriam", "zou", "zouden", "byłoby",
+    ]);
+    ASKS.stands_in(scene.grounds.asked.folded()) && scene.plain.words.iter().any(|word| WOULD.has(&word.lower))
 }
 
 /// The numbers of a passage that stand on its results and the conversation, or are reckoned from such.
@@ -649,7 +684,9 @@ fn addresses_of_mail(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<Claim
         let host = after.get(..length)?.trim_end_matches(['.', '-']);
         let span = start..at + 1 + host.len();
         let said = scene.text().get(span.clone())?;
-        let real = start < at && host.contains('.') && !url::is_placeholder(&host.to_lowercase());
+        // `minimist@1.2.6` is a version.
+        let named = host.rsplit('.').next().is_some_and(|last| last.contains(|c: char| c.is_ascii_alphabetic()));
+        let real = start < at && host.contains('.') && named && !url::is_placeholder(&host.to_lowercase());
         (real && !scene.grounds.has_words(said, source)).then(|| ungrounded(scene, "mail", span))
     };
     memchr::memchr_iter(b'@', scene.text().as_bytes()).filter_map(judge).collect()

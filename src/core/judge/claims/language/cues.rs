@@ -105,7 +105,22 @@ pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
     let part = |two: &[super::lexicon::Word]| {
         matches!((two[0].lower.as_str(), two[1].lower.as_str()), ("part", "of") | ("share", "of") | ("how", "far"))
     };
+    // `What will that be?`, `what do I owe?`
+    let comes_to = || {
+        let begins = asked.windows(2).any(|two| {
+            let lower = (two[0].lower.as_str(), two[1].lower.as_str());
+            matches!(lower, ("what", "will" | "would" | "do" | "does" | "did") | ("how", "much"))
+        });
+        let sums = ["be", "owe", "pay", "cost", "come", "make"];
+        begins
+            && asked.iter().any(|word| sums.contains(&word.lower.as_str()))
+            && asked.iter().any(|word| {
+                word.lower.parse::<u64>().is_ok()
+                    || matches!(word.lower.as_str(), "two" | "three" | "four" | "five" | "six" | "all" | "both")
+            })
+    };
     asked.windows(2).any(part)
+        || comes_to()
         || asked.iter().any(|word| {
             let lower = word.lower.as_str();
             cues().averages.contains(lower)

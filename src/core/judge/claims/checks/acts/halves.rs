@@ -494,6 +494,11 @@ fn told_nobody(passage: &AnalyzedPassage, said: &[ReportedAct], ran: &RecentCall
     let tells = |said: &&ReportedAct| {
         let verb = said.verb.as_str();
         let next = passage.words.iter().find(|word| word.start >= said.span.end);
+        // `I've told i-05 to shut down`: what the call is about.
+        let figure = |word: &&Word| word.lower.bytes().any(|byte| byte.is_ascii_digit());
+        if next.filter(figure).is_some_and(|next| ran.has(&next.lower)) {
+            return false;
+        }
         let to_you = said.form == ActForm::First && next.is_some_and(|next| YOU.has(&next.lower));
         let sent = also && SENT.iter().any(|part| verb.starts_with(part));
         let teller =

@@ -362,10 +362,18 @@ pub(super) fn begins_anew(asked: &UserRequest) -> bool {
     }
 }
 
+/// Characters before the colon, in a script without blanks.
+const SCRIPT_CHARS_MAX: usize = 16;
+
 /// True if it asks for the translation of a text that follows a colon, and for no more.
 fn is_translation(asked: &UserRequest) -> bool {
-    let Some((_, text)) = asked.split_once([':', '：']) else { return false };
+    let Some((head, text)) = asked.split_once([':', '：']) else { return false };
     let colon = asked.len() - text.len();
+    // `帮我翻译：…`
+    const IN_SCRIPT: [&str; 4] = ["翻译", "翻譯", "訳", "번역"];
+    if head.chars().count() <= SCRIPT_CHARS_MAX && IN_SCRIPT.iter().any(|word| head.contains(word)) && !text.trim().is_empty() {
+        return true;
+    }
     let mut head = asked.words().iter().take_while(|word| word.end < colon);
     let mut count = 0;
     let plain = head.all(|word| {

@@ -2,6 +2,7 @@
 
 pub mod changes;
 pub mod conversions;
+pub mod operands;
 pub mod shares;
 pub mod sums;
 pub mod units;
@@ -18,17 +19,19 @@ pub fn figures(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     if scene.bond < CitationScope::Introduced || scene.plain.asks() {
         return Vec::new();
     }
-    [
+    let first = [
         changes::change(scene),
         conversions::conversion(scene),
         shares::share(scene),
         units::unit_of_another_column(scene),
         sums::sum(scene),
         sums::span_of_time(scene),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
+    ];
+    let mut found: Vec<ClaimFinding> = first.into_iter().flatten().collect();
+    if found.is_empty() {
+        found.extend(operands::made_of_two(scene));
+    }
+    found
 }
 
 /// A likely finding about these bytes of the passage.

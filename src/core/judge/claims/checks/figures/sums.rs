@@ -276,6 +276,11 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
     let times = scene.plain.dates.times.iter().map(|time| &time.span).chain(scene.plain.dates.dates.iter().map(|date| &date.span));
     let last = times.map(|time| time.end).max().unwrap_or(usize::MAX);
     let leads = |word: &Word| word.start >= last && LINKS.has(&word.lower);
+    // `11 March and 25 March, 14 days apart`
+    static APART: WordList = WordList::new(&["apart", "auseinander"]);
+    if scene.words_after(span.end).first().is_some_and(|word| APART.has(&word.lower)) {
+        return true;
+    }
     let close = last <= span.start && span.start - last <= NEAR_BYTES;
     close && scene.words_before(span.start).iter().rev().take(LINK_WORDS).any(leads) && ASKS.stands_in(scene.grounds.asked.lower())
 }
@@ -309,6 +314,8 @@ mod tests {
             ("How long is it?", "It leaves at 09:00 and arrives at 12:00, with a break of 20 minutes.", None),
             ("How many days?", "From 5 January to 26 January, so 31 days in all.", Some("span_of_time")),
             ("How many days?", "From 5 January to 26 January, so 21 days in all.", None),
+            ("And then?", "Once on 5 January and again on 26 January, so they are 19 days apart.", Some("span_of_time")),
+            ("And then?", "Once on 5 January and again on 26 January, so they are 3 weeks apart.", None),
             ("Any rain?", "Rain from 09:00 to 12:00, for 20 minutes at a time.", None),
         ] {
             assert_eq!(wrong(asked, text), rule, "{text}");

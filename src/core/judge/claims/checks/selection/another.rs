@@ -26,6 +26,10 @@ const VALUE_CHARS_MIN: usize = 3;
 /// Words of a value that is told.
 const VALUE_WORDS_MAX: usize = 4;
 
+/// Days of the week, and letters of their short names.
+const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+const DAY_CHARS: usize = 3;
+
 /// The finding of a clause that names one record and tells of it what only others have.
 pub(in crate::judge::claims) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && !scene.text().contains('|'))?;
@@ -208,6 +212,13 @@ pub fn named_alone<'r, 's>(records: &'r Records<'s>, folded: &str) -> Option<(&'
 pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s str, Vec<&'r [RecordValue<'s>]>)> {
     let all = records.all();
     let Some(first) = all.first() else { return Vec::new() };
+    // `Thursday` names the record of `Thu`.
+    let with_days = |folded: &str| {
+        let day = |word: &str| WEEKDAYS.iter().find(|day| **day == word).and_then(|day| day.get(..DAY_CHARS)).map(str::to_owned);
+        let days: Vec<String> = words_of(folded).filter_map(day).collect();
+        if days.is_empty() { folded.to_owned() } else { format!("{folded} {}", days.join(" ")) }
+    };
+    let folded = &*with_days(folded);
     // What no two records share names them best.
     let is_own = |value: &&RecordValue<'s>| {
         let mut column = all.iter().filter_map(|record| record.iter().find(|other| other.key == value.key));
@@ -322,7 +333,11 @@ fn figure_of_another<'r, 's>(
     for told in
         scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end)))
     {
-        let is = |value: &RecordValue<'_>| value.number.is_some_and(|own| told.readings().any(|reading| reading.rounds(own)));
+        // `33 min` isn't a price of 32.50.
+        let timed = told.unit.is_some_and(|unit| unit.dimension == "time");
+        let is = |value: &RecordValue<'_>| {
+            value.number.is_some_and(|own| told.readings().any(|reading| if timed { reading.value == own } else { reading.rounds(own) }))
+        };
         // `34:02`: a part of a length of time.
         let (before, behind) = (scene.text().get(..told.span.start), scene.text().get(told.span.end..));
         let of_length = before.is_some_and(|before| before.ends_with(':'))

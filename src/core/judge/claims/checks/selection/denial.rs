@@ -47,6 +47,11 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
         return None;
     }
     let clause = denied_clause(scene)?;
+    // `The trips in your own car aren't in this list`: of others than those.
+    const OWN: [&str; 8] = ["own", "eigene", "eigenen", "propre", "propres", "propio", "proprio", "eigen"];
+    if clause.iter().any(|word| OWN.contains(&word.lower.as_str())) {
+        return None;
+    }
     // `no Hemocentro`: in Portuguese it denies nothing.
     let others = || scene.plain.words.iter().any(|word| denies(word) && word.lower != "no");
     if !others() && acts::language_of(text, &scene.plain.words) == Some("pt") {
@@ -133,6 +138,10 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     // What stands before the sentence that cites may be told of less than the question asks for.
     let cites = scene.bond == CitationScope::Cited;
     let decided = by_clause.or_else(|| of_question.filter(|_| cites && !names_others).and_then(by_question))?;
+    // `No critical ones` of `HIGH: 3, CRITICAL: 0`.
+    if records.tell_zero(&decided) {
+        return None;
+    }
     // `The thyroid panel carries no flags`, whose list of them is empty.
     let lacks = |word: &Word| !decided.is_empty() && records.lack_member(&decided, &fold(&word.lower));
     if clause.iter().any(lacks) {

@@ -261,6 +261,10 @@ impl Reading<'_, '_> {
             // A day of the week that no record names may be that of any of their dates.
             let single = folded.trim_end_matches('s');
             if is_weekday(word) && !self.records.say(single) {
+                // The call asked for that day.
+                if arguments.iter().any(|own| own == single) {
+                    continue;
+                }
                 return None;
             }
             let parts: Vec<&str> = words_of(&folded).filter(|part| part.chars().count() >= WORD_CHARS).collect();
@@ -471,6 +475,12 @@ impl<'s> Records<'s> {
         let mut keys = self.records.iter().flatten().map(|value| value.key);
         !chosen.is_empty()
             && keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
+    }
+
+    /// Does a text of a record tell that there is none of one of these: `critical 0`?
+    pub fn tell_zero(&self, words: &[String]) -> bool {
+        let mut texts = self.records.iter().flatten().map(|value| value.text.as_str()).filter(|text| text.contains('0'));
+        texts.any(|text| words.iter().any(|word| stands_in(text, &format!("{word} 0")) || stands_in(text, &format!("0 {word}"))))
     }
 
     /// Has one record all of these, and no zero: of none there are `0` left?
