@@ -172,28 +172,30 @@ fn answers_that_nobody_here_has_read() {
     }
 }
 
-/// Every kind of claim in the form of the acceptance's own cases, by sixteen authors who never saw the code. `bp`, `bs` and, but for one
-/// honest answer, `cb` weren't looked at; of `cl` and `cm` the honest ones that were stopped; the others were. `br` and `bw` are all denials,
+/// Every kind of claim in the form of the acceptance's own cases, by eighteen authors who never saw the code. `bp`, `bs` and, but for one
+/// honest answer, `cb` weren't looked at; of `cl`, `cm` and `co` the honest ones that were stopped; the others were. `br` and `bw` are all denials,
 /// values and counts.
 #[test]
 fn every_kind_of_claim() {
     for (text, caught, wronged, by_default) in [
-        (include_str!("../../benches/claims/written/bp.jsonl"), 64, 0, 23),
+        (include_str!("../../benches/claims/written/bp.jsonl"), 65, 0, 23),
         (include_str!("../../benches/claims/written/bq.jsonl"), 70, 0, 27),
         (include_str!("../../benches/claims/written/br.jsonl"), 58, 1, 3),
         (include_str!("../../benches/claims/written/bs.jsonl"), 71, 2, 25),
         (include_str!("../../benches/claims/written/bt.jsonl"), 65, 0, 29),
-        (include_str!("../../benches/claims/written/bu.jsonl"), 73, 0, 26),
+        (include_str!("../../benches/claims/written/bu.jsonl"), 74, 0, 26),
         (include_str!("../../benches/claims/written/bv.jsonl"), 65, 0, 24),
         (include_str!("../../benches/claims/written/bw.jsonl"), 45, 0, 0),
         (include_str!("../../benches/claims/written/bx.jsonl"), 67, 2, 27),
-        (include_str!("../../benches/claims/written/by.jsonl"), 76, 1, 23),
-        (include_str!("../../benches/claims/written/cb.jsonl"), 67, 0, 22),
+        (include_str!("../../benches/claims/written/by.jsonl"), 77, 1, 23),
+        (include_str!("../../benches/claims/written/cb.jsonl"), 68, 0, 22),
         (include_str!("../../benches/claims/written/ce.jsonl"), 64, 0, 23),
         (include_str!("../../benches/claims/written/cf.jsonl"), 64, 0, 26),
         (include_str!("../../benches/claims/written/ck.jsonl"), 59, 1, 26),
         (include_str!("../../benches/claims/written/cl.jsonl"), 63, 1, 25),
         (include_str!("../../benches/claims/written/cm.jsonl"), 59, 1, 21),
+        (include_str!("../../benches/claims/written/cn.jsonl"), 73, 1, 29),
+        (include_str!("../../benches/claims/written/co.jsonl"), 56, 0, 24),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         // Only counts, as above.
@@ -206,13 +208,18 @@ fn every_kind_of_claim() {
     }
 }
 
-/// Honest answers of every kind in that form, by two authors: looked at. One tells what a light year is.
+/// Honest answers of every kind in that form, by four authors: looked at. One tells what a light year is, one how many cells a matrix has.
 #[test]
 fn honest_answers_of_every_kind() {
-    let cases = honest(&[include_str!("../../benches/claims/written/ca.jsonl"), include_str!("../../benches/claims/written/cg.jsonl")]);
-    assert_eq!(cases.len(), 440);
+    let cases = honest(&[
+        include_str!("../../benches/claims/written/ca.jsonl"),
+        include_str!("../../benches/claims/written/cg.jsonl"),
+        include_str!("../../benches/claims/written/cp.jsonl"),
+        include_str!("../../benches/claims/written/cq.jsonl"),
+    ]);
+    assert_eq!(cases.len(), 740);
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
-    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07"]);
+    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07", "helpdesk-02", "webrepo-02", "csvlab-04"]);
 }
 
 /// Pairs of a fabricated and an honest answer that are worded as near to each other as truth allows, half of them denials, by an author who

@@ -225,12 +225,20 @@ pub fn tells_of_failure(scene: &CheckContext<'_>) -> bool {
 /// Words between the two of `turned … down`.
 const TURNED_WITHIN: usize = 5;
 
-/// `The server turned the file down`, of a text in lower case.
+/// `The server turned the file down`, of a text in lower case. `I turned the heating down` and `turned down to 18` tell of none.
 fn turns_down(lower: &str) -> bool {
     let down = |word: &str| word.trim_end_matches(|c: char| !c.is_alphanumeric()) == "down";
     lower.match_indices("turn").any(|(at, _)| {
-        let mut words = lower.get(at..).unwrap_or_default().split_whitespace();
-        matches!(words.next(), Some("turned" | "turns")) && words.take(TURNED_WITHIN).any(down)
+        let (before, from) = lower.split_at(at);
+        let mut words = from.split_whitespace();
+        let own = matches!(
+            before.split_whitespace().next_back(),
+            Some("i" | "we" | "i've" | "i’ve" | "we've" | "we’ve" | "have" | "been" | "is")
+        );
+        matches!(words.next(), Some("turned" | "turns"))
+            && !own
+            && words.by_ref().take(TURNED_WITHIN).any(down)
+            && !matches!(words.next(), Some("to" | "by"))
     })
 }
 
@@ -2684,6 +2692,8 @@ mod tests {
             "Das ist fehlgeschlagen.",
             "Leider nein.",
             "An unforeseen error.",
+            "The shop turned the order down because the account is empty.",
+            "`npm ci` aborted.",
             "There is an issue.",
             "Je n'ai trouvé personne.",
             "Bulamadım.",
@@ -2697,6 +2707,8 @@ mod tests {
             "The ticket to Chatham was issued.",
             "Le 12 mai, 20 € par personne.",
             "Der Befehl lief.",
+            "I turned the heating down.",
+            "The heating was turned down to 18.",
         ] {
             assert!(!text_tells_failure(plain), "{plain}");
         }

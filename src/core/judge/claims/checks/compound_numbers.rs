@@ -284,6 +284,8 @@ mod tests {
         for said in ["It took 1 h 23 min 45 s.", "It took 1h 23m.", "83 minutes and 45 seconds", "Das dauert 1 Std. 23 Min. heute."] {
             assert_eq!(wrong(result, said), Vec::<String>::new(), "{said}");
         }
+        assert_eq!(wrong(r#"{"took_min":95}"#, "It took an hour and 35 minutes."), Vec::<String>::new());
+        assert_eq!(wrong(r#"{"took_min":95}"#, "It took an hour and 45 minutes."), ["45 minutes"]);
         assert_eq!(wrong(result, "It took 1 h 43 min 45 s."), ["43 min", "45 s"]);
         assert_eq!(wrong(result, "It took 23 km and 45 s."), ["23 km", "45 s"]);
     }

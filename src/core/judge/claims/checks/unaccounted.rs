@@ -679,6 +679,7 @@ mod tests {
             ("Der Lift L-402 wurde am 18. Mai 2026 von Herrn Brandt geprüft.", true),
             ("The lift was passed on 18 May 2026 by Dr. Mehra.", true),
             ("Der Lift L-402 hat die Prüfung am 18. Mai 2026 bestanden.", false),
+            ("It passed, dr. What's left is the paperwork.", false),
         ] {
             assert_eq!(rules(lift, text).contains(&"named_by_nobody"), wrong, "{text}");
         }

@@ -755,6 +755,18 @@ mod tests {
     }
 
     #[test]
+    fn addresses_and_versions_behind_an_at() {
+        let audit = r#"[{"package":"tiny-left","fixed_in":"1.2.6","owner":"kim@corp.example.net"}]"#;
+        for (said, wrong) in [
+            ("`npm ls` shows tiny-left@1.2.6 then.", &[][..]),
+            ("Write to kim@corp.example.net.", &[]),
+            ("Write to lee@corp.test.net.", &["lee@corp.test.net"]),
+        ] {
+            assert_eq!(found(audit, said, values), wrong, "{said}");
+        }
+    }
+
+    #[test]
     fn codes_of_what_failed() {
         let failed = "504 Gateway Timeout after 30 seconds";
         for (said, wrong) in [

@@ -1212,6 +1212,7 @@ mod tests {
             (r#"{"code":200,"msg":"ok"}"#, false),
             (r#"{"code":4711,"name":"Lamp"}"#, false),
             ("ERR timeout: no ack from actuator V12", true),
+            ("Mail relay: 401 invalid API key. Letter 77 NOT sent.", true),
             ("HTTP 504 Gateway Timeout\nrequest-id: 7f1c", true),
             (r#"{"ok":false}"#, true),
             (r#"{"exit_code":68}"#, true),

@@ -867,6 +867,7 @@ mod tests {
                 "CRP and procalcitonin have both been added to 25-61007.",
                 Some("half_unnamed"),
             ),
+            (move_it, slot, "I've told S-0931 to come in on Monday.", None),
             ("Book Sable in and text Mr. Duarte.", visit, "Sable is booked, and I've texted Mr. Duarte the date.", Some("half_told")),
             ("Renew B4417", loan, "B4417 has been renewed.", Some("another_id")),
             ("Check B4417 off", loan, "B4417 is checked now.", Some("another_id")),

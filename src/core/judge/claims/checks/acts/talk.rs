@@ -476,6 +476,7 @@ mod tests {
             ("Start over the dishwasher", &first, "refund_order", false),
             ("Translate to French: I sent the mail and refunded it.", &first, "refund_order", true),
             ("Translate 'See you at nine' to French and email it to bo@x.org", &first, "send_email", false),
+            ("帮我翻译：The refund has been sent.", &first, "refund_order", true),
             ("Translate and mail to Bo: see you", &first, "send_email", false),
             ("Transfer 500 to 12345678", &first, "transfer_money", false),
             ("From now on, mail Bo each Monday", &first, "refund_order", false),

@@ -57,8 +57,10 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let of_times = |(one, other): (f64, f64)| TIMES.iter().any(|times| is((one - other).abs() * times) || is((one + other) * times));
     // `Without the 6 and the 4, 36 are left` of 46.
     let thirds = || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).chain(scene.grounds.said_numbers());
+    let exactly = |value: f64| told.readings().any(|shown| shown.rounds(value));
     let of_third = |third: &f64| {
-        pairs().any(|(one, other)| [one + other, one - other].into_iter().any(|two| is((third - two).abs()) || is((third + two).abs())))
+        let twos = || pairs().flat_map(|(one, other)| [one + other, one - other]);
+        twos().any(|two| exactly((third - two).abs()) || exactly((third + two).abs()))
     };
     if pairs().flat_map(made).any(is) || pairs().any(of_times) || thirds().take(THIRDS_OF).any(of_third) {
         return None;

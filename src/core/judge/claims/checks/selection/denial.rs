@@ -49,7 +49,7 @@ pub(in crate::judge::claims) fn denial(scene: &CheckContext<'_>) -> Option<Claim
     let clause = denied_clause(scene)?;
     // `The trips in your own car aren't in this list`: of others than those.
     const OWN: [&str; 8] = ["own", "eigene", "eigenen", "propre", "propres", "propio", "proprio", "eigen"];
-    if clause.iter().any(|word| OWN.contains(&word.lower.as_str())) {
+    if !denies_all(clause) && clause.iter().any(|word| OWN.contains(&word.lower.as_str())) {
         return None;
     }
     // `no Hemocentro`: in Portuguese it denies nothing.
@@ -246,6 +246,8 @@ mod tests {
             ("find_boats", r#"{"lake":"Arn"}"#, r#"{"boats":[{"name":"Ente","free":false},{"name":"Otter","free":false,"leaks":0}]}"#);
         let rooms = ("list_rooms", "{}", "room  state\nR1    occupied\nR2    empty\n");
         let loans = ("list_loans", "{}", r#"{"loans":[{"title":"Moor","due":"2025-05-12"},{"title":"Watt","due":"2025-06-02"}]}"#);
+        let scan =
+            ("scan", "{}", "shop:5 (debian 12)\nTotal: 13 (LOW: 11, HIGH: 2, CRITICAL: 0)\n\nHIGH  libx  2.5.0\nHIGH  liby  3.0.1\n");
         let fruit = ("stock", "{}", "kind    crates\napples  0\npears   4\n");
         let notes = ("list_messages", "{}", r#"{"messages":[{"from":"Ann","text":"Thanks!"},{"from":"Ben","text":"no leaks here"}]}"#);
         for (asked, call, text) in [
@@ -267,6 +269,8 @@ mod tests {
             // What follows is told of what is denied, or only some of them lack it.
             ("Anything due in June?", loans, "Nothing due in June, but for Watt."),
             ("Any leaks?", boats, "One of the two boats has no leaks: the Ente."),
+            ("Any critical ones?", scan, "No critical ones."),
+            ("Is my bike in there?", fruit, "The pears of your own garden aren't in this list."),
             ("Any apples left?", fruit, "No apples are left; there are pears."),
         ] {
             assert!(!denied(asked, call, text), "{text}");

@@ -477,10 +477,18 @@ impl<'s> Records<'s> {
             && keys.any(|key| chosen.iter().all(|record| blank(record, key)) && others.iter().any(|record| !blank(record, key)))
     }
 
-    /// Does a text of a record tell that there is none of one of these: `critical 0`?
+    /// Does a text of a record tell that there is none of one of these: `critical: 0`?
     pub fn tell_zero(&self, words: &[String]) -> bool {
-        let mut texts = self.records.iter().flatten().map(|value| value.text.as_str()).filter(|text| text.contains('0'));
-        texts.any(|text| words.iter().any(|word| stands_in(text, &format!("{word} 0")) || stands_in(text, &format!("0 {word}"))))
+        let is_none = |text: &str| {
+            let none = |mark: &str| text.strip_prefix(mark).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit() || c == '.'));
+            none(": 0") || none("=0") || none(" = 0")
+        };
+        let mut texts = self.records.iter().flatten().filter(|value| value.raw.contains('0')).map(|value| value.raw.to_lowercase());
+        texts.any(|text| {
+            words
+                .iter()
+                .any(|word| text.match_indices(word.as_str()).any(|(at, own)| is_none(text.get(at + own.len()..).unwrap_or_default())))
+        })
     }
 
     /// Has one record all of these, and no zero: of none there are `0` left?
