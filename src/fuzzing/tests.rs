@@ -9,7 +9,7 @@ use std::{
 use super::{TARGETS, input::Cuts, run, words};
 
 /// How long each target tries changed cases, in seconds; `.ci/run` says more by this variable.
-const SECONDS: (&str, f64) = ("TOOLMARK_FUZZ_SECONDS", 0.3);
+const SECONDS: (&str, f64) = ("FUZZ_SECONDS", 0.3);
 
 /// The committed cases of a target, and its corpus where `TOOLMARK_FUZZ_CORPUS` is set; none where the crate was published
 /// without them.

@@ -213,12 +213,14 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
     let all = records.all();
     let Some(first) = all.first() else { return Vec::new() };
     // `Thursday` names the record of `Thu`.
-    let with_days = |folded: &str| {
-        let day = |word: &str| WEEKDAYS.iter().find(|day| **day == word).and_then(|day| day.get(..DAY_CHARS)).map(str::to_owned);
-        let days: Vec<String> = words_of(folded).filter_map(day).collect();
-        if days.is_empty() { folded.to_owned() } else { format!("{folded} {}", days.join(" ")) }
+    let with_days;
+    let folded = if folded.contains("day") {
+        let short = |word: &str| WEEKDAYS.iter().find(|day| **day == word).and_then(|day| day.get(..DAY_CHARS));
+        with_days = words_of(folded).filter_map(short).fold(folded.to_owned(), |text, day| text + " " + day);
+        &*with_days
+    } else {
+        folded
     };
-    let folded = &*with_days(folded);
     // What no two records share names them best.
     let is_own = |value: &&RecordValue<'s>| {
         let mut column = all.iter().filter_map(|record| record.iter().find(|other| other.key == value.key));

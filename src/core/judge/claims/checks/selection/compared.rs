@@ -207,7 +207,7 @@ fn below_minimum(source: &ToolResult, clauses: &[&[Word]]) -> Option<String> {
 
 /// Does a record say that it isn't there after all, or that none of it is left?
 fn is_called_off(record: &[RecordValue<'_>]) -> bool {
-    const OFF: [&str; 10] = ["cancel", "annul", "storn", "ausgefallen", "sold", "full", "closed", "unavailable", "cancelad", "soppress"];
+    const OFF: [&str; 9] = ["cancel", "annul", "storn", "ausgefallen", "sold", "full", "closed", "unavailable", "soppress"];
     record.iter().any(|value| value.number == Some(0.0) || words_of(&value.text).any(|word| OFF.iter().any(|off| word.starts_with(off))))
 }
 

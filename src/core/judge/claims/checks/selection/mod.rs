@@ -418,7 +418,7 @@ impl<'s> Records<'s> {
     pub fn stand_beside(&self, scene: &CheckContext<'_>, clause: &[Word], chosen: &[String]) -> bool {
         let begin = clause.first().map_or(0, |word| word.start);
         let (before, behind): (Vec<&Word>, Vec<&Word>) = words_outside(scene, clause).partition(|word| word.start < begin);
-        let is_chosen = |record: &Vec<RecordValue<'_>>| chosen.is_empty() || chosen.iter().any(|word| has(record, word));
+        let is_chosen = |record: &Vec<RecordValue<'_>>| chosen.iter().any(|word| has(record, word));
         let chosen_say = |word: &str| self.records.iter().any(|record| record.iter().any(|value| value.says(word)) && is_chosen(record));
         before.iter().any(|word| self.say(&fold(&word.lower))) || behind.iter().any(|word| chosen_say(&fold(&word.lower)))
     }
