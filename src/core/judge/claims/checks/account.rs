@@ -231,14 +231,11 @@ fn turns_down(lower: &str) -> bool {
     lower.match_indices("turn").any(|(at, _)| {
         let (before, from) = lower.split_at(at);
         let mut words = from.split_whitespace();
-        let own = matches!(
-            before.split_whitespace().next_back(),
-            Some("i" | "we" | "i've" | "i’ve" | "we've" | "we’ve" | "have" | "been" | "is")
-        );
-        matches!(words.next(), Some("turned" | "turns"))
-            && !own
-            && words.by_ref().take(TURNED_WITHIN).any(down)
-            && !matches!(words.next(), Some("to" | "by"))
+        let own = matches!(before.split_whitespace().next_back(), Some("i" | "we" | "i've" | "i’ve" | "we've" | "we’ve"));
+        let told = matches!(words.next(), Some("turned" | "turns")) && !own && words.by_ref().take(TURNED_WITHIN).any(down);
+        let to_figure =
+            matches!(words.next(), Some("to" | "by")) && words.next().is_some_and(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+        told && !to_figure
     })
 }
 
@@ -1671,7 +1668,11 @@ const DAYS: &[(&str, i64)] = &[
 
 /// The weekday of this word, from Monday on.
 pub(super) fn weekday_of(word: &Word) -> Option<i64> {
-    let name = word.lower.trim_end_matches("'s").trim_end_matches("’s");
+    weekday_named(word.lower.trim_end_matches("'s").trim_end_matches("’s"))
+}
+
+/// The weekday of this name, in lower case, from Monday on.
+pub(super) fn weekday_named(name: &str) -> Option<i64> {
     DAYS.iter().find(|(known, _)| *known == name).map(|(_, day)| *day)
 }
 
@@ -2693,6 +2694,8 @@ mod tests {
             "Leider nein.",
             "An unforeseen error.",
             "The shop turned the order down because the account is empty.",
+            "Your application has been turned down.",
+            "It was turned down by the bank.",
             "`npm ci` aborted.",
             "There is an issue.",
             "Je n'ai trouvé personne.",

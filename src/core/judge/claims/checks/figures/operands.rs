@@ -10,7 +10,6 @@ use crate::{
         language::{
             fold::fold,
             number::{Number, Precision},
-            unit,
             word_list::PhraseList,
         },
     },
@@ -22,7 +21,7 @@ const GAP_BYTES_MAX: usize = 72;
 const BEHIND_BYTES_MAX: usize = 24;
 /// Numbers of the results that may be a third.
 const THIRDS_OF: usize = 64;
-/// What was rounded is off by no more than this share.
+/// The most by which a rounded number is off, as a share of it.
 const ROUNDED: f64 = 0.02;
 
 /// The finding of a number that is told as the difference or the sum of the two before it, and is none.
@@ -37,7 +36,7 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Two adults at 48 and a child at 18`: so many of each.
     let counts = scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
     let signed = [one, other, told].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '×' | '*' | '/')));
-    if !tells_result(leads, behind) || counts || signed || !are_alike(one, other) || !may_be_made(one, told) || between.contains('%') {
+    if !tells_result(leads, behind) || counts || signed || !are_alike(one, other) || !are_alike(one, told) || between.contains('%') {
         return None;
     }
     let stands = |number: &Number| {
@@ -70,7 +69,7 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     Some(finding(scene, "made_of_two", Code::UngroundedValue, told.span.start..told.end, expected))
 }
 
-/// What stands between two numbers of one sentence; `None` if it is long, or ends a part.
+/// The text between two numbers of one sentence; `None` if it is long, or ends a part.
 fn gap(text: &str, span: Range<usize>) -> Option<&str> {
     let gap = text.get(span)?;
     (gap.len() <= GAP_BYTES_MAX && !gap.contains([';', '(', ')', '\n', '。', '।', '|']) && !gap.contains(". ")).then_some(gap)
@@ -108,7 +107,6 @@ fn tells_result(leads: &str, behind: &str) -> bool {
         " macht ",
         " reste",
         " laisse",
-        " difference",
         " au total",
         " en tout",
         " quedan",
@@ -169,17 +167,6 @@ fn tells_result(leads: &str, behind: &str) -> bool {
 fn are_alike(one: &Number, other: &Number) -> bool {
     let same = one.unit == other.unit || one.unit.is_none() || other.unit.is_none();
     same && one.percent == other.percent && one.scaled == other.scaled
-}
-
-/// May this be made of the like of `one`?
-fn may_be_made(one: &Number, told: &Number) -> bool {
-    let same = told.unit.is_none() || told.unit == one.unit || one.unit.is_none();
-    let degrees = || {
-        told.unit
-            .zip(one.unit)
-            .is_some_and(|(told, one): (&unit::Unit, &unit::Unit)| told.dimension == one.dimension && told.factor == one.factor)
-    };
-    (same || degrees()) && told.percent == one.percent && told.scaled == one.scaled
 }
 
 /// A number as a message shows it.

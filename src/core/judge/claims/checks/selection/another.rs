@@ -26,8 +26,7 @@ const VALUE_CHARS_MIN: usize = 3;
 /// Words of a value that is told.
 const VALUE_WORDS_MAX: usize = 4;
 
-/// Days of the week, and letters of their short names.
-const WEEKDAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
+/// Letters of the short name of an English day of the week.
 const DAY_CHARS: usize = 3;
 
 /// The finding of a clause that names one record and tells of it what only others have.
@@ -215,8 +214,8 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
     // `Thursday` names the record of `Thu`.
     let with_days;
     let folded = if folded.contains("day") {
-        let short = |word: &str| WEEKDAYS.iter().find(|day| **day == word).and_then(|day| day.get(..DAY_CHARS));
-        with_days = words_of(folded).filter_map(short).fold(folded.to_owned(), |text, day| text + " " + day);
+        let days = words_of(folded).filter(|word| word.ends_with("day") && account::weekday_named(word).is_some());
+        with_days = days.filter_map(|day| day.get(..DAY_CHARS)).fold(folded.to_owned(), |text, day| text + " " + day);
         &*with_days
     } else {
         folded
