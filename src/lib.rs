@@ -10,6 +10,6 @@ pub mod testing;
 
 // Every room by the same path in each package.
 pub use toolmark_cassette as cassette;
-pub use toolmark_core::{config, judge, marks, openai, policy, schema, sys, tools, upstreams, violation, wire};
+pub use toolmark_core::{claims, config, judge, marks, openai, policy, schema, sys, tools, upstreams, violation, wire};
 pub use toolmark_gateway::{chat, counters, exchange, ledger, mcp, messages, proxy, replay, responses, telemetry, translate};
 pub use toolmark_settings as settings;

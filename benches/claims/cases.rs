@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 use serde_json::Value;
-use toolmark::{judge::claims::language::lexicon, violation::Code};
+use toolmark::{claims::language::lexicon, violation::Code};
 
 use super::world::{Ran, World};
 

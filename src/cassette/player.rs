@@ -1,8 +1,8 @@
 //! Plays a cassette in place of a model: finds the recorded exchange that answers a request.
 //!
 //! Requests are matched by method, path and canonical body ([`crate::matching`]). If several recorded ones match, they
-//! answer in turn and then from the start again, so that a test can be run repeatedly. Times and counters of marks come from
-//! the recording, so that every run gives the same bytes. Nothing waits here: each piece carries the time at which it is due.
+//! answer in turn, in the order in which they began, and then from the start again, so that a test can be run repeatedly. Times and
+//! counters of marks come from the recording, so that every run gives the same bytes. Nothing waits here: each piece carries the time at which it is due.
 
 use std::{
     collections::HashMap,
@@ -109,8 +109,10 @@ impl CassettePlayer {
         let (exchanges, notices) = if missing { (Vec::new(), Vec::new()) } else { reader::all(path)? };
         let marks = issued_marks::of(exchanges.iter());
         let (mut exact, mut loose): (HashMap<_, Vec<usize>>, HashMap<_, Vec<usize>>) = (HashMap::new(), HashMap::new());
-        let takes: Vec<Arc<RecordedMatch>> =
-            exchanges.into_iter().enumerate().map(|(place, exchange)| Arc::new(RecordedMatch::new(exchange, place))).collect();
+        let takes = exchanges.into_iter().enumerate().map(|(place, exchange)| Arc::new(RecordedMatch::new(exchange, place)));
+        let mut takes: Vec<Arc<RecordedMatch>> = takes.collect();
+        // An exchange is written when all of it has ended, which may be after the next one began.
+        takes.sort_by_key(|take| take.began());
         for (place, take) in takes.iter().enumerate() {
             let request = &take.exchange.downstream.request;
             let body = request.body.as_ref().and_then(RecordedBody::text).unwrap_or_default();
@@ -215,6 +217,11 @@ impl RecordedMatch {
         Self { id, at_ms, moments, exchange }
     }
 
+    /// What exchanges are ordered by: the start, and within a millisecond the id, where it counts up (UUIDv7, RFC 9562).
+    fn began(&self) -> (u64, Option<Uuid>) {
+        (self.at_ms, Some(self.id).filter(|id| id.get_version_num() == 7))
+    }
+
     /// Mark time of accepted call number `place`, from 0: as recorded, else derived from the exchange's id and time.
     pub fn moment(&self, place: usize) -> MarkTime {
         let own = u16::from_le_bytes([self.id.as_bytes()[14], self.id.as_bytes()[15]]);
@@ -292,6 +299,22 @@ mod tests {
         );
         let CassetteMiss(why) = player.find("GET", "/models", b"").unwrap_err();
         assert!(why.contains("of such there is none") && why.contains("3 exchanges"), "{why}");
+    }
+
+    #[test]
+    fn those_that_fit_answer_in_the_order_in_which_they_began() {
+        // By id and start; written in the order in which they ended.
+        let began = [("01a22d30-4821-719b-b9b7-848aecc54573", 9), ("01a22d30-4817-72d4-809a-99e28ce946f2", 9), ("x", 8)];
+        let lines = began.map(|(id, at_ms)| exchange(id, "{}").replace("\"id\"", &format!("\"at_ms\":{at_ms},\"id\"")));
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c.jsonl");
+        std::fs::write(&path, lines.join("\n")).unwrap();
+        for mode in [MatchMode::Strict, MatchMode::InOrder] {
+            let player = CassettePlayer::open(&path, PlaybackConfig { mode, ..PlaybackConfig::default() }).unwrap().0;
+            let take = |_| player.find("POST", "/chat/completions", b"{}").unwrap();
+            let order = [0, 1, 2].map(take).map(|take| take.exchange.id.chars().last());
+            assert_eq!(order, [Some('x'), Some('2'), Some('3')], "{mode:?}");
+        }
     }
 
     #[test]

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path, process::ExitCode};
 
 use super::Error;
 use crate::{
+    claims,
     daemon::{Control, Daemon},
-    judge::claims,
     proxy::app::App,
     settings::{self, Environment, Flags, KeySource},
     telemetry::log,

@@ -17,7 +17,7 @@ mod stream_properties;
 #[cfg(test)]
 mod tests;
 mod wire;
-use crate::judge::claims;
+use crate::claims;
 
 /// A fuzz target: its name and its function, which panics if a check fails.
 pub type Target = (&'static str, fn(&[u8]));

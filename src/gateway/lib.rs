@@ -14,5 +14,5 @@ pub mod translate;
 
 // Every room by the same path in each package.
 pub use toolmark_cassette as cassette;
-pub use toolmark_core::{config, judge, marks, openai, policy, schema, sys, tools, upstreams, violation, wire};
+pub use toolmark_core::{claims, config, judge, marks, openai, policy, schema, sys, tools, upstreams, violation, wire};
 pub use toolmark_settings as settings;

@@ -55,11 +55,23 @@ export async function enter(page, page_url) {
 }
 
 export const weather = { type: "function", function: { name: "get_weather", parameters: { type: "object", properties: { city: { type: "string" } }, required: ["city"] } } };
-/** Sends a conversation; the response's headers and its JSON. `key`: whose it is. */
+/** Waits until the listener lists the exchange, which is behind its answer: exchanges are listed in the order in which they end. */
+async function listed(id) {
+  for (let tries = 0; id; tries += 1) {
+    const response = await fetch(`${ADMIN_URL}api/exchanges/${id}`, { headers: { authorization: `Bearer ${TOKEN}` } });
+    await response.arrayBuffer();
+    if (response.ok) return;
+    if (tries > 500) throw new Error(`${id} isn't listed: ${response.status}`);
+    await new Promise((done) => setTimeout(done, 20));
+  }
+}
+
+/** Sends a conversation; the response's headers and its JSON, once the exchange is listed. `key`: whose it is. */
 export async function exchange(messages, { session = "", model = "m", key = "key-support", tools = [weather], agent = "inspector-test/1.0" } = {}) {
   const headers = { "content-type": "application/json", authorization: `Bearer ${key}`, "user-agent": agent, ...(session && { "toolmark-session": session }) };
   const response = await fetch(`${BASE_URL}/chat/completions`, { method: "POST", headers, body: JSON.stringify({ model, messages, tools }) });
   const text = await response.text();
+  await listed(response.headers.get("toolmark-exchange"));
   return { id: response.headers.get("toolmark-exchange"), verdict: response.headers.get("toolmark-verdict"), status: response.status, json: JSON.parse(text) };
 }
 

@@ -152,12 +152,16 @@ await scene("every_text_of_every_answer", async () => {
       const answered = page.waitForResponse(paths);
       await go(hash);
       await answered;
-      await page.waitForFunction(() => !document.querySelector("main").textContent.includes("Reading …"));
+      await page.waitForFunction(() => !/Reading …|Searching/.test(document.querySelector("main").textContent));
       await page.waitForTimeout(20);
       visits += 1;
       const sample = payloads[round * PER_TEXT];
-      const seen = await page.evaluate(() => document.querySelector("main").textContent + [...document.querySelectorAll("main [title], main [aria-label], main a[href], main textarea")].map((own) => `${own.title}${own.ariaLabel}${own.href ?? ""}${own.value ?? ""}`).join(" "));
-      holds(written(seen).includes(written(sample).slice(0, 20)) || seen.includes(encodeURIComponent(sample).slice(0, 20)) || round > 0, `${hash} shows no ${sample}: ${seen.slice(0, 300)}`);
+      const see = () => page.evaluate(() => document.querySelector("main").textContent + [...document.querySelectorAll("main [title], main [aria-label], main a[href], main textarea")].map((own) => `${own.title}${own.ariaLabel}${own.href ?? ""}${own.value ?? ""}`).join(" "));
+      const shows = (seen) => written(seen).includes(written(sample).slice(0, 20)) || seen.includes(encodeURIComponent(sample).slice(0, 20)) || round > 0;
+      let seen = await see();
+      // A page may read more than one answer.
+      for (let tries = 0; !shows(seen) && tries < 100; tries += 1) { await page.waitForTimeout(50); seen = await see(); }
+      holds(shows(seen), `${hash} shows no ${sample}: ${seen.slice(0, 300)}`);
     }
     await quiet(`round ${round}`);
   }

@@ -5,5 +5,5 @@ mod judged;
 mod played;
 pub mod recorded;
 mod servers;
-mod stage;
+pub mod stage;
 mod tools;

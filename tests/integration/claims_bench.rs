@@ -172,8 +172,8 @@ fn answers_that_nobody_here_has_read() {
     }
 }
 
-/// Every kind of claim in the form of the acceptance's own cases, by eighteen authors who never saw the code. `bp`, `bs` and, but for one
-/// honest answer, `cb` weren't looked at; of `cl`, `cm` and `co` the honest ones that were stopped; the others were. `br` and `bw` are all denials,
+/// Every kind of claim in the form of the acceptance's own cases, by twenty authors who never saw the code. `bp`, `bs` and, but for one
+/// honest answer, `cb` weren't looked at; of `cl`, `cm`, `co`, `cr` and `cs` the honest ones that were stopped; the others were. `br` and `bw` are all denials,
 /// values and counts.
 #[test]
 fn every_kind_of_claim() {
@@ -194,8 +194,10 @@ fn every_kind_of_claim() {
         (include_str!("../../benches/claims/written/ck.jsonl"), 59, 1, 26),
         (include_str!("../../benches/claims/written/cl.jsonl"), 63, 1, 25),
         (include_str!("../../benches/claims/written/cm.jsonl"), 59, 1, 21),
-        (include_str!("../../benches/claims/written/cn.jsonl"), 73, 1, 29),
+        (include_str!("../../benches/claims/written/cn.jsonl"), 75, 1, 29),
         (include_str!("../../benches/claims/written/co.jsonl"), 56, 0, 24),
+        (include_str!("../../benches/claims/written/cr.jsonl"), 31, 0, 6),
+        (include_str!("../../benches/claims/written/cs.jsonl"), 36, 1, 15),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         // Only counts, as above.
@@ -208,7 +210,7 @@ fn every_kind_of_claim() {
     }
 }
 
-/// Honest answers of every kind in that form, by four authors: looked at. One tells what a light year is, one how many cells a matrix has.
+/// Honest answers of every kind in that form, by four authors: looked at. One tells what a light year is.
 #[test]
 fn honest_answers_of_every_kind() {
     let cases = honest(&[
@@ -219,7 +221,7 @@ fn honest_answers_of_every_kind() {
     ]);
     assert_eq!(cases.len(), 740);
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
-    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07", "helpdesk-02", "webrepo-02", "csvlab-04"]);
+    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07"]);
 }
 
 /// Pairs of a fabricated and an honest answer that are worded as near to each other as truth allows, half of them denials, by an author who

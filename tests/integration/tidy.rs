@@ -14,12 +14,13 @@ use regex::Regex;
 const ROOMS: &[(&str, &[&str])] = &[
     ("wire", &[]),
     ("violation", &[]),
+    ("claims", &[]),
+    ("schema", &[]),
     ("config", &["net"]),
+    ("policy", &["files", "clock", "threads", "log", "tokio"]),
     ("sys", &["files", "clock"]),
     ("openai", &[]),
     ("marks", &[]),
-    ("schema", &[]),
-    ("policy", &["files", "clock", "threads", "log", "tokio"]),
     ("tools", &[]),
     ("judge", &[]),
     ("upstreams", &["tokio"]),
@@ -60,8 +61,8 @@ const OUTSIDE: &[(&str, &[&str])] = &[
 const ROOTS: [&str; 2] = ["lib", "main"];
 
 /// Folders of `src/` that are packages of several rooms, and those that are one room and a package.
-const PACKAGES: [&str; 2] = ["core", "gateway"];
-const ROOM_PACKAGES: [&str; 2] = ["cassette", "settings"];
+const PACKAGES: [&str; 3] = ["base", "core", "gateway"];
+const ROOM_PACKAGES: [&str; 6] = ["claims", "schema", "config", "policy", "cassette", "settings"];
 
 static TESTS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\n#\[cfg\(test\)\]\n(?:#\[[^\n]*\]\n)*mod \w+ \{").unwrap());
 static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(#\[cfg\(test\)\]\n)?^[ \t]*(?:pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());

@@ -1,12 +1,9 @@
 //! The judging core: values in, verdicts out. No clock, no randomness, no sockets.
 
 pub mod call;
-pub mod claims;
 pub mod history;
 pub mod loops;
 pub mod messages;
 pub mod text;
-pub mod text_input;
 pub mod textual_calls;
 pub mod verifier;
-pub mod word_index;

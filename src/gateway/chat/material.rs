@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::request::Head;
 use crate::{
+    claims::evidence::beginning::KnownTexts,
     exchange::evidence::material::{Material, ResultTexts, Words},
-    judge::claims::evidence::beginning::KnownTexts,
     openai::content::{has_media, text_of},
     wire::json::{Document, Value},
 };

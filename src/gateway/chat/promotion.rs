@@ -5,12 +5,13 @@
 
 use crate::{
     chat::stream::chunk::{self, choice_of},
+    claims::text_input::TextInput,
     exchange::{
         context::Context,
         promotion::{self, Held, Passed, Promoted, Promotion, made},
         text::place::is_nothing,
     },
-    judge::{call::turn::FinishReason, text_input::TextInput},
+    judge::call::turn::FinishReason,
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
         sse::SseEvent,

@@ -13,10 +13,13 @@ use std::{
 use uuid::Uuid;
 
 use crate::{
+    claims::word_index::LazyWordIndex,
     exchange::{
         answer_tools,
-        conversation::Hidden,
-        conversation::request_prefix::{KnownRequest, PrefixUse, PreparedBody},
+        conversation::{
+            Hidden,
+            request_prefix::{KnownRequest, PrefixUse, PreparedBody},
+        },
         evidence::{
             exhibit::Exhibit,
             material::{self, Material},
@@ -35,7 +38,6 @@ use crate::{
         loops::ExternalCounts,
         text::{GateProgress, TextGate, TextRules},
         textual_calls::ToolFilter,
-        word_index::LazyWordIndex,
     },
     marks::{KeyRing, MarkTime, Scope},
     policy::{OnBlockedJson, PolicyMode, compiled::CompiledPolicy},

@@ -9,10 +9,10 @@ use bytes::Bytes;
 
 use super::context::Context;
 use crate::{
+    claims::text_input::TextInput,
     exchange::{text::asked_for_calls, tool_set::Dialect},
     judge::{
         call::{Arguments, Call, CallKind, CallVerdict, Truncation, judge_call, turn::ToolChoice},
-        text_input::TextInput,
         textual_calls::{self, FenceMode, TextualArguments, TextualCall, TextualParse, ToolFilter},
     },
     policy::PromoteTextual,

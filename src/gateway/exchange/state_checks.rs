@@ -9,8 +9,8 @@ use serde_json::{Map, Value};
 use serde_json_path::JsonPath;
 
 use crate::{
+    claims::evidence::ToolResult,
     exchange::{context::Context, evidence::material::grounds},
-    judge::claims::evidence::ToolResult,
     policy::{
         state_probe::HttpProbe,
         state_rules::{Expect, StateTrigger},

@@ -12,13 +12,15 @@ use bytes::Bytes;
 use quick_cache::{Weighter, sync::Cache};
 
 use crate::{
+    claims::evidence::tool_capabilities::ToolCapability,
     exchange::error::Refusal,
-    judge::claims::evidence::tool_capabilities::ToolCapability,
     mcp::catalog::{Catalog, OfferedTool},
     policy::{Inject, Policy, PolicyMode},
     settings::Execute,
-    tools::answers,
-    tools::registry::{Registry, RequestTool, SchemaCache, Tool, ToolKind, ToolOrigin, ToolSource, ToolsPlanItem},
+    tools::{
+        answers,
+        registry::{Registry, RequestTool, SchemaCache, Tool, ToolKind, ToolOrigin, ToolSource, ToolsPlanItem},
+    },
     violation::{Checks, Violation},
     wire::json::{Document, Value, string::quote},
 };

@@ -2,11 +2,12 @@
 
 use super::blocks::{BlockKind, finish_of, kind_of};
 use crate::{
+    claims::text_input::TextInput,
     exchange::{
         context::Context,
         promotion::{self, Promoted, Promotion},
     },
-    judge::{call::turn::FinishReason, text_input::TextInput},
+    judge::call::turn::FinishReason,
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 

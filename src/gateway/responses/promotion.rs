@@ -7,12 +7,12 @@
 use bytes::Bytes;
 
 use crate::{
+    claims::text_input::TextInput,
     exchange::{
         context::Context,
         promotion::{self, Held, Passed, Promoted, Promotion, made},
         text::place::is_nothing,
     },
-    judge::text_input::TextInput,
     wire::{
         json::{Document, Value, splice::Splices, string::quote},
         sse::SseEvent,

@@ -100,10 +100,14 @@ fn faults_are_marked_where_they_are() {
 #[test]
 fn the_list_is_filtered_and_paged() {
     let stage = Stage::new("default", OPEN);
-    let repaired = stage.repaired("first");
-    let blocked = stage.blocked();
-    let failed = stage.failing();
-    stage.exchange(&failed);
+    // Exchanges are listed in the order in which they end, which is behind their answers.
+    let ended = |answer: Answer| {
+        stage.exchange(&answer);
+        answer
+    };
+    let repaired = ended(stage.repaired("first"));
+    let blocked = ended(stage.blocked());
+    let failed = ended(stage.failing());
     let id = |answer: &Answer| answer.header("toolmark-exchange").to_owned();
     let [repaired, blocked, failed] = [&repaired, &blocked, &failed].map(id);
     let list = |query: &str| get(&stage.url(&format!("/api/exchanges?{query}"))).json();
@@ -249,6 +253,7 @@ fn the_policy_and_its_last_reload_are_told() {
 fn sessions_refusals_upstreams_and_the_ledger_are_told() {
     let stage = Stage::new("default", &format!("{OPEN}[ledger]\nurl = \"sqlite:told.db\"\n"));
     let called = stage.repaired("a b/c");
+    stage.exchange(&called);
     stage.exchange(&stage.answered(&called, "a b/c"));
     let sessions = get(&stage.url("/api/sessions")).json();
     assert_eq!((&sessions["data"][0]["session"], &sessions["data"][0]["exchanges"]), (&json!("a b/c"), &json!(2)));
@@ -319,7 +324,10 @@ fn whole_exchanges_outlive_the_process_and_no_secret_does() {
 #[test]
 fn the_ring_holds_as_many_as_are_asked_for() {
     let stage = Stage::new("default", &format!("{OPEN}recent = 1\n"));
-    let [first, second] = [stage.repaired("a"), stage.repaired("a")];
+    // The ring's order is that in which exchanges end, and they end behind their answers: the second begins when the first has ended.
+    let first = stage.repaired("a");
+    assert_eq!(timeline(&stage, &first)["kept"], "memory");
+    let second = stage.repaired("a");
     stage.exchange(&second);
     assert_eq!((&timeline(&stage, &first)["kept"], &timeline(&stage, &second)["kept"]), (&json!("nowhere"), &json!("memory")));
     let none = Stage::new("default", &format!("{OPEN}recent = 0\n"));

@@ -29,13 +29,20 @@ impl Recording {
         Self { proxy, _upstream: upstream, directory }
     }
 
-    /// Ends it: the cassette is written then.
+    /// Ends it: the cassette is written then. Its exchanges, in the order in which they began.
     pub fn end(self) -> (TempDir, Vec<RecordedExchange>) {
         drop(self.proxy);
-        let (exchanges, notices) = reader::all(&self.directory.path().join("session.jsonl")).unwrap();
-        assert!(notices.is_empty(), "{notices:?}");
+        let exchanges = in_order(&self.directory.path().join("session.jsonl"));
         (self.directory, exchanges)
     }
+}
+
+/// The exchanges of a cassette in the order in which they began. Each is written when all of it has ended, which may be after the next one began.
+pub fn in_order(path: &Path) -> Vec<RecordedExchange> {
+    let (mut exchanges, notices) = reader::all(path).unwrap();
+    assert!(notices.is_empty(), "{notices:?}");
+    exchanges.sort_by(|one, other| one.id.cmp(&other.id));
+    exchanges
 }
 
 fn policy_text(policy: &str) -> String {

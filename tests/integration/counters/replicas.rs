@@ -190,6 +190,8 @@ fn loop_control_of_a_session_counts_over_replicas() {
             let Some(id) = called["tool_calls"][0]["id"].as_str().map(str::to_owned) else { return false };
             let result = json!({"role": "tool", "tool_call_id": id, "content": result});
             let again = ask(at, session, &json!([{"role": "user", "content": "Work."}, called, result]))["tool_calls"].is_array();
+            // What is counted is behind the answer.
+            until("the exchange is over", || (replicas.proxies[at].going_on().1 == 0).then_some(()));
             if replicas.proxies[at].app().observed.readiness.report().parts["counters"] == toolmark::telemetry::readiness::PartState::Ready
             {
                 stored += 1;

@@ -15,11 +15,7 @@ use super::{
     is_expired,
     stamp::ResultTraits,
 };
-use crate::{
-    judge::{claims::evidence::beginning::KnownTexts, history::Adjacency},
-    violation::Violation,
-    wire::json::splice::Splices,
-};
+use crate::{claims::evidence::beginning::KnownTexts, judge::history::Adjacency, violation::Violation, wire::json::splice::Splices};
 
 /// Bytes that a violation takes, about.
 const VIOLATION_BYTES: usize = 512;

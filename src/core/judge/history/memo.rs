@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use super::{ExecutionProof, stamp::ResultTraits};
-use crate::{judge::claims::evidence::ResultReading, marks::MarkTime, violation::Violation, wire::json::splice::Splices};
+use crate::{claims::evidence::ResultReading, marks::MarkTime, violation::Violation, wire::json::splice::Splices};
 
 /// Bytes that a violation takes, about.
 const VIOLATION_BYTES: usize = 512;

@@ -13,13 +13,11 @@ use regex::RegexSet;
 
 use super::{Execution, ExecutionProof, memo::ResultMemo};
 use crate::{
-    judge::{
-        claims::evidence::{
-            facts::parse_to,
-            failure::{TOP_DEPTH, is_told, top_tells_failure},
-        },
-        text::has_id,
+    claims::evidence::{
+        facts::parse_to,
+        failure::{TOP_DEPTH, is_told, top_tells_failure},
     },
+    judge::text::has_id,
     marks::MarkTime,
     policy::StampForm,
     violation::{Checks, Code, Severity, Violation},

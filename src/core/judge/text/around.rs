@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::tail::TextWindow;
-use crate::{judge::text::TextRules, judge::text_input::TextInput};
+use crate::{claims::text_input::TextInput, judge::text::TextRules};
 
 /// Brackets and marks before an id that count as its own.
 const OPENERS_MAX: usize = 8;

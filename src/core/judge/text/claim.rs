@@ -10,10 +10,10 @@ use super::{
     tail::TextWindow,
 };
 use crate::{
-    judge::text::fence::TextMode,
-    judge::{
-        claims::{evidence::ToolResult, language::fold::fold},
-        text::scan::{label, record::Record},
+    claims::{evidence::ToolResult, language::fold::fold},
+    judge::text::{
+        fence::TextMode,
+        scan::{label, record::Record},
     },
     violation::{Code, Severity, Violation},
 };

@@ -6,7 +6,7 @@
 use std::{ops::Range, sync::OnceLock};
 
 use super::{around, item::Labelling, tail::TextWindow};
-use crate::judge::{claims::language::fold::lower, text_input::TextInput};
+use crate::claims::{language::fold::lower, text_input::TextInput};
 
 /// Words and marks before a citation that are looked at.
 const TOKENS_MAX: usize = 20;

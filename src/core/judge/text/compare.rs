@@ -2,7 +2,7 @@
 
 use super::{Evidence, TextRules, object::BlockObject, tail::TextWindow};
 use crate::{
-    judge::claims::{checks::fields, context::ClaimFinding, language::lenient_json, report::report},
+    claims::{checks::fields, context::ClaimFinding, language::lenient_json, report::report},
     violation::{Certainty, Code, Severity, Violation},
 };
 
@@ -29,7 +29,7 @@ pub(super) fn compare(
         let expected = if source.failed { "the result reports a failure".to_owned() } else { wrong.expected.clone() };
         let certainty = if source.failed { Certainty::Likely } else { Certainty::Certain };
         let finding = ClaimFinding { rule: "block", code, span: object.span.clone(), found: said, expected, certainty };
-        report(&finding, object.span.clone(), Some(source), rules)
+        report(&finding, object.span.clone(), Some(source), &rules.checks)
     };
     wrong.iter().take(if source.failed { 1 } else { usize::MAX }).filter_map(report).collect()
 }

@@ -7,7 +7,7 @@ use super::{
     fence::{CodeFenceTracker, TextMode},
     tail::TextWindow,
 };
-use crate::judge::text_input::TextInput;
+use crate::claims::text_input::TextInput;
 
 /// Nested elements that are closed.
 const ELEMENTS_MAX: usize = 32;

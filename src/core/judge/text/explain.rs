@@ -2,7 +2,7 @@
 //!
 //! docs/contract.md#what-is-judged-as-a-citation has the table. Only what can't be one of our ids is asked about here.
 
-use crate::judge::text_input::TextInput;
+use crate::claims::text_input::TextInput;
 
 /// Bytes before an id that are looked at.
 pub(super) const BEFORE_BYTES: usize = 400;

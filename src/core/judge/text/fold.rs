@@ -5,7 +5,7 @@
 
 use std::{borrow::Cow, sync::OnceLock};
 
-use crate::judge::text_input::TextInput;
+use crate::claims::text_input::TextInput;
 use unicode_normalization::char::decompose_compatible;
 
 /// Bytes of the longest tag, comment or empty link that is taken for markup; a longer one is text.

@@ -20,17 +20,14 @@ use super::{
     tail::TextWindow,
 };
 use crate::{
-    judge::{
-        claims::checker::ProseClaims,
-        text::scan::{
-            block::BlockScanner,
-            line::LineScanner,
-            record::RecordScanner,
-            run::IdScanner,
-            start::BareCallScanner,
-            written::{self, CallMarkerScanner},
-        },
-        text_input::TextInput,
+    claims::{checker::ProseClaims, text_input::TextInput},
+    judge::text::scan::{
+        block::BlockScanner,
+        line::LineScanner,
+        record::RecordScanner,
+        run::IdScanner,
+        start::BareCallScanner,
+        written::{self, CallMarkerScanner},
     },
     violation::{Code, Violation},
 };
@@ -133,7 +130,7 @@ impl TextGate {
             }
         }
         self.tail.push(piece);
-        self.prose.push(piece, rules, evidence);
+        self.prose.push(piece, &rules.claims(), evidence);
     }
 
     /// Ends the text. May be called again after [`Self::answer`].
@@ -226,7 +223,7 @@ impl TextGate {
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);
         }
-        let hold = self.prose.advance(hold, self.input, rules, evidence);
+        let hold = self.prose.advance(hold, self.input, &rules.claims(), evidence);
         self.clear(hold, rules);
         match waits {
             true => GateProgress::Need(std::mem::take(&mut self.asked)),

@@ -42,10 +42,8 @@ use std::sync::Arc;
 use regex::Regex;
 
 use crate::{
-    judge::{
-        claims::evidence::{EvidenceIndex, tool_capabilities::ToolCapabilities},
-        textual_calls::ToolFilter,
-    },
+    claims::rules::{ClaimEvidence, ClaimRules},
+    judge::textual_calls::ToolFilter,
     violation::Checks,
 };
 pub use gate::TextGate;
@@ -66,7 +64,7 @@ pub enum ExecutionOrigin {
 }
 
 /// Evidence that the conversation provides. By value, without I/O; the adapters implement it.
-pub trait Evidence {
+pub trait Evidence: ClaimEvidence {
     /// Location of `execution_id`, which has the form of an execution ID with lower-case hex.
     fn whereabouts(&self, execution_id: &str) -> ExecutionOrigin;
     /// True if `text` is word for word in the conversation's own data.
@@ -85,14 +83,6 @@ pub trait Evidence {
     }
     /// True if `tool` succeeded in this conversation.
     fn succeeded(&self, tool: &str) -> bool;
-    /// True if the conversation has any result, stamped or not.
-    fn has_results(&self) -> bool {
-        false
-    }
-    /// Index of the results and the other messages; built on first use.
-    fn grounds(&self) -> Option<&EvidenceIndex> {
-        None
-    }
     /// True if the user asks what ids or results look like, and asks for none.
     fn asks_about_ids(&self) -> bool {
         self.grounds().is_some_and(|grounds| explain::asks(&grounds.asked))
@@ -108,10 +98,6 @@ pub trait Evidence {
     /// True if the user asks for a program: what the answer says that it prints is no result.
     fn asks_for_program(&self) -> bool {
         self.grounds().is_some_and(|grounds| grounds.asked.asks_for_program())
-    }
-    /// Capabilities of the tools, and which of them ran; built on first use.
-    fn abilities(&self) -> Option<&ToolCapabilities> {
-        None
     }
 }
 
@@ -166,6 +152,13 @@ pub struct TextRules {
     pub ask_ledger: bool,
     /// Bytes of one block or one disguised id above which it is refused unread.
     pub held_bytes_max: usize,
+}
+
+impl TextRules {
+    /// The rules for claims.
+    pub fn claims(&self) -> ClaimRules<'_> {
+        ClaimRules { checks: &self.checks, json_only: self.json_only, has_tools: self.has_tools }
+    }
 }
 
 impl Default for TextRules {

@@ -4,7 +4,7 @@
 
 use std::ops::Range;
 
-use crate::judge::text_input::TextInput;
+use crate::claims::text_input::TextInput;
 
 /// Bytes of the longest tool name.
 pub(super) const TOOL_BYTES_MAX: usize = 128;

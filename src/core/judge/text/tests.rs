@@ -47,6 +47,8 @@ impl Evidence for Stub {
     }
 }
 
+impl ClaimEvidence for Stub {}
+
 /// What a gate said of a text.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(super) struct Judged {

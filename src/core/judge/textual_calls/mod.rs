@@ -16,7 +16,7 @@ use bytes::Bytes;
 pub use self::cursor::ParseStop;
 use self::cursor::{CallCertainty, Cursor, ParseResult};
 use crate::{
-    judge::text_input::TextInput,
+    claims::text_input::TextInput,
     wire::json::{Document, Value},
 };
 

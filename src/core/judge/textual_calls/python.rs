@@ -4,7 +4,7 @@ use super::{
     TextualArguments, TextualCall,
     cursor::{CallCertainty, Cursor, ParseResult, ParseStop},
 };
-use crate::{judge::text_input::TextInput, wire::json::string::quote};
+use crate::{claims::text_input::TextInput, wire::json::string::quote};
 
 /// Levels of nesting of lists and dictionaries.
 const DEPTH_MAX: usize = 16;

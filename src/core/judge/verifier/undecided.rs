@@ -16,11 +16,9 @@ use aho_corasick::AhoCorasick;
 
 use super::ShownResult;
 use crate::{
-    judge::{
-        claims::{
-            language::fold::{fold, name_words},
-            passage::{Kind, PassageSplitter},
-        },
+    claims::{
+        language::fold::{fold, name_words},
+        passage::{Kind, PassageSplitter},
         text_input::TextInput,
     },
     violation::{Certainty, Code, Violation},

@@ -9,21 +9,19 @@ use std::{
 };
 
 use crate::{
+    claims::{
+        evidence::{
+            EvidenceIndex, ResultReading, ToolResult,
+            beginning::KnownTexts,
+            tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
+        },
+        language::request::UserRequest,
+    },
     exchange::{
         context::Context,
         conversation::{KnownResult, Thread},
     },
-    judge::{
-        claims::{
-            evidence::{
-                EvidenceIndex, ResultReading, ToolResult,
-                beginning::KnownTexts,
-                tool_capabilities::{Effect, ToolCapabilities, ToolRunState},
-            },
-            language::request::UserRequest,
-        },
-        history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
-    },
+    judge::history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
     wire::json::{Document, Value},
 };
 

@@ -8,12 +8,15 @@ use std::sync::atomic::Ordering;
 
 use super::context::Context;
 use crate::{
+    claims::{
+        evidence::{EvidenceIndex, tool_capabilities::ToolCapabilities},
+        rules::ClaimEvidence,
+        word_index::WordForm,
+    },
     exchange::text::asked_for_calls,
     judge::{
-        claims::evidence::{EvidenceIndex, tool_capabilities::ToolCapabilities},
         text::{Evidence, ExecutionOrigin},
         textual_calls::ToolFilter,
-        word_index::WordForm,
     },
     marks::ExecutionId,
 };
@@ -63,7 +66,9 @@ impl Evidence for Context {
     fn succeeded(&self, tool: &str) -> bool {
         self.succeeded.iter().any(|name| name == tool)
     }
+}
 
+impl ClaimEvidence for Context {
     fn has_results(&self) -> bool {
         self.evidence.has_results() || self.hidden.earlier.as_ref().is_some_and(|thread| !thread.results.is_empty())
     }

@@ -25,6 +25,7 @@ use super::{
     thread::MarkedCalls,
 };
 use crate::{
+    claims::text_input::TextInput,
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
         context::{Context, JudgedChoice},
@@ -43,7 +44,6 @@ use crate::{
     judge::{
         call::{Call, ValidCall, turn::FinishReason},
         text::TextGate,
-        text_input::TextInput,
     },
     marks::MarkTime,
     openai::usage,

@@ -7,8 +7,9 @@
 
 use std::ops::Range;
 
-use crate::judge::{
-    text::{
+use crate::{
+    claims::text_input::TextInput,
+    judge::text::{
         TextRules,
         fence::{CodeFenceTracker, TextMode},
         fold::{self, VisibleSymbol},
@@ -16,7 +17,6 @@ use crate::judge::{
         object::{self, BlockObject, MemberValue},
         tail::TextWindow,
     },
-    text_input::TextInput,
 };
 
 /// Levels of nesting of a block.

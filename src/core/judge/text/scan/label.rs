@@ -9,15 +9,15 @@ use std::{ops::Range, sync::OnceLock};
 use aho_corasick::{AhoCorasick, AhoCorasickKind, Input, MatchKind};
 
 use super::beginnings::Beginnings;
-use crate::judge::{
-    text::{
+use crate::{
+    claims::text_input::TextInput,
+    judge::text::{
         around,
         fold::{self, VisibleSymbol},
         item::ScannedLabel,
         shape,
         tail::TextWindow,
     },
-    text_input::TextInput,
 };
 
 /// Bytes that are read after a label's name.

@@ -1,12 +1,12 @@
 //! Scanner for the policy's own patterns and phrases, line by line. Pure.
 
-use crate::judge::{
-    text::{
+use crate::{
+    claims::text_input::TextInput,
+    judge::text::{
         TextRules, fold,
         item::{Kind, ScannedItem, ScannedLabel},
         tail::TextWindow,
     },
-    text_input::TextInput,
 };
 
 /// Bytes of a line above which it is read in parts.

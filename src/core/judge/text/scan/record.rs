@@ -12,8 +12,9 @@
 
 use std::ops::Range;
 
-use crate::judge::{
-    text::{
+use crate::{
+    claims::text_input::TextInput,
+    judge::text::{
         Evidence,
         fence::{CodeFenceTracker, TextMode},
         fold,
@@ -21,7 +22,6 @@ use crate::judge::{
         object::{self, MemberMeaning, MemberTraits},
         tail::TextWindow,
     },
-    text_input::TextInput,
 };
 
 /// Bytes of a line that is read; of a longer one no more than this.

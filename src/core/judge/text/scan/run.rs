@@ -10,8 +10,9 @@
 use std::{collections::VecDeque, ops::Range};
 
 use super::label::{self, LabelParse, LabelWord, NamePosition, Phrases};
-use crate::judge::{
-    text::{
+use crate::{
+    claims::text_input::TextInput,
+    judge::text::{
         TextRules,
         fence::{CodeFenceTracker, TextMode},
         fold::{self, CLASSES, Class, TAG_BYTES_MAX, VisibleSymbol},
@@ -19,7 +20,6 @@ use crate::judge::{
         shape,
         tail::TextWindow,
     },
-    text_input::TextInput,
 };
 
 /// Bytes of a run above which its beginning is read and dropped.

@@ -4,15 +4,17 @@
 //! don't exist. Such objects beside prose don't count: documentation and APIs show calls that way.
 
 use super::written::{self, MarkedCall};
-use crate::judge::{
-    text::{
-        Evidence, TextRules,
-        fence::{CodeFenceTracker, TextMode},
-        item::{Kind, ScannedItem},
-        tail::TextWindow,
+use crate::{
+    claims::text_input::TextInput,
+    judge::{
+        text::{
+            Evidence, TextRules,
+            fence::{CodeFenceTracker, TextMode},
+            item::{Kind, ScannedItem},
+            tail::TextWindow,
+        },
+        textual_calls::{self, ParseStop, TextualParse, ToolFilter},
     },
-    text_input::TextInput,
-    textual_calls::{self, ParseStop, TextualParse, ToolFilter},
 };
 
 /// Bytes of the beginning of a call that are quoted.

@@ -14,14 +14,12 @@ use super::{
     mark::{CallMarker, MARKS},
 };
 use crate::{
-    judge::{
-        text::{
-            Evidence, TextRules,
-            fence::{CodeFenceTracker, TextMode},
-            item::{Kind, ScannedItem},
-            tail::TextWindow,
-        },
-        text_input::TextInput,
+    claims::text_input::TextInput,
+    judge::text::{
+        Evidence, TextRules,
+        fence::{CodeFenceTracker, TextMode},
+        item::{Kind, ScannedItem},
+        tail::TextWindow,
     },
     violation::{Code, Violation},
 };

@@ -3,11 +3,9 @@
 //! Only a finding that the policy blocks stops or changes an answer.
 
 use crate::{
+    claims::rules::ClaimEvidence as _,
     exchange::context::{Context, JudgedChoice},
-    judge::{
-        text::Evidence as _,
-        verifier::{ShownResult, check, question::VerifierQuestion, undecided::is_undecided},
-    },
+    judge::verifier::{ShownResult, check, question::VerifierQuestion, undecided::is_undecided},
     proxy::{exchange::clock::ExchangeClock, helper_threads, upstream::verifier::Verifier, worker::Worker},
     settings::VerifyWhen,
     telemetry::metrics::verifier::VerifierOutcome,
