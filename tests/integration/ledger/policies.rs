@@ -132,10 +132,11 @@ fn a_policy_is_never_in_force_by_halves() {
             .map(|replica| {
                 let (stage, ended) = (&stage, &ended);
                 scope.spawn(move || {
-                    let (mut seen, mut asked) = (Vec::new(), 0);
-                    while !ended.load(Ordering::Acquire) {
-                        asked += 1;
-                        seen.push(stage.in_force(replica, &format!("marker-{replica}-{asked}.")));
+                    let (mut seen, mut last) = (Vec::new(), false);
+                    // Once more behind the end: a request may have begun before the newest policy was in force.
+                    while !last {
+                        last = ended.load(Ordering::Acquire);
+                        seen.push(stage.in_force(replica, &format!("marker-{replica}-{}.", seen.len())));
                     }
                     seen
                 })
