@@ -822,6 +822,11 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         if counts_part(scene, value) || sources.iter().any(|source| value > most(source) && is_of_two_numbers(value, source)) {
             return None;
         }
+        // `27 of 36, so she missed nine`; `How many buckets do I need?`, of one kind of them.
+        let made = || value > largest && cues::reckons(scene.plain) && is_made_in_passage(scene, start, value);
+        if made() || largest == 1 && scene.grounds.asks_to_reckon() {
+            return None;
+        }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);
         let expected: Vec<String> = sources.iter().map(|source| most(source).to_string()).collect();
         let above = sources.iter().all(|source| value > most(source) && most(source) > 0);
@@ -2483,6 +2488,11 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             .filter_map(|leaf| {
                 // A name that is no more than a unit says it whole: `km` doesn't end with `m`.
                 let whole = SUFFIXES.iter().find(|(suffix, _)| leaf.key == *suffix);
+                // `dose_mg_per_kg` is no mass.
+                let rate = leaf.key.contains("per") && is_word_of_name("per", source);
+                if rate {
+                    return None;
+                }
                 let ends = |suffix: &str| leaf.key.len() > suffix.len() && leaf.key.ends_with(suffix) && is_word_of_name(suffix, source);
                 let last = || SUFFIXES.iter().filter(|(suffix, _)| ends(suffix)).max_by_key(|(suffix, _)| suffix.len());
                 let (_, symbol) = whole.or_else(last)?;

@@ -337,6 +337,16 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
         // `A260`, of what was measured at 260 nm.
         let figures = id.trim_start_matches(|c: char| c.is_ascii_uppercase());
         let known = known || id.len() - figures.len() == 1 && stands_as_word(scene, figures);
+        // `16-vCPU` of `n2-std-16`: a figure that stands there, and what it is of.
+        let compound = |id: &str| {
+            let of = |(figures, unit): (&str, &str)| {
+                figures.bytes().all(|byte| byte.is_ascii_digit())
+                    && unit.bytes().all(|byte| byte.is_ascii_alphabetic())
+                    && stands_as_word(scene, figures)
+            };
+            id.split_once('-').is_some_and(of)
+        };
+        let known = known || compound(id);
         // `both A100s`: more than one of them.
         let known =
             known || id.strip_suffix('s').is_some_and(|one| one.ends_with(|c: char| c.is_ascii_digit()) && stands_anywhere(scene, one));
@@ -701,7 +711,13 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             let initials: String = [initial(word.start), initial(next.start)].into_iter().flatten().collect();
             scene.sources.iter().any(|source| source.text.split(|c: char| !c.is_alphanumeric()).any(|own| own == initials))
         };
-        let written_out = || next.is_some_and(initials_of);
+        // `Liberal Democrat` of `Lib Dem`.
+        let is_short = |word: &Word| {
+            let long = fold(&word.lower);
+            let begins = |own: &str| own.len() >= 3 && own.len() < long.len() && long.starts_with(own);
+            scene.sources.iter().any(|source| source.folded().split(' ').any(begins))
+        };
+        let written_out = || next.is_some_and(|next| initials_of(next) || is_short(word) && is_short(next));
         // One more of those that the result has: `Nadia, Jo and Bastian`.
         let siblings = || {
             let earlier = scene.words_before(word.start);

@@ -339,6 +339,15 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
         || scene.bond == CitationScope::Cited && scene.grounds.asks_to_reckon()
 }
 
+/// A level in percent is a share: `70 % full`.
+fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
+    static LEVELS: WordList = WordList::new(&[
+        "full", "used", "booked", "occupied", "complete", "completed", "done", "taken", "utilised", "utilized", "capacity", "voll", "belegt",
+        "ausgelastet", "erledigt", "plein", "rempli", "occupé", "lleno", "ocupado", "pieno", "occupato", "cheio", "vol", "bezet", "dolu", "zajęte",
+    ]);
+    number.percent && scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower))
+}
+
 /// Precision with which a passage states a number.
 pub(super) fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precision {
     if scene.is_hedged(&(number.span.start..number.end)) { Precision::Approximate } else { Precision::Exact }
@@ -348,8 +357,10 @@ pub(super) fn precision_of(scene: &CheckContext<'_>, number: &Number) -> Precisi
 fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     let before = scene.words_before(number.span.start);
     let sign = scene.sign_before(number.span.start);
-    let bound = is_round(number) && (is_bound(scene, before) || matches!(sign, Some('<' | '>' | '≥' | '≤')));
-    let reckons = may_reckon(scene);
+    // `600'ü aşkın`: Turkish tells a bound behind its number.
+    let behind = || scene.lexicon.language == "tr" && scene.words_after(number.span.end).iter().take(2).any(|word| scene.lexicon.bounds.contains(&word.lower));
+    let bound = is_round(number) && (is_bound(scene, before) || behind() || matches!(sign, Some('<' | '>' | '≥' | '≤')));
+    let reckons = may_reckon(scene) || is_level(scene, number);
     let has = || {
         let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
         if reckons { scene.has_number(number, precision) } else { plain() || reckon::lies_between_times(scene, number) }

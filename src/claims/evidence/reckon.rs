@@ -11,7 +11,7 @@ use crate::{
     language::{
         cues::{self, Role},
         date::{self, Date},
-        lexicon,
+        lexicon::{self, Word},
         number::{Interpretation, Number, Precision, is_within_digits, numbers},
         unit::{self, Unit},
         word_list::PhraseList,
@@ -194,7 +194,10 @@ impl<'s> Operands<'s> {
                                 || with_percent(*one, *other)
                                 || with_percent(*other, *one)
                         }
-                        Role::Any if is_told(one) || is_told(other) => made_of(*one, *other, whole).into_iter().any(&is) || share(),
+                        Role::Any if is_told(one) || is_told(other) => {
+                            let per_million = || self.millions() && is(one * other / MILLION);
+                            made_of(*one, *other, whole).into_iter().any(&is) || share() || per_million()
+                        }
                         Role::Any => is(one - other) || is(one / other) || is(other / one),
                     }
                 })
@@ -210,6 +213,12 @@ impl<'s> Operands<'s> {
             || role != Role::Average && self.threes(is)
             || role != Role::Average && self.is_sum_of_products(number)
             || (role == Role::Total || role == Role::Any && is_long(number)) && self.is_sum_of_told(is)
+    }
+
+    /// The question, or the passage, speaks of millions: prices are told of so many.
+    fn millions(&self) -> bool {
+        let says = |word: &Word| matches!(word.lower.as_str(), "million" | "millions" | "millionen" | "millón" | "millones" | "milione" | "milioni" | "milhão" | "milhões" | "miljoen" | "milyon" | "1m");
+        self.scene.grounds.asked.words().iter().chain(&self.scene.plain.words).any(says)
     }
 
     fn known(&self) -> &[f64] {
@@ -461,6 +470,9 @@ pub fn may_be(scene: &CheckContext<'_>, number: &Number) -> bool {
     let names = plain && figures.len() > 1 && (figures.len() >= NAME_FIGURES || figures.starts_with('0'));
     !names && number.unit.is_none_or(|unit| unit.dimension != "temperature")
 }
+
+/// A price may be told of so many.
+const MILLION: f64 = 1e6;
 
 /// Kelvin of 0 °C.
 const KELVIN: f64 = 273.15;
@@ -904,6 +916,8 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
             .map(|day| day as u32)
     };
     let working = says_working_days(scene);
+    // The next one behind a weekend.
+    let behind_weekend = |from: i64, to: i64| working && to > from && to - from <= 3 && weekday(from) >= SATURDAY && weekday(to) < SATURDAY;
     let on_working_days = |apart: i64| {
         working
             && steps.iter().any(|step| *step <= WORKING_DAYS_MAX && (step + 2 * (step / 5)..=step + 2 * (step / 5 + 1)).contains(&apart))
@@ -924,6 +938,7 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
                 let on_day = *day == known_day || next_day == 1 && *day < known_day || named_day == Some(*day);
                 apart != 0 && steps.iter().any(|step| apart == *step || apart + 1 == *step || apart == step * 7)
                     || on_working_days(apart)
+                    || behind_weekend(*from, day_number)
                     || (*month, *day) == (known_month, known_day) && by_years(i64::from((year - known_year).abs()))
                     || on_day && by_months(months_apart((year, *month)))
                     || next_day == known_day && by_months(months_apart((next_year, next_month)))
@@ -932,6 +947,14 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     }) || follows_yearless(scene, date, &steps)
         || written_short(scene, date)
         || is_day_of_question(scene, date)
+}
+
+/// Number of Saturday among the days of a week, from Monday's 0.
+const SATURDAY: i64 = 5;
+
+/// The day of the week of so many days since the epoch, which was a Thursday: 0 for Monday.
+fn weekday(days: i64) -> i64 {
+    (days + 3).rem_euclid(7)
 }
 
 /// A year of 365 days and one of 366, for dates without one.
@@ -1011,6 +1034,15 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
             all.push(one + other);
         }
     }
+    // `72 hours before`
+    let hours = scene.plain.numbers.iter().filter(|number| number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor * 168.0 == WEEK));
+    all.extend(hours.filter_map(|number| Some(number.readings().next()?.value / 24.0)));
+    // `six months' validity`, as the user says it.
+    let of_time = |two: &[Word]| {
+        let count = scene.lexicon.count(&two[0].lower)?;
+        unit::named(two[1].lower.trim_end_matches(['\'', '’'])).filter(|unit| unit.dimension == "time").map(|_| count as f64)
+    };
+    all.extend(grounds.asked.words().windows(2).filter_map(of_time));
     // `within a week`
     let units = scene.plain.words.iter().chain(grounds.asked.words()).filter_map(|word| unit::named(&word.lower));
     all.extend(units.filter(|unit| unit.dimension == "time").flat_map(|unit| match unit.factor {

@@ -119,8 +119,17 @@ pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
                     || matches!(word.lower.as_str(), "two" | "three" | "four" | "five" | "six" | "all" | "both")
             })
     };
+    // `for ten people`: amounts for so many.
+    let of_people = |two: &[super::lexicon::Word]| {
+        const PEOPLE: [&str; 16] = [
+            "people", "persons", "guests", "servings", "portions", "kids", "personen", "portionen", "personnes", "convives", "personas", "persone", "pessoas",
+            "osób", "kişi", "kişilik",
+        ];
+        PEOPLE.contains(&two[1].lower.as_str())
+    };
     asked.windows(2).any(part)
         || comes_to()
+        || asked.windows(2).any(of_people)
         || asked.iter().any(|word| {
             let lower = word.lower.as_str();
             cues().averages.contains(lower)

@@ -189,6 +189,11 @@ fn numeric(text: &str, tokens: &[DateToken<'_>], at: usize) -> Option<(Date, usi
         2 => i32::try_from(2000 + value).ok(),
         _ => None,
     };
+    // `So 13.07. 1702`: a day, and what it had.
+    let apart = !mark.ends_with(' ') && between(text, tokens, at + 1).ends_with(' ');
+    if apart && !(three.text.len() == 4 && (1990..=2099).contains(&c)) {
+        return None;
+    }
     let readings = if one.text.len() == 4 {
         [legal(year(one, a)?, b, c), None]
     } else {

@@ -105,7 +105,8 @@ impl<'c> ClaimedAct<'c> {
         if first && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && looked {
             return true;
         }
-        if said.speech.is_script() && looked && !case.before.apart && !wanted && is_told_of_others(case, said) {
+        let in_result = || grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.reads() && source.text.contains(&said.verb)));
+        if said.speech.is_script() && looked && !case.before.apart && !wanted && (is_told_of_others(case, said) || in_result()) {
             return true;
         }
         // `That I've already set up for you`, of what an earlier answer told.

@@ -7,11 +7,11 @@
 use super::{
     ActForm, ActSentence, EARLIER, EMPTY_WORDS, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text,
     has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_plain_present, is_quoted, is_verb_of, is_written,
-    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own,
+    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own, tells_of_year,
 };
 
 use crate::{
-    checks::account::text_tells_failure,
+    checks::account::{self, text_tells_failure},
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, ToolCapabilities},
     language::{
@@ -269,9 +269,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     let expected = not_run(would, abilities);
     // Who says to have done it, of an order that is about a tool, in the first answer of a conversation in which nothing ran.
     let alone = idle && !abilities.any_ran() && grounds.is_none_or(|grounds| grounds.answers.is_empty());
-    // So does who tells the order's own verb as what became of it. Most tools have English names: with an order in another language they
-    // can't be compared.
-    let own = || {
+    let unopposed = || {
         let behind = words.iter().find(|word| word.start >= act.span.end);
         let by_others = behind.is_some_and(|word| AGENTS.has(&word.lower));
         // `Vouchers are applied at checkout`: how it is done.
@@ -279,10 +277,20 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
         // `diyemeyiz`: it can't be said.
         let unable = |word: &Word| act.speech.code == "tr" && ["emey", "amay", "emem", "amam"].iter().any(|part| word.lower.contains(part));
         let open = words.iter().any(|word| is_open_word(&word.lower) || unable(word));
-        is_verb_of(&act.verb, asked.name_words()) && !talk::asks_for_text(asked) && !open && !by_others && !habit
+        !talk::asks_for_text(asked) && !open && !by_others && !habit
     };
     let about = is_about_tool(abilities);
-    let certain = alone && (first && about || (about || act.speech.code != "en") && own());
+    // So does who tells the order's own verb as what became of it, or denies nothing beside it. Most tools have English names: an order in
+    // another language can't be compared with them.
+    let own = || is_verb_of(&act.verb, asked.name_words());
+    let plain = || {
+        let worded = act.speech.is_script() && act.speech.thought.iter().any(|stem| text.contains(stem.trim_end_matches('$')));
+        asked.asks_for_act()
+            && (act.speech.code != "en" || asked.begins_with_act())
+            && !(worded || account::denies(text) || tells_of_year(words) || QUOTES_OTHERS.stands_in(text))
+    };
+    let certain =
+        alone && (first && about || unopposed() && ((about || act.speech.code != "en") && own() || plain()));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding {
         rule: "ordered",
@@ -324,6 +332,32 @@ static TOLD_BY_OTHERS: PhraseList = PhraseList::in_any_case(&[
     "据您",
     "您说",
     "के अनुसार",
+]);
+
+/// Phrases by which a sentence says what somebody else says, in any language.
+static QUOTES_OTHERS: PhraseList = PhraseList::in_any_case(&[
+    "says that",
+    "writes that",
+    "schreibt, dass",
+    "sagt, dass",
+    "écrit que",
+    "dit que",
+    "dice que",
+    "escribe que",
+    "dice che",
+    "scrive che",
+    "diz que",
+    "escreve que",
+    "zegt dat",
+    "schrijft dat",
+    "pisze, że",
+    "pisze, ze",
+    "mówi, że",
+    "diyor",
+    "と言って",
+    "と書いて",
+    "写道",
+    "कहते हैं कि",
 ]);
 
 /// Labels of a draft, and salutations, in any language. In lower case.

@@ -7,6 +7,7 @@
 pub mod another;
 pub mod asked_counts;
 pub mod compared;
+pub mod conditions;
 pub mod denial;
 pub mod part_counts;
 pub mod roles;
@@ -199,6 +200,12 @@ impl Reading<'_, '_> {
         said.names(self.source.nouns()) || self.source.facts().lists.iter().any(|list| said.names(&list.words))
     }
 
+    /// True if the records tell of a condition, and not by the very word that the sentence has.
+    fn is_decided_by(&self, told: &conditions::ToldCondition, word: &Word) -> bool {
+        let literally = || told.length == 1 && self.records.decide(&fold(&word.lower));
+        self.records.all().iter().any(|record| told.is_told_by(record)) && !literally()
+    }
+
     /// Reads words; those of `known` count as decided. `None` if one of them limits what is denied.
     pub fn read(&self, words: &[Word], known: &[Word], claim: SelectionClaim) -> Option<ReadWords> {
         let (data, lexicon) = (data(), self.scene.lexicon);
@@ -208,7 +215,22 @@ impl Reading<'_, '_> {
         let arguments: Vec<String> = name_words(&self.source.arguments);
         let tool: Vec<String> = name_words(&self.source.tool);
         let mut read = ReadWords { decided: Vec::new(), open: Vec::new() };
-        for (at, word) in words.iter().enumerate().filter(|(_, word)| !denies(word)) {
+        let mut told_up_to = 0;
+        for (at, word) in words.iter().enumerate() {
+            if at < told_up_to {
+                continue;
+            }
+            // `sold out`, `without changing`: of `qty: 0`, `changes: 0`.
+            if claim == SelectionClaim::Absence
+                && let Some(told) = conditions::told_at(words, at).filter(|told| self.is_decided_by(told, word))
+            {
+                told_up_to = at + told.length;
+                read.decided.push(told.choice);
+                continue;
+            }
+            if denies(word) {
+                continue;
+            }
             let folded = fold(&word.lower);
             if data.limits.contains(&folded) && !(claim == SelectionClaim::Count && data.of_counts.contains(&folded)) {
                 return None;
@@ -514,6 +536,9 @@ fn words_outside<'s>(scene: &'s CheckContext<'_>, clause: &'s [Word]) -> impl It
 fn has(record: &[RecordValue<'_>], word: &str) -> bool {
     if let Some((month, column)) = word.strip_prefix(MONTH_MARK).and_then(|rest| rest.split_once(MONTH_MARK)) {
         return record.iter().filter(|value| value.key == column).flat_map(RecordValue::months).any(|own| month.parse() == Ok(own));
+    }
+    if let Some(holds) = conditions::holds(record, word) {
+        return holds;
     }
     record.iter().any(|value| !value.blank && (value.names(word) || value.says(word)) || value.is_not(word))
 }

@@ -1,0 +1,99 @@
+//! How a record stands, told in other words than the result's: `sold out` of `qty: 0`, `refused` of `decision: rejected`. Pure.
+//!
+//! A condition holds of a record by what its members have. Of a record that has no such member, nothing tells.
+
+use std::sync::OnceLock;
+
+use serde::Deserialize;
+
+use super::RecordValue;
+use crate::language::{
+    fold::{fold, stands_in},
+    lexicon::Word,
+    word_list::{WordSet, data_file},
+};
+
+/// Words of a phrase, the longest that is looked for.
+const PHRASE_WORDS: usize = 4;
+/// Words of a text that tells how a thing stands.
+const VALUE_WORDS_MAX: usize = 6;
+/// Begins a choice by the condition that has this number.
+const MARK: char = '\u{2}';
+
+/// The words of `lexicon/conditions.toml`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Conditions {
+    conditions: Vec<Condition>,
+}
+
+/// A condition, and what a record has that is in it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Condition {
+    words: WordSet,
+    values: Vec<String>,
+    on: WordSet,
+    off: WordSet,
+    zero: WordSet,
+    above: WordSet,
+    blank: WordSet,
+    filled: WordSet,
+}
+
+fn all() -> &'static [Condition] {
+    static ALL: OnceLock<Conditions> = OnceLock::new();
+    &ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/conditions.toml"))).conditions
+}
+
+/// A condition that words tell.
+pub struct ToldCondition {
+    condition: &'static Condition,
+    /// It as one of the words that choose records.
+    pub choice: String,
+    /// Number of the words that tell it.
+    pub length: usize,
+}
+
+/// The condition that the words from a place on tell, by the longest phrase.
+pub fn told_at(words: &[Word], at: usize) -> Option<ToldCondition> {
+    let folded: Vec<String> = words.iter().skip(at).take(PHRASE_WORDS).map(|word| fold(&word.lower)).collect();
+    (1..=folded.len()).rev().find_map(|length| {
+        let phrase = folded.get(..length)?.join(" ");
+        let (number, condition) = all().iter().enumerate().find(|(_, condition)| condition.words.contains(&phrase))?;
+        Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
+    })
+}
+
+impl ToldCondition {
+    /// True if a record has a member that tells whether it is in this condition.
+    pub fn is_told_by(&self, record: &[RecordValue<'_>]) -> bool {
+        record.iter().any(|value| self.condition.by(value).is_some())
+    }
+}
+
+/// True of a choice by a condition that the record is in; `None` of another choice.
+pub fn holds(record: &[RecordValue<'_>], choice: &str) -> Option<bool> {
+    let number: usize = choice.strip_prefix(MARK)?.parse().ok()?;
+    let condition = all().get(number)?;
+    Some(record.iter().any(|value| condition.by(value) == Some(true)))
+}
+
+impl Condition {
+    /// Does a value tell that its record is in this condition? `None` if it tells nothing of it.
+    fn by(&self, value: &RecordValue<'_>) -> Option<bool> {
+        let key = value.key;
+        match (value.flag, value.number) {
+            (Some(flag), _) if self.on.contains(key) => Some(flag),
+            (Some(flag), _) if self.off.contains(key) => Some(!flag),
+            (None, Some(number)) if self.zero.contains(key) => Some(number == 0.0),
+            (None, Some(number)) if self.above.contains(key) => Some(number > 0.0),
+            _ if self.blank.contains(key) => Some(value.blank),
+            _ if self.filled.contains(key) => Some(!value.blank),
+            (None, None) if !value.text.is_empty() && value.text.split(' ').count() <= VALUE_WORDS_MAX => {
+                self.values.iter().any(|own| stands_in(&value.text, own)).then_some(true)
+            }
+            _ => None,
+        }
+    }
+}
