@@ -7,7 +7,7 @@ use crate::{
         self, ToolResult, derive,
         lists::{MatchConfidence, excused, things},
     },
-    language::{fold::fold, lexicon::Word, number::Number, unit},
+    language::{cues, fold::fold, lexicon::Word, number::Number, unit},
 };
 use toolmark_base::violation::{Certainty, Code};
 
@@ -117,7 +117,7 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         true => (label(scene, count)?, after, true),
     };
     // `925 in all, of which 255 are reserved: 670 are left`
-    if count.value > SUMMED_FROM && is_made_in_passage(scene, count.start, count.value) {
+    if (count.value > SUMMED_FROM || cues::reckons(scene.plain)) && is_made_in_passage(scene, count.start, count.value) {
         return None;
     }
     let asserted = || labelled || after_total(scene, count) || scene.says(&lexicon.found);

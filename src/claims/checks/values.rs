@@ -336,14 +336,39 @@ pub(super) fn is_of_name(text: &str, place: usize) -> bool {
 fn may_reckon(scene: &CheckContext<'_>) -> bool {
     scene.bond < CitationScope::Cited && (scene.kind == Kind::Sentence || !scene.told.is_empty() && scene.grounds.asked.numbers().len() > 1)
         || cues::reckons(scene.plain)
-        || scene.bond == CitationScope::Cited && scene.grounds.asks_to_reckon()
+        || scene.grounds.asks_to_reckon()
 }
 
 /// A level in percent is a share: `70 % full`.
 fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
     static LEVELS: WordList = WordList::new(&[
-        "full", "used", "booked", "occupied", "complete", "completed", "done", "taken", "utilised", "utilized", "capacity", "voll", "belegt",
-        "ausgelastet", "erledigt", "plein", "rempli", "occupé", "lleno", "ocupado", "pieno", "occupato", "cheio", "vol", "bezet", "dolu", "zajęte",
+        "full",
+        "used",
+        "booked",
+        "occupied",
+        "complete",
+        "completed",
+        "done",
+        "taken",
+        "utilised",
+        "utilized",
+        "capacity",
+        "voll",
+        "belegt",
+        "ausgelastet",
+        "erledigt",
+        "plein",
+        "rempli",
+        "occupé",
+        "lleno",
+        "ocupado",
+        "pieno",
+        "occupato",
+        "cheio",
+        "vol",
+        "bezet",
+        "dolu",
+        "zajęte",
     ]);
     number.percent && scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower))
 }
@@ -358,7 +383,10 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
     let before = scene.words_before(number.span.start);
     let sign = scene.sign_before(number.span.start);
     // `600'ü aşkın`: Turkish tells a bound behind its number.
-    let behind = || scene.lexicon.language == "tr" && scene.words_after(number.span.end).iter().take(2).any(|word| scene.lexicon.bounds.contains(&word.lower));
+    let behind = || {
+        scene.lexicon.language == "tr"
+            && scene.words_after(number.span.end).iter().take(2).any(|word| scene.lexicon.bounds.contains(&word.lower))
+    };
     let bound = is_round(number) && (is_bound(scene, before) || behind() || matches!(sign, Some('<' | '>' | '≥' | '≤')));
     let reckons = may_reckon(scene) || is_level(scene, number);
     let has = || {

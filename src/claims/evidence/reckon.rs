@@ -217,7 +217,23 @@ impl<'s> Operands<'s> {
 
     /// The question, or the passage, speaks of millions: prices are told of so many.
     fn millions(&self) -> bool {
-        let says = |word: &Word| matches!(word.lower.as_str(), "million" | "millions" | "millionen" | "millón" | "millones" | "milione" | "milioni" | "milhão" | "milhões" | "miljoen" | "milyon" | "1m");
+        let says = |word: &Word| {
+            matches!(
+                word.lower.as_str(),
+                "million"
+                    | "millions"
+                    | "millionen"
+                    | "millón"
+                    | "millones"
+                    | "milione"
+                    | "milioni"
+                    | "milhão"
+                    | "milhões"
+                    | "miljoen"
+                    | "milyon"
+                    | "1m"
+            )
+        };
         self.scene.grounds.asked.words().iter().chain(&self.scene.plain.words).any(says)
     }
 
@@ -1035,7 +1051,8 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
         }
     }
     // `72 hours before`
-    let hours = scene.plain.numbers.iter().filter(|number| number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor * 168.0 == WEEK));
+    let hours =
+        scene.plain.numbers.iter().filter(|number| number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor * 168.0 == WEEK));
     all.extend(hours.filter_map(|number| Some(number.readings().next()?.value / 24.0)));
     // `six months' validity`, as the user says it.
     let of_time = |two: &[Word]| {

@@ -122,13 +122,53 @@ pub fn asks_to_reckon(asked: &[super::lexicon::Word]) -> bool {
     // `for ten people`: amounts for so many.
     let of_people = |two: &[super::lexicon::Word]| {
         const PEOPLE: [&str; 16] = [
-            "people", "persons", "guests", "servings", "portions", "kids", "personen", "portionen", "personnes", "convives", "personas", "persone", "pessoas",
-            "osób", "kişi", "kişilik",
+            "people",
+            "persons",
+            "guests",
+            "servings",
+            "portions",
+            "kids",
+            "personen",
+            "portionen",
+            "personnes",
+            "convives",
+            "personas",
+            "persone",
+            "pessoas",
+            "osób",
+            "kişi",
+            "kişilik",
         ];
         PEOPLE.contains(&two[1].lower.as_str())
     };
+    // `Wie viele Eimer brauche ich?`
+    let of_need = || {
+        const HOW: [&str; 16] = [
+            "how", "viele", "viel", "wieviel", "wieviele", "combien", "cuántos", "cuántas", "cuánto", "cuánta", "quanti", "quante",
+            "quanto", "quantos", "hoeveel", "ile",
+        ];
+        const NEED: [&str; 14] = [
+            "need",
+            "brauche",
+            "brauchen",
+            "benötige",
+            "benötigen",
+            "faut",
+            "necesito",
+            "necesitamos",
+            "servono",
+            "serve",
+            "preciso",
+            "precisamos",
+            "nodig",
+            "potrzebuję",
+        ];
+        let has = |list: &[&str]| asked.iter().any(|word| list.contains(&word.lower.as_str()));
+        has(&HOW) && has(&NEED)
+    };
     asked.windows(2).any(part)
         || comes_to()
+        || of_need()
         || asked.windows(2).any(of_people)
         || asked.iter().any(|word| {
             let lower = word.lower.as_str();

@@ -105,14 +105,17 @@ impl<'c> ClaimedAct<'c> {
         if first && (!strong && !named || shared) && is_of_language(case, said) || shared && !wanted && looked {
             return true;
         }
-        let in_result = || grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.reads() && source.text.contains(&said.verb)));
-        if said.speech.is_script() && looked && !case.before.apart && !wanted && (is_told_of_others(case, said) || in_result()) {
+        let in_result =
+            || grounds.is_some_and(|grounds| grounds.results.iter().any(|source| source.reads() && source.text.contains(&said.verb)));
+        if said.speech.is_script() && looked && !case.before.apart && (!wanted && is_told_of_others(case, said) || in_result()) {
             return true;
         }
         // `That I've already set up for you`, of what an earlier answer told.
         let told = || grounds.is_some_and(|grounds| tells_of_acts(grounds) && case.is_topic_of(grounds));
         let earlier = || words.iter().any(|word| EARLIER.has(&word.lower)) && told();
-        if case.is_repeated(&said.verb) || earlier() || !first && case.is_users(&said.verb, said.speech) {
+        // `Wir haben den Betrag überwiesen` in a notice that the user wants worded, and tells that of.
+        let of_users = || case.is_users(&said.verb, said.speech) && (!first || !named && is_written(case, said.speech));
+        if case.is_repeated(&said.verb) || earlier() || of_users() {
             return true;
         }
         // `La vidange est déjà réservée`, of a tool that may do more than list.

@@ -7,7 +7,8 @@
 use super::{
     ActForm, ActSentence, EARLIER, EMPTY_WORDS, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text,
     has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_plain_present, is_quoted, is_verb_of, is_written,
-    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own, tells_of_year,
+    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own,
+    tells_of_year,
 };
 
 use crate::{
@@ -289,8 +290,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
             && (act.speech.code != "en" || asked.begins_with_act())
             && !(worded || account::denies(text) || tells_of_year(words) || QUOTES_OTHERS.stands_in(text))
     };
-    let certain =
-        alone && (first && about || unopposed() && ((about || act.speech.code != "en") && own() || plain()));
+    let certain = alone && (first && about || unopposed() && ((about || act.speech.code != "en") && own() || plain()));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };
     Some(ClaimFinding {
         rule: "ordered",
