@@ -24,7 +24,7 @@ use crate::{
         elsewhere, fields, figures,
         order::{self, OrderedList},
         reasons,
-        selection::{another, asked_counts, compared::compared, denial, part_counts, roles, totals},
+        selection::{another, asked_counts, compared::compared, denial, part_counts, roles, totals, universal},
         states::{self, OpenAct, opposites},
         unaccounted, values,
         written_output::WrittenOutput,
@@ -959,6 +959,7 @@ impl PassageChecker {
                 compared(scene)
                     .or_else(|| denial::denial(scene))
                     .or_else(|| part_counts::part_counts(scene))
+                    .or_else(|| universal::universal(scene))
                     .or_else(|| asked_counts::asked_counts(scene))
                     .or_else(|| totals::totals(scene))
                     .or_else(|| opposites::opposites(scene))

@@ -190,7 +190,9 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
             || facts.columns().values().any(|column| column.iter().sum::<f64>() == value)
             || facts.counts().contains(&count.count)
     };
-    let lines = || records.total() < facts.lines;
+    // The first line of a table names its columns.
+    let head = usize::from(source.rows().columns);
+    let lines = || records.total() + head < facts.lines;
     let first = scene.words_before(count.place.start);
     let noun = scene
         .words_after(count.place.end)
@@ -200,11 +202,9 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     // `How many crossings are there?`
     // Not `six beds in Gams`, of one of them.
     let of_one = || {
-        scene
-            .plain
-            .words
-            .iter()
-            .any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&fold(&word.lower)))
+        let holds = |clause: &&[Word]| clause.iter().any(|word| word.start <= count.place.start && count.place.start < word.end);
+        let own = clauses(scene).into_iter().find(holds).unwrap_or_default();
+        own.iter().any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&fold(&word.lower)))
     };
     let asked = asks_how_many(scene)
         && !of_one()

@@ -32,6 +32,7 @@ struct Conditions {
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
     words: WordSet,
+    excludes: WordSet,
     values: Vec<String>,
     on: WordSet,
     off: WordSet,
@@ -57,12 +58,24 @@ pub struct ToldCondition {
 
 /// The condition that the words from a place on tell, by the longest phrase.
 pub fn told_at(words: &[Word], at: usize) -> Option<ToldCondition> {
-    let folded: Vec<String> = words.iter().skip(at).take(PHRASE_WORDS).map(|word| fold(&word.lower)).collect();
-    (1..=folded.len()).rev().find_map(|length| {
-        let phrase = folded.get(..length)?.join(" ");
+    phrases_at(words, at).find_map(|(length, phrase)| {
         let (number, condition) = all().iter().enumerate().find(|(_, condition)| condition.words.contains(&phrase))?;
         Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
     })
+}
+
+/// The condition, as a choice, that no record is in of which the words from a place on are true: `in stock` and sold out.
+pub fn excluded_at(words: &[Word], at: usize) -> Option<String> {
+    phrases_at(words, at).find_map(|(_, phrase)| {
+        let (number, _) = all().iter().enumerate().find(|(_, condition)| condition.excludes.contains(&phrase))?;
+        Some(format!("{MARK}{number}"))
+    })
+}
+
+/// The phrases that begin at a word, the longest first, each with the number of its words.
+fn phrases_at(words: &[Word], at: usize) -> impl Iterator<Item = (usize, String)> {
+    let folded: Vec<String> = words.iter().skip(at).take(PHRASE_WORDS).map(|word| fold(&word.lower)).collect();
+    (1..=folded.len()).rev().filter_map(move |length| Some((length, folded.get(..length)?.join(" "))))
 }
 
 impl ToldCondition {

@@ -13,6 +13,7 @@ pub mod part_counts;
 pub mod roles;
 pub mod scale;
 pub mod totals;
+pub mod universal;
 
 use std::sync::OnceLock;
 
@@ -471,13 +472,7 @@ impl<'s> Records<'s> {
     /// The first values of a record that has all of these, as the message shows it.
     pub fn shown(&self, words: &[String]) -> String {
         let record = self.records.iter().find(|record| words.iter().all(|word| has(record, word)));
-        let shown = |value: &RecordValue<'_>| match (value.flag, value.number) {
-            (Some(flag), _) => format!("{}: {flag}", value.key),
-            (None, Some(number)) => format!("{}: {number}", value.key),
-            (None, None) => value.text.clone(),
-        };
-        let values = record.into_iter().flatten().map(shown).filter(|value| !value.is_empty());
-        values.take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
+        record.map_or_else(String::new, |record| shown_values(record))
     }
 
     /// Have all records with these words nothing in the column of that name, in which others have something?
@@ -522,6 +517,16 @@ impl<'s> Records<'s> {
     pub fn have(&self, words: &[String]) -> bool {
         (!self.lines || !words.is_empty()) && self.records.iter().any(|record| words.iter().all(|word| has(record, word)))
     }
+}
+
+/// The first values of a record, as a message shows them.
+fn shown_values(record: &[RecordValue<'_>]) -> String {
+    let shown = |value: &RecordValue<'_>| match (value.flag, value.number) {
+        (Some(flag), _) => format!("{}: {flag}", value.key),
+        (None, Some(number)) => format!("{}: {number}", value.key),
+        (None, None) => value.text.clone(),
+    };
+    record.iter().map(shown).filter(|value| !value.is_empty()).take(SHOWN_VALUES).collect::<Vec<String>>().join(", ")
 }
 
 /// The words of a sentence that aren't of this clause, but for those that say nothing. `VN5` is a name, `20` is none.

@@ -1,0 +1,67 @@
+//! A sentence that tells all of several records to be so, where the result has one that isn't: `every item is in stock` of one with
+//! `qty: 0`. Pure.
+
+use super::{
+    Records, clauses, conditions, data, denies, is_plain, only_result,
+    scale::{self},
+};
+use crate::{
+    checks::account,
+    context::{CheckContext, CitationScope, ClaimFinding},
+    language::{
+        cues,
+        fold::{fold, stands_in},
+        lexicon::Word,
+        word_list::WordList,
+    },
+    passage::Kind,
+};
+use toolmark_base::violation::{Certainty, Code};
+
+/// Words of a clause among which the one for all stands.
+const ALL_WITHIN: usize = 4;
+/// Letters of a text by which a record is named.
+const NAME_CHARS: usize = 3;
+
+/// Words that set some apart, or tell what is so of a part or at another time.
+static APART: WordList = WordList::new(&[
+    "but", "except", "besides", "apart", "other", "others", "rest", "remaining", "only", "almost", "nearly", "if", "when", "once", "should",
+    "would", "will", "can't", "could", "was", "were", "außer", "bis", "ander", "andere", "anderen", "übrigen", "nur", "fast", "wenn", "war", "waren",
+    "wird", "sauf", "autres", "autre", "presque", "si", "était", "étaient", "excepto", "salvo", "otros", "otras", "casi", "demás", "tranne", "altri",
+    "altre", "quasi", "se", "exceto", "outros", "outras", "quase", "behalve", "andere", "bijna", "als", "oprócz", "inne", "prawie", "hariç", "diğer",
+]);
+
+/// The finding of a sentence that tells all of them to be in a condition that one of them isn't in.
+pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
+    let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && scene.bond == CitationScope::Cited)?;
+    // `Both the 08:40 and the 17:30`: of two.
+    let two = |word: &Word| matches!(&*word.lower, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba");
+    let all = |word: &Word| {
+        cues::ALL.has(&word.lower) && !two(word) || matches!(word.lower.as_str(), "every" | "everything" | "everyone" | "everybody" | "each" | "wszystkie")
+    };
+    if scene.plain.asks() || !scene.plain.words.iter().any(all) {
+        return None;
+    }
+    let records = Records::of(source).filter(|records| records.total() >= 2)?;
+    let clause = clauses(scene).into_iter().find(|clause| {
+        clause.iter().take(ALL_WITHIN).any(all) && !clause.iter().any(|word| denies(word) || APART.has(&word.lower))
+    })?;
+    let begin = clause.iter().position(all)?;
+    let told = (begin + 1..clause.len()).find_map(|at| conditions::excluded_at(clause, at))?;
+    // `All e-bikes are available`: of those only.
+    let chosen = scale::chosen(&records, clause, "");
+    let folded = scene.plain.folded();
+    let is_named = |text: &str| text.chars().count() >= NAME_CHARS && stands_in(folded, text) && records.count(&[text.to_owned()]) == 1;
+    let exception = scale::among(&records, &chosen).find(|record| {
+        conditions::holds(record, &told) == Some(true) && !record.iter().any(|value| !value.text.is_empty() && is_named(&value.text))
+    })?;
+    // A word that nothing decides may narrow what is told of.
+    let narrows = |word: &Word| {
+        let folded = fold(&word.lower);
+        !is_plain(word) && data().limits.contains(&folded) && !all(word)
+    };
+    if clause.iter().any(narrows) {
+        return None;
+    }
+    Some(account::whole(scene, "universal", Code::CountMismatch, &super::shown_values(exception), Certainty::Likely))
+}
