@@ -21,6 +21,7 @@ use crate::{
     language::{
         fold::{akin, fold},
         lexicon::Word,
+        number::Number,
         word_list::{WordSet, data_file},
     },
     passage::Kind,
@@ -118,7 +119,11 @@ pub(crate) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let of_sentence = std::ptr::eq(words, &raw const scene.plain.words[..]);
     let superlative = of_sentence.then(|| words.get(at)).flatten();
-    let column = column(&records, end, words, at, &scene.plain.words, question)?;
+    let by_words = column(&records, end, words, at, &scene.plain.words, question);
+    let column = by_words.or_else(|| {
+        let of_figure = || column_of_figure(scene, named(scene, &records, superlative)?);
+        (end.columns.is_empty() && !end.either && !end.dates).then(of_figure).flatten()
+    })?;
     let record = named(scene, &records, superlative).or_else(|| told(scene, &records, column))?;
     // `The most expensive bottle`: not the one with the most bottles.
     let names_column = |next: &String| column.contains(next.trim_end_matches('s')) || akin(column, next) || data().plain.contains(next);
@@ -253,6 +258,17 @@ fn told<'r>(scene: &CheckContext<'_>, records: &'r Records<'_>, column: &str) ->
     });
     let (Some(one), None) = (all.next(), all.next()) else { return None };
     Some(one)
+}
+
+/// The column in which a record has the only figure that the sentence tells: `Steinkar, at 2,410 m`.
+fn column_of_figure<'s>(scene: &CheckContext<'_>, record: &[RecordValue<'s>]) -> Option<&'s str> {
+    let told = |number: &&Number| !number.ordinal && !number.percent && !scene.plain.is_taken(&(number.span.start..number.end));
+    let mut numbers = scene.plain.numbers.iter().filter(told);
+    let (Some(number), None) = (numbers.next(), numbers.next()) else { return None };
+    let is = |value: &&RecordValue<'s>| value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own)));
+    let mut columns = record.iter().filter(is);
+    let (Some(one), None) = (columns.next(), columns.next()) else { return None };
+    Some(one.key)
 }
 
 /// The column that the superlative is told of.
