@@ -7,7 +7,7 @@ use std::{ops::Range, sync::OnceLock};
 use serde::Deserialize;
 
 use super::{
-    QUESTION_WORDS_MAX, RecordValue, Records, SHOWN_VALUES,
+    QUESTION_WORDS_MAX, Reading, RecordValue, Records, SHOWN_VALUES, SelectionClaim,
     asked_counts::{ToldCount, counts_of},
     clauses, data,
     denial::denies_all,
@@ -19,7 +19,7 @@ use crate::{
     context::{CheckContext, ClaimFinding},
     evidence::{ToolResult, facts::Scalar},
     language::{
-        date::{Date, Dates, dates},
+        date::{Date, Dates, dates, days},
         fold::{fold, words_of},
         lexicon::Word,
         number::{Number, numbers},
@@ -32,6 +32,8 @@ use toolmark_base::violation::{Certainty, Code};
 
 /// Records among which a bound chooses.
 const RECORDS: std::ops::RangeInclusive<usize> = 2..=64;
+/// Words from `past` on among which its date stands.
+const PAST_WITHIN: usize = 4;
 /// Bytes before a bound in which its comparison stands, and behind it.
 const NEAR_BYTES: usize = 24;
 
@@ -68,6 +70,8 @@ enum BoundKind {
     Number(Number),
     /// Minutes since midnight.
     Time(f64),
+    /// Seconds.
+    Duration(f64),
     /// Minutes since the epoch.
     Date(f64),
 }
@@ -77,7 +81,14 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence)?;
     let question = scene.grounds.asked.words();
     let clauses = clauses(scene);
-    let denies_overdue = |clause: &&&[Word]| denies_all(clause) && clause.iter().any(|word| OVERDUE.has(&fold(&word.lower)));
+    // `past its due date`
+    let past = |clause: &[Word]| {
+        clause.iter().position(|word| matches!(&*word.lower, "past" | "beyond")).is_some_and(|at| {
+            clause.iter().skip(at).take(PAST_WITHIN).any(|word| matches!(&*word.lower, "date" | "due" | "deadline" | "expiry"))
+        })
+    };
+    let denies_overdue =
+        |clause: &&&[Word]| denies_all(clause) && (past(clause) || clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))));
     if let Some(clause) = clauses.iter().find(denies_overdue) {
         let records = Records::of(source)?;
         let first = overdue(scene, source, &records, clause)?;
@@ -120,7 +131,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let columns = columns(scene, &records, &bound);
     // What departs after six and arrives after six is after six, whichever is meant.
     let [column, others @ ..] = &columns[..] else { return None };
-    let either = !matches!(bound.kind, BoundKind::Number(_)) && denies_all(clause);
+    let either = matches!(bound.kind, BoundKind::Time(_) | BoundKind::Date(_)) && denies_all(clause);
     if !(others.is_empty() || either) {
         return None;
     }
@@ -226,8 +237,22 @@ fn only_bound(numbers: &[Number], dates: &Dates, lower: &str) -> Option<Bound> {
     };
     let of_numbers = numbers.iter().filter(|number| !number.ordinal && !taken(&(number.span.start..number.end))).filter_map(|number| {
         let above = direction(lower, number.span.start, number.end)?;
-        Some(Bound { span: number.span.start..number.end, kind: BoundKind::Number(number.clone()), above })
+        let lasts = number.unit.filter(|unit| unit.dimension == "time").zip(number.readings().next());
+        let kind = match lasts {
+            Some((unit, told)) => BoundKind::Duration(told.value * unit.factor),
+            None => BoundKind::Number(number.clone()),
+        };
+        Some(Bound { span: number.span.start..number.end, kind, above })
     });
+    // `over half an hour`
+    let of_words = SPANS.iter().filter_map(|(words, seconds)| {
+        let start = lower.find(words)?;
+        let end = start + words.len();
+        let whole = !lower.get(end..)?.starts_with(char::is_alphabetic) && !lower.get(..start)?.ends_with(char::is_alphabetic);
+        let above = direction(lower, start, end).filter(|_| whole)?;
+        Some(Bound { span: start..end, kind: BoundKind::Duration(*seconds), above })
+    });
+    let of_words = of_words.take(1);
     let of_times = dates.times.iter().filter_map(|time| {
         let above = direction(lower, time.span.start, time.span.end)?;
         Some(Bound { span: time.span.clone(), kind: BoundKind::Time(f64::from(time.minutes)), above })
@@ -237,9 +262,95 @@ fn only_bound(numbers: &[Number], dates: &Dates, lower: &str) -> Option<Bound> {
         let day = date.days().next()?;
         Some(Bound { span: date.span.clone(), kind: BoundKind::Date(day as f64 * DAY), above })
     });
-    let mut all = of_numbers.chain(of_times).chain(of_dates);
+    let mut all = of_numbers.chain(of_times).chain(of_dates).chain(of_words);
     let (Some(one), None) = (all.next(), all.next()) else { return None };
     Some(one)
+}
+
+/// Spans of time in words, in any language, each with its seconds. The longer ones first.
+const SPANS: [(&str, f64); 24] = [
+    ("half an hour", 1800.0),
+    ("a quarter of an hour", 900.0),
+    ("an hour and a half", 5400.0),
+    ("one hour", 3600.0),
+    ("an hour", 3600.0),
+    ("two hours", 7200.0),
+    ("three hours", 10800.0),
+    ("a minute", 60.0),
+    ("one minute", 60.0),
+    ("eine halbe stunde", 1800.0),
+    ("einer halben stunde", 1800.0),
+    ("eine stunde", 3600.0),
+    ("einer stunde", 3600.0),
+    ("zwei stunden", 7200.0),
+    ("une demi-heure", 1800.0),
+    ("une heure", 3600.0),
+    ("deux heures", 7200.0),
+    ("media hora", 1800.0),
+    ("una hora", 3600.0),
+    ("dos horas", 7200.0),
+    ("mezz'ora", 1800.0),
+    ("un'ora", 3600.0),
+    ("meia hora", 1800.0),
+    ("een uur", 3600.0),
+];
+
+/// Endings of the names of columns that tell how long something lasts, each with its seconds.
+const LASTING: [(&str, f64); 14] = [
+    ("minutes", 60.0),
+    ("mins", 60.0),
+    ("min", 60.0),
+    ("seconds", 1.0),
+    ("secs", 1.0),
+    ("durations", 1.0),
+    ("elapseds", 1.0),
+    ("tooks", 1.0),
+    ("millis", 0.001),
+    ("ms", 0.001),
+    ("hours", 3600.0),
+    ("hrs", 3600.0),
+    ("durationh", 3600.0),
+    ("days", 86400.0),
+];
+
+/// Seconds that a value lasts: `67` minutes, `7m02s`; `34:12` where a bound in minutes says what it is.
+fn lasting(value: &RecordValue<'_>) -> Option<f64> {
+    if let Some(number) = value.number {
+        return LASTING.iter().find(|(ending, _)| value.key.ends_with(ending)).map(|(_, seconds)| number * seconds);
+    }
+    let raw = value.raw.trim();
+    let part = |text: &str| text.parse::<f64>().ok().filter(|_| text.len() <= 3);
+    let clock: Vec<&str> = raw.split(':').collect();
+    let race = value.key.contains("time") || value.key.contains("duration") || value.key.contains("length");
+    match clock[..] {
+        [hours, minutes, seconds] => Some(part(hours)? * 3600.0 + part(minutes)? * 60.0 + part(seconds)?),
+        [minutes, seconds] if race && seconds.len() == 2 => Some(part(minutes)? * 60.0 + part(seconds)?),
+        [text] => {
+            let mut sum = 0.0;
+            let mut digits = String::new();
+            let mut units = 0;
+            for c in text.chars().filter(|c| *c != ' ') {
+                match c {
+                    '0'..='9' => digits.push(c),
+                    'h' | 'm' | 's' => {
+                        sum += part(&digits)?
+                            * if c == 'h' {
+                                3600.0
+                            } else if c == 'm' {
+                                60.0
+                            } else {
+                                1.0
+                            };
+                        digits.clear();
+                        units += 1;
+                    }
+                    _ => return None,
+                }
+            }
+            (units > 0 && digits.is_empty()).then_some(sum)
+        }
+        _ => None,
+    }
 }
 
 /// Words for what is past its date, in any language, folded.
@@ -267,6 +378,8 @@ static OVERDUE: WordList = WordList::new(&[
     "atrasado",
     "atrasada",
 ]);
+/// Words of `past its due date`.
+const PAST: [&str; 7] = ["past", "beyond", "its", "due", "date", "deadline", "expiry"];
 /// Parts of the names of columns of such dates.
 const DUE: [&str; 9] = ["due", "expir", "valid", "until", "notafter", "deadline", "fallig", "frist", "renew"];
 /// Flags of what is over, whatever its date.
@@ -295,16 +408,32 @@ fn overdue<'r, 's>(
         ([day], _) | ([], [day]) => *day as f64 * DAY,
         _ => return None,
     };
-    let columns = scale::columns(records, |value| {
-        scale::moment(value).is_some_and(|moment| moment >= DAY) && DUE.iter().any(|part| value.key.contains(part))
-    });
+    let dated = |value: &RecordValue<'_>| scale::moment(value).is_some_and(|moment| moment >= DAY) || end_of_month(value.raw).is_some();
+    let columns = scale::columns(records, |value| dated(value) && DUE.iter().any(|part| value.key.contains(part)));
     let [column] = columns[..] else { return None };
+    let place = |record: &[RecordValue<'_>]| {
+        let month = record.iter().find(|value| value.key == column).and_then(|value| end_of_month(value.raw));
+        month.or_else(|| scale::place(record, column))
+    };
+    // `Nothing prescription-only has expired`: a word that nothing decides narrows it.
+    let told: Vec<Word> = clause.iter().filter(|word| !OVERDUE.has(&fold(&word.lower)) && !PAST.contains(&&*word.lower)).cloned().collect();
+    let read = Reading { scene, source, records }.read(&told, &[], SelectionClaim::Absence);
+    if read.is_some_and(|read| !read.open.is_empty()) {
+        return None;
+    }
     let over = |record: &[RecordValue<'_>]| {
         record.iter().any(|value| value.flag == Some(true) && OVER.contains(&value.key) || OVER.contains(&value.text.as_str()))
     };
     let chosen = scale::chosen(records, clause, column);
-    scale::among(records, &chosen)
-        .find(|record| !over(record) && scale::place(record, column).is_some_and(|due| due > 0.0 && due + DAY <= today))
+    scale::among(records, &chosen).find(|record| !over(record) && place(record).is_some_and(|due| due > 0.0 && due + DAY <= today))
+}
+
+/// The last day of a month, in minutes since the epoch: of `2026-08`, until which something is good.
+fn end_of_month(raw: &str) -> Option<f64> {
+    let (year, month) = raw.split_once('-').filter(|(year, month)| year.len() == 4 && month.len() == 2)?;
+    let (year, month): (i32, u32) = (year.parse().ok()?, month.parse().ok()?);
+    let (next_year, next_month) = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
+    (1..=12).contains(&month).then(|| (days(next_year, next_month, 1) - 1) as f64 * DAY)
 }
 
 /// True if the words around a bound choose what is above it, false for what is below.
@@ -335,6 +464,7 @@ fn columns<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) -
     let all = scale::columns(records, |value| match bound.kind {
         BoundKind::Number(_) => value.number.is_some() && scale::moment(value).is_none(),
         BoundKind::Time(_) => value.raw.contains(':') && scale::moment(value).is_some(),
+        BoundKind::Duration(_) => lasting(value).is_some(),
         BoundKind::Date(_) => scale::moment(value).is_some_and(|moment| moment >= DAY),
     });
     // A bound with a unit is of a column that has it.
@@ -407,6 +537,7 @@ fn side(record: &[RecordValue<'_>], column: &str, bound: &Bound) -> Option<Bound
     let (value, limit) = match &bound.kind {
         BoundKind::Number(number) => (own.number?, number.readings().next()?.value),
         BoundKind::Time(minutes) => (scale::moment(own)?.rem_euclid(DAY), *minutes),
+        BoundKind::Duration(seconds) => (lasting(own)?, *seconds),
         BoundKind::Date(minutes) => ((scale::moment(own)? / DAY).floor() * DAY, *minutes),
     };
     Some(if (value - limit).abs() < 1e-9 {

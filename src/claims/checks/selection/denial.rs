@@ -11,6 +11,7 @@ use crate::{
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult,
+        facts::NamedValue,
         tool_capabilities::{Effect, ToolCapability},
     },
     language::{
@@ -161,6 +162,9 @@ const AMOUNT_CHARS: usize = 4;
 /// An amount above zero at the top of the result, where a clause denies it: `no fees are outstanding` of `fees_due: 2.5`.
 fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
     let at = clause.iter().position(denies)?;
+    if clause.iter().any(|word| matches!(&*word.lower, "owe" | "owes" | "owing" | "owed")) {
+        return owed_amount(source);
+    }
     let named: Vec<String> = clause.iter().skip(at + 1).take(AMOUNT_WITHIN).map(|word| fold(&word.lower)).collect();
     let limits = clause.iter().any(|word| data().limits.contains(&fold(&word.lower)));
     let names = |key: &str| named.iter().any(|word| word.chars().count() >= AMOUNT_CHARS && key.contains(word.trim_end_matches('s')));
@@ -168,6 +172,20 @@ fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
     let owed = ["fee", "fine", "due", "balance", "debt", "owe", "charge", "cost", "outstanding", "arrears"];
     let above = leaf.value.number().is_some_and(|amount| amount > 0.0) && owed.iter().any(|part| leaf.key.contains(part));
     (above && !limits).then(|| format!("{}: {}", leaf.key, leaf.value.shown()))
+}
+
+/// What is owed by a result about debts: `balance: 4.6` of fees.
+fn owed_amount(source: &ToolResult) -> Option<String> {
+    const DEBTS: [&str; 9] = ["fee", "fine", "debt", "bill", "invoice", "charge", "due", "owed", "arrears"];
+    const SUMS: [&str; 6] = ["balance", "due", "owed", "total", "outstanding", "fees"];
+    let has = |text: &str, parts: &[&str]| parts.iter().any(|part| text.contains(part));
+    let owing = |leaf: &&NamedValue| {
+        leaf.record == 0
+            && has(&leaf.key, &SUMS)
+            && (has(&leaf.key, &DEBTS) || has(source.tool_folded(), &DEBTS))
+            && leaf.value.number().is_some_and(|amount| amount > 0.0)
+    };
+    source.facts().leaves.iter().find(owing).map(|leaf| format!("{}: {}", leaf.key, leaf.value.shown()))
 }
 
 /// Is there a word for a number before the denial: `two of them have no nuts`?

@@ -222,8 +222,7 @@ impl Reading<'_, '_> {
                 continue;
             }
             // `sold out`, `without changing`: of `qty: 0`, `changes: 0`.
-            if let Some(told) = conditions::told_at(words, at).filter(|told| self.is_decided_by(told, word))
-            {
+            if let Some(told) = conditions::told_at(words, at).filter(|told| self.is_decided_by(told, word)) {
                 told_up_to = at + told.length;
                 read.decided.push(told.choice);
                 continue;

@@ -25,27 +25,89 @@ const NAME_CHARS: usize = 3;
 
 /// Words that set some apart, or tell what is so of a part or at another time.
 static APART: WordList = WordList::new(&[
-    "but", "except", "besides", "apart", "other", "others", "rest", "remaining", "only", "almost", "nearly", "if", "when", "once", "should",
-    "would", "will", "can't", "could", "was", "were", "außer", "bis", "ander", "andere", "anderen", "übrigen", "nur", "fast", "wenn", "war", "waren",
-    "wird", "sauf", "autres", "autre", "presque", "si", "était", "étaient", "excepto", "salvo", "otros", "otras", "casi", "demás", "tranne", "altri",
-    "altre", "quasi", "se", "exceto", "outros", "outras", "quase", "behalve", "andere", "bijna", "als", "oprócz", "inne", "prawie", "hariç", "diğer",
+    "but",
+    "except",
+    "besides",
+    "apart",
+    "other",
+    "others",
+    "rest",
+    "remaining",
+    "only",
+    "almost",
+    "nearly",
+    "if",
+    "when",
+    "once",
+    "should",
+    "would",
+    "will",
+    "can't",
+    "could",
+    "was",
+    "were",
+    "außer",
+    "bis",
+    "ander",
+    "andere",
+    "anderen",
+    "übrigen",
+    "nur",
+    "fast",
+    "wenn",
+    "war",
+    "waren",
+    "wird",
+    "sauf",
+    "autres",
+    "autre",
+    "presque",
+    "si",
+    "était",
+    "étaient",
+    "excepto",
+    "salvo",
+    "otros",
+    "otras",
+    "casi",
+    "demás",
+    "tranne",
+    "altri",
+    "altre",
+    "quasi",
+    "se",
+    "exceto",
+    "outros",
+    "outras",
+    "quase",
+    "behalve",
+    "andere",
+    "bijna",
+    "als",
+    "oprócz",
+    "inne",
+    "prawie",
+    "hariç",
+    "diğer",
 ]);
 
 /// The finding of a sentence that tells all of them to be in a condition that one of them isn't in.
 pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && scene.bond == CitationScope::Cited)?;
     // `Both the 08:40 and the 17:30`: of two.
-    let two = |word: &Word| matches!(&*word.lower, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba");
+    let two =
+        |word: &Word| matches!(&*word.lower, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba");
     let all = |word: &Word| {
-        cues::ALL.has(&word.lower) && !two(word) || matches!(word.lower.as_str(), "every" | "everything" | "everyone" | "everybody" | "each" | "wszystkie")
+        cues::ALL.has(&word.lower) && !two(word)
+            || matches!(word.lower.as_str(), "every" | "everything" | "everyone" | "everybody" | "each" | "wszystkie")
     };
     if scene.plain.asks() || !scene.plain.words.iter().any(all) {
         return None;
     }
     let records = Records::of(source).filter(|records| records.total() >= 2)?;
-    let clause = clauses(scene).into_iter().find(|clause| {
-        clause.iter().take(ALL_WITHIN).any(all) && !clause.iter().any(|word| denies(word) || APART.has(&word.lower))
-    })?;
+    let clause = clauses(scene)
+        .into_iter()
+        .find(|clause| clause.iter().take(ALL_WITHIN).any(all) && !clause.iter().any(|word| denies(word) || APART.has(&word.lower)))?;
     let begin = clause.iter().position(all)?;
     let told = (begin + 1..clause.len()).find_map(|at| conditions::excluded_at(clause, at))?;
     // `All e-bikes are available`: of those only.
