@@ -333,7 +333,7 @@ impl<'c> ClaimedAct<'c> {
             || IN_MIND.stands_in(text)
             || NEVER.stands_in(text)
             || talk::closes(request)
-            || !named && talk::brings_inline(request)
+            || !named && !is_about_tool(abilities) && talk::brings_inline(request)
             || talk::takes_doubles_out(request, text)
             || talk::asks_for_text(request) && (!asked || says_we(words, said))
     }

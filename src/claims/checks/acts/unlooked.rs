@@ -530,6 +530,8 @@ pub(crate) fn unlooked(
     if !(own_things || topical() || !is_english(question)) {
         return None;
     }
+    // The user's own things, which a tool is about.
+    let certain = own_things && topical();
     let start = text.len() - text.trim_start().len();
     Some(ClaimFinding {
         rule: "unlooked",
@@ -537,7 +539,7 @@ pub(crate) fn unlooked(
         span: start..text.trim_end().len().max(start),
         found: text.trim().to_owned(),
         expected: "no tool ran that could have looked it up".to_owned(),
-        certainty: Certainty::Likely,
+        certainty: if certain { Certainty::Certain } else { Certainty::Likely },
     })
 }
 
