@@ -1648,7 +1648,13 @@ fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Optio
     if abilities.any_ran() || OF_USER.stands_in(lower) {
         return None;
     }
-    let reported = || Some((reported_source(case, lower, compiled)?, Certainty::Likely));
+    let asked = &abilities.asked;
+    // Nothing that the user brought may be meant.
+    let meant = || asked.asks_to_know() && !readings::quotes(text) && !talk::brings_inline(asked) && !brings_text(abilities);
+    let reported = || {
+        let span = reported_source(case, lower, compiled)?;
+        Some((span, if meant() { Certainty::Certain } else { Certainty::Likely }))
+    };
     let (span, certainty) = named_source(abilities, lower, compiled).or_else(reported)?;
     Some(ClaimFinding {
         rule: "sources_named",
