@@ -1650,12 +1650,11 @@ fn sources(case: &ActSentence<'_>, lower: &str, compiled: &ActPatterns) -> Optio
     }
     let asked = &abilities.asked;
     // Nothing that the user brought may be meant.
-    let meant = || asked.asks_to_know() && !readings::quotes(text) && !talk::brings_inline(asked) && !brings_text(abilities);
-    let reported = || {
-        let span = reported_source(case, lower, compiled)?;
-        Some((span, if meant() { Certainty::Certain } else { Certainty::Likely }))
-    };
+    let alone = || case.grounds.is_none_or(|grounds| grounds.said.len() <= 1);
+    let meant = || alone() && asked.asks_to_know() && !readings::quotes(text) && !talk::brings_inline(asked) && !brings_text(abilities);
+    let reported = || Some((reported_source(case, lower, compiled)?, Certainty::Likely));
     let (span, certainty) = named_source(abilities, lower, compiled).or_else(reported)?;
+    let certainty = if meant() { Certainty::Certain } else { certainty };
     Some(ClaimFinding {
         rule: "sources_named",
         code: Code::UnsupportedAction,
