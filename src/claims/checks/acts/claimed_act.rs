@@ -307,7 +307,11 @@ impl<'c> ClaimedAct<'c> {
         let Self { case, first, asked, named, .. } = *self;
         let ActSentence { text, words, abilities, grounds, .. } = *case;
         let failed = self.failed().is_some();
-        let nothing_did = self.idle || failed && !abilities.has_acted();
+        // What ran since the order only reads: nothing of it can have done this.
+        // `We shipped it on Monday` may be told of what was read.
+        let meant = || self.wanted && (!first || asked || named) && !says_we(words, self.said);
+        let only_read = || meant() && abilities.recent.keys().all(|tool| abilities.effect(tool) == Effect::Reads);
+        let nothing_did = self.idle || failed && !abilities.has_acted() || only_read();
         !nothing_did
             || abilities.acted_before
             || grounds.is_some_and(tells_of_acts)
