@@ -11,6 +11,7 @@ pub mod idle;
 mod open_part;
 mod orders;
 mod readings;
+mod reference;
 mod talk;
 pub mod unlooked;
 
@@ -736,7 +737,7 @@ pub(crate) fn acts(
     let case = ActSentence { text, words, kind, abilities, grounds, before };
     let found = told.iter().find_map(|said| judge(&case, said));
     let sources = || told.speeches.iter().find_map(|speech| sources(&case, &told.lower, speech.compiled()));
-    found.or_else(sources).or_else(|| orders::told_as_done(&case, told))
+    found.or_else(sources).or_else(|| orders::told_as_done(&case, told)).or_else(|| reference::reference(&case))
 }
 
 /// A sentence and what it is judged by.

@@ -1,0 +1,87 @@
+//! A number of a booking, a ticket or a receipt that nobody gave, in a conversation in which nothing ran: `Reference: MUS-0937`. Pure.
+
+use super::{
+    ActSentence, not_run,
+    orders::{is_draft, is_of_others},
+    quotes,
+    readings::{brings_text, plays},
+    talk,
+    unlooked::{asks_for_text, is_hedged},
+};
+use crate::{
+    checks::{unaccounted::id_spans, written_output::asks_for_example},
+    context::ClaimFinding,
+    evidence::tool_capabilities::Effect,
+    language::{
+        fold::fold,
+        lexicon::Word,
+        word_list::{PhraseList, WordList},
+    },
+};
+use toolmark_base::violation::{Certainty, Code};
+
+/// Bytes of a request that is judged.
+const REQUEST_BYTES_MAX: usize = 400;
+/// Figures of a number that was given.
+const FIGURES_MIN: usize = 4;
+
+/// Words for such a number, in any language.
+static NUMBERS: WordList = WordList::new(&[
+    "reference", "ref", "number", "no", "confirmation", "booking", "ticket", "receipt", "case", "order", "request", "transaction", "tracking",
+    "referenz", "nummer", "nr", "buchungsnummer", "bestellnummer", "vorgangsnummer", "ticketnummer", "auftragsnummer", "bestätigungsnummer",
+    "référence", "numéro", "n°", "confirmation", "dossier", "referencia", "número", "reserva", "pedido", "riferimento", "numero",
+    "prenotazione", "ordine", "pratica", "referência", "protocolo", "referentie", "bestelnummer", "boekingsnummer", "numer", "numerem",
+    "numeru", "numarası", "numaralı", "numarasıyla", "kayıt", "talep", "referans",
+]);
+const NUMBERS_INSIDE: PhraseList = PhraseList::new(&["番号", "单号", "编号", "流水号", "订单", "单据", "संख्या", "नंबर", "आईडी"]);
+/// Words by which a number is an example, or somebody is asked for one.
+static EXAMPLES: WordList = WordList::new(&[
+    "like", "such", "e.g", "example", "format", "looks", "wie", "etwa", "beispiel", "beispielsweise", "exemple", "comme", "ejemplo", "como",
+    "esempio", "come", "exemplo", "zoals", "bijvoorbeeld", "np", "jak", "örneğin", "gibi", "should", "would", "if", "please", "need", "send",
+]);
+
+/// The finding of a sentence that tells a number which only an act could have given.
+pub(super) fn reference(case: &ActSentence<'_>) -> Option<ClaimFinding> {
+    let ActSentence { text, words, abilities, grounds, .. } = *case;
+    let request = &abilities.asked;
+    let numbered = || words.iter().any(|word| NUMBERS.has(&word.lower)) || NUMBERS_INSIDE.stands_in(text);
+    if abilities.any_ran()
+        || request.len() > REQUEST_BYTES_MAX
+        || !text.bytes().any(|byte| byte.is_ascii_digit())
+        || !abilities.tools.iter().any(|ability| ability.effect() != Effect::Reads)
+        || !numbered()
+    {
+        return None;
+    }
+    let example = |word: &Word| EXAMPLES.has(&word.lower);
+    if words.iter().any(example) || text.contains('`') || quotes(text) || is_draft(text) || is_of_others(text) || is_hedged(words, text) {
+        return None;
+    }
+    if brings_text(abilities)
+        || plays(request)
+        || asks_for_text(request)
+        || talk::asks_for_text(request)
+        || asks_for_example(request)
+        || request.asks_for_samples()
+    {
+        return None;
+    }
+    let said = |id: &str| {
+        let own = fold(id);
+        fold(request).contains(&own) || grounds.is_some_and(|grounds| grounds.said_folded().contains(&own))
+    };
+    let given = |id: &str| {
+        let letters = id.bytes().filter(u8::is_ascii_alphabetic).count();
+        let figures = id.bytes().filter(u8::is_ascii_digit).count();
+        letters > 0 && figures >= FIGURES_MIN && id.bytes().any(|byte| byte.is_ascii_uppercase())
+    };
+    let span = id_spans(text).into_iter().find(|span| text.get(span.clone()).is_some_and(|id| given(id) && !said(id)))?;
+    Some(ClaimFinding {
+        rule: "reference",
+        code: Code::UnsupportedAction,
+        span: span.clone(),
+        found: text.get(span).unwrap_or_default().to_owned(),
+        expected: not_run(None, abilities),
+        certainty: if request.asks_for_act() { Certainty::Certain } else { Certainty::Likely },
+    })
+}
