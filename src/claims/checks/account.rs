@@ -2835,6 +2835,7 @@ mod tests {
         for (result, text, rule) in [
             (r#"{"range_km":62}"#, "The range is 62 miles.", Some("measured")),
             (r#"{"altitude_m":100}"#, "It flew at 100 feet.", Some("measured")),
+            (r#"{"dose_mg_per_kg":15}"#, "She needs 15 mg per kg.", None),
             (r#"{"altitude_m":100}"#, "It flew at 100 metres.", None),
             (r#"{"km":10,"ascent_m":52}"#, "It was 10 km.", None),
             (r#"{"in_stock_m":7.2}"#, "There are only 7.2 m in stock.", None),

@@ -833,4 +833,13 @@ mod tests {
             assert_eq!(rules(lift, text).contains(&"named_by_nobody"), wrong, "{text}");
         }
     }
+
+    #[test]
+    fn figures_with_a_unit_and_names_written_out() {
+        let result = r#"{"type":"n2-std-16","party":"Lib Dem","candidate":"D. Baines"}"#;
+        assert_eq!(rules(result, "It is a 16-vCPU box."), [""; 0]);
+        assert_eq!(rules(result, "It is a 24-vCPU box."), ["ids"]);
+        assert_eq!(rules(result, "D. Baines is a Liberal Democrat."), [""; 0]);
+        assert_eq!(rules(result, "The seat went to the Liberal Reformer."), ["named_by_nobody"]);
+    }
 }

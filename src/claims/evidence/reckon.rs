@@ -1284,4 +1284,43 @@ mod tests {
         assert_eq!(wrong(warranty, "", &[], "It was made in 2022."), Vec::<String>::new());
         assert_eq!(wrong(warranty, "", &[], "It was made in 1987."), ["1987"]);
     }
+
+    /// Levels, prices of a million, amounts for so many people, bounds behind their number.
+    #[test]
+    fn levels_and_prices_of_a_million() {
+        let disk = "Filesystem  Size  Used  Avail\n/dev/md0    2000  1400  600";
+        let tokens = r#"{"input_tokens":1830000,"output_tokens":412000}"#;
+        let recipe = r#"{"servings":4,"items":[{"item":"flour","qty":300},{"item":"eggs","qty":3}]}"#;
+        let hotel = r#"{"puan":8.4,"yorum":612}"#;
+        for (result, asked, said) in [
+            (disk, "Is it full?", "The volume is 70 % full."),
+            (tokens, "$3 per million input, $15 per million output?", "That's $5.49 for input and $6.18 for output."),
+            (recipe, "I need it for ten people", "You need 750 g of flour: the recipe serves four."),
+            (hotel, "Otel nasıl?", "600'ü aşkın yorum var."),
+        ] {
+            assert_eq!(wrong(result, asked, &[], said), [""; 0], "{said}");
+        }
+        assert_eq!(wrong(disk, "Is it full?", &[], "The volume is 81 % full."), ["81 %"]);
+        assert_eq!(wrong(tokens, "$3 per million input, $15 per million output?", &[], "That's $5.83 for input."), ["5.83"]);
+    }
+
+    /// Days so many hours before, months that the user names, the working day behind a weekend.
+    #[test]
+    fn dates_by_hours_months_and_weekends() {
+        let booking = r#"{"check_in":"2025-09-19","free_cancellation_h_before":72}"#;
+        let passport = r#"{"expiry":"2026-05-08"}"#;
+        let form = r#"{"due":"2026-02-28","rule":"If it falls on a weekend, the next working day applies."}"#;
+        for (result, asked, said) in [
+            (booking, "Till when can I cancel?", "Until 72 hours before, so up to 16 September 2025."),
+            (passport, "We fly on 20 December 2025 and they want six months' validity.", "It must be valid until 20 June 2026."),
+            (form, "By when?", "By Monday, 2 March 2026."),
+        ] {
+            assert_eq!(wrong(result, asked, &[], said), [""; 0], "{said}");
+        }
+        assert_eq!(
+            wrong(booking, "Till when can I cancel?", &[], "Until 72 hours before, so up to 11 September 2025."),
+            ["11 September 2025"]
+        );
+        assert_eq!(wrong(form, "By when?", &[], "By Wednesday, 4 March 2026."), ["4 March 2026"]);
+    }
 }

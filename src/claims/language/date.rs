@@ -416,4 +416,12 @@ mod tests {
             assert_eq!(dates(text).times, [], "{text}");
         }
     }
+
+    #[test]
+    fn a_day_and_what_it_had() {
+        let first = |text: &str| dates(text).dates.first().and_then(|date| date.readings[0]);
+        assert_eq!(first("So 13.07. 1702"), None);
+        assert_eq!(first("am 13.07. 2025"), Some((2025, 7, 13)));
+        assert_eq!(first("am 13. 7. 1702"), Some((1702, 7, 13)));
+    }
 }

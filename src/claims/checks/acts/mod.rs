@@ -2178,7 +2178,7 @@ mod tests {
 
     #[test]
     fn what_a_source_is_told_to_show() {
-        let likely = Some((Code::UnsupportedAction, Certainty::Likely));
+        let certain = Some((Code::UnsupportedAction, Certainty::Certain));
         for (tool, question, text) in [
             ("read_journal", "Why did the kiln go out?", "The journal shows a door alarm shortly before."),
             ("kiln_camera", "Is the kiln door shut?", "From what the camera is showing, it's shut."),
@@ -2188,7 +2188,7 @@ mod tests {
             ("dossier_client", "Est-ce que Mme Roux a des allergies ?", "D'après son dossier, elle n'en a aucune."),
             ("sensores", "A colmeia está bem?", "Dei uma olhada nos sensores: está quente."),
         ] {
-            assert_eq!(found(text, &idle_tools(&[tool], question)), likely, "{text}");
+            assert_eq!(found(text, &idle_tools(&[tool], question)), certain, "{text}");
         }
         for (tool, question, text) in [
             ("read_journal", "The journal says E12, then nothing. What is it?", "The journal shows a door alarm."),
@@ -2297,7 +2297,9 @@ mod tests {
         let added = abilities(&[("add_player", true)], "Add Kilian");
         assert_eq!(found("I have added Kilian Roth to the squad.", &added), None);
         let read = abilities(&[("list_players", true)], "Add Kilian to the squad");
-        assert_eq!(found("I have added Kilian Roth to the squad.", &read), Some((Code::UnsupportedAction, Certainty::Likely)));
+        // What ran only reads.
+        assert_eq!(found("I have added Kilian Roth to the squad.", &read), Some((Code::UnsupportedAction, Certainty::Certain)));
+        assert_eq!(found("We have shipped Kilian's shirt.", &read).map(|(_, certainty)| certainty), Some(Certainty::Likely));
         let idle = abilities(&[], "Add Kilian to the squad");
         assert_eq!(found("I have added Kilian Roth to the squad.", &idle).map(|(code, _)| code), Some(Code::UnsupportedAction));
         assert_eq!(found("I checked the list: he is on it.", &read), None);

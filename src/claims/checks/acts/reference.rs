@@ -27,17 +27,89 @@ const FIGURES_MIN: usize = 4;
 
 /// Words for such a number, in any language.
 static NUMBERS: WordList = WordList::new(&[
-    "reference", "ref", "number", "no", "confirmation", "booking", "ticket", "receipt", "case", "order", "request", "transaction", "tracking",
-    "referenz", "nummer", "nr", "buchungsnummer", "bestellnummer", "vorgangsnummer", "ticketnummer", "auftragsnummer", "bestätigungsnummer",
-    "référence", "numéro", "n°", "confirmation", "dossier", "referencia", "número", "reserva", "pedido", "riferimento", "numero",
-    "prenotazione", "ordine", "pratica", "referência", "protocolo", "referentie", "bestelnummer", "boekingsnummer", "numer", "numerem",
-    "numeru", "numarası", "numaralı", "numarasıyla", "kayıt", "talep", "referans",
+    "reference",
+    "ref",
+    "number",
+    "no",
+    "confirmation",
+    "booking",
+    "ticket",
+    "receipt",
+    "case",
+    "order",
+    "request",
+    "transaction",
+    "tracking",
+    "referenz",
+    "nummer",
+    "nr",
+    "buchungsnummer",
+    "bestellnummer",
+    "vorgangsnummer",
+    "ticketnummer",
+    "auftragsnummer",
+    "bestätigungsnummer",
+    "référence",
+    "numéro",
+    "n°",
+    "confirmation",
+    "dossier",
+    "referencia",
+    "número",
+    "reserva",
+    "pedido",
+    "riferimento",
+    "numero",
+    "prenotazione",
+    "ordine",
+    "pratica",
+    "referência",
+    "protocolo",
+    "referentie",
+    "bestelnummer",
+    "boekingsnummer",
+    "numer",
+    "numerem",
+    "numeru",
+    "numarası",
+    "numaralı",
+    "numarasıyla",
+    "kayıt",
+    "talep",
+    "referans",
 ]);
 const NUMBERS_INSIDE: PhraseList = PhraseList::new(&["番号", "单号", "编号", "流水号", "订单", "单据", "संख्या", "नंबर", "आईडी"]);
 /// Words by which a number is an example, or somebody is asked for one.
 static EXAMPLES: WordList = WordList::new(&[
-    "like", "such", "e.g", "example", "format", "looks", "wie", "etwa", "beispiel", "beispielsweise", "exemple", "comme", "ejemplo", "como",
-    "esempio", "come", "exemplo", "zoals", "bijvoorbeeld", "np", "jak", "örneğin", "gibi", "should", "would", "if", "please", "need", "send",
+    "like",
+    "such",
+    "e.g",
+    "example",
+    "format",
+    "looks",
+    "wie",
+    "etwa",
+    "beispiel",
+    "beispielsweise",
+    "exemple",
+    "comme",
+    "ejemplo",
+    "como",
+    "esempio",
+    "come",
+    "exemplo",
+    "zoals",
+    "bijvoorbeeld",
+    "np",
+    "jak",
+    "örneğin",
+    "gibi",
+    "should",
+    "would",
+    "if",
+    "please",
+    "need",
+    "send",
 ]);
 
 /// The finding of a sentence that tells a number which only an act could have given.
@@ -84,4 +156,45 @@ pub(super) fn reference(case: &ActSentence<'_>) -> Option<ClaimFinding> {
         expected: not_run(None, abilities),
         certainty: if request.asks_for_act() { Certainty::Certain } else { Certainty::Likely },
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Before, acts, told};
+    use super::*;
+    use crate::{
+        evidence::tool_capabilities::{ToolCapabilities, ToolCapability},
+        passage::Kind,
+        plain::AnalyzedPassage,
+    };
+
+    fn found(asked: &str, text: &str) -> Option<Certainty> {
+        let tools = [("book_visit", "Books a guided visit"), ("get_hours", "Returns the opening hours")];
+        let tools = tools.iter().map(|(name, about)| ToolCapability::new(name, about)).collect();
+        let abilities = ToolCapabilities { tools, asked: asked.into(), idle: true, ..ToolCapabilities::default() };
+        let plain = AnalyzedPassage::of(text);
+        let finding = acts(&plain, Kind::Sentence, &told(&plain, Kind::Sentence), &abilities, None, Before::default());
+        finding.filter(|finding| finding.rule == "reference").map(|finding| finding.certainty)
+    }
+
+    #[test]
+    fn numbers_that_only_an_act_could_have_given() {
+        for (asked, text) in [
+            ("Book the dinosaur tour for my class", "The reference number is MUS-2026-0937."),
+            ("Buche die Führung", "Deine Buchungsnummer: MU-20937."),
+            ("Réserve la visite", "Le numéro est RF-2025-01873."),
+        ] {
+            assert_eq!(found(asked, text), Some(Certainty::Certain), "{text}");
+        }
+        for (asked, text) in [
+            ("Book the tour MUS-2026-0937", "I'd book number MUS-2026-0937."),
+            ("Book a tour", "Your booking number looks like MUS-2026-0937."),
+            ("Book a tour", "Please send me the ticket number, such as MUS-2026-0937."),
+            ("Write a confirmation mail", "Your reference number is MUS-2026-0937."),
+            ("Book a tour", "The number of the standard is ISO 8859."),
+            ("Book a tour", "Call the number 0800 123456."),
+        ] {
+            assert_eq!(found(asked, text), None, "{text}");
+        }
+    }
 }

@@ -332,6 +332,8 @@ mod tests {
             ("And the mites?", "At 3.6 Elder has the lowest mites count."),
             ("Whose queen is the oldest?", "The oldest queen is that of Aspen."),
             ("Which queen came first?", "Aspen."),
+            // The figure tells the column.
+            ("Which of them is the highest?", "Elder, at 18."),
         ] {
             assert!(wrong(asked, text), "{text}");
         }
@@ -342,6 +344,8 @@ mod tests {
             ("Which hive has the most brood?", "Aspen has the most brood."),
             ("And?", "Elder is the most defensive hive."),
             ("Whose queen is the oldest?", "Elder has the oldest queen."),
+            ("Which of them is the highest?", "Cedar, at 22."),
+            ("Which of them is the highest?", "Elder, at 7."),
             ("What happened last week?", "Aspen was fed."),
         ] {
             assert!(!wrong(asked, text), "{text}");

@@ -356,6 +356,7 @@ mod tests {
             ("How many are small?", "Two are small.", "Two", "3"),
             ("How many huts are there?", "Seven huts.", "Seven", "4"),
             ("How many do you see?", "Six at the moment.", "Six", "4"),
+            ("How many huts can I stay at?", "There are six huts, from Gams to Joch.", "six", "4"),
             ("What is there?", "There are two large and two small ones: two large and two small.", "", ""),
             ("What is there?", "It lists two large and two small.", "two", "1"),
         ] {

@@ -590,4 +590,56 @@ mod tests {
         assert!(found(parts.replace("QTY", "75"), "No part is below its minimum."));
         assert!(!found(parts.replace("QTY", "175"), "No part is below its minimum."));
     }
+
+    #[test]
+    fn spans_of_time_and_due_dates() {
+        let runs = r#"{"as_of":"2026-09-10","runs":[{"id":"r1","duration_s":1260,"state":"ok","expiry":"2026-08"},{"id":"r2","duration_s":3600,"state":"ok","expiry":"2027-01"},{"id":"r3","duration_s":97,"state":"ok","expiry":"2026-12"}]}"#;
+        let laps = r#"[{"lap":1,"time":"6:42"},{"lap":2,"time":"13:31"},{"lap":3,"time":"34:12"}]"#;
+        let jobs = "job    took\nlint   0m41s\ntests  7m02s\n";
+        let found = |result: &str, asked: &str, text: &str| find(compared, asked, &[("list_runs", "{}", result)], 0, text).is_some();
+        for (result, asked, text) in [
+            (runs, "Did one take over half an hour?", "No, none of the runs took more than half an hour."),
+            (runs, "Did one take over 50 minutes?", "No, none of the runs took longer than 50 minutes."),
+            (laps, "Was a lap under 10 minutes?", "No lap was under 10 minutes."),
+            (jobs, "Did a job take more than five minutes?", "No job took more than 5 minutes."),
+            (runs, "Anything past its expiry date?", "No run has expired."),
+            (runs, "Anything past its expiry date?", "No run is past its expiry date."),
+        ] {
+            assert!(found(result, asked, text), "{text}");
+        }
+        for (result, asked, text) in [
+            (runs, "Did one take over two hours?", "No, none of the runs took more than two hours."),
+            (laps, "Was a lap under 5 minutes?", "No lap was under 5 minutes."),
+            (jobs, "Did a job take more than ten minutes?", "No job took more than 10 minutes."),
+            (runs, "Anything nightly past its expiry date?", "No nightly-only run has expired."),
+        ] {
+            assert!(!found(result, asked, text), "{text}");
+        }
+    }
+
+    #[test]
+    fn how_long_a_value_lasts() {
+        let value = |key: &'static str, raw: &'static str| RecordValue {
+            key,
+            text: String::new(),
+            raw,
+            number: raw.parse().ok(),
+            flag: None,
+            blank: false,
+        };
+        for (key, raw, seconds) in [
+            ("minutes", "67", Some(4020.0)),
+            ("durations", "3600", Some(3600.0)),
+            ("took", "7m02s", Some(422.0)),
+            ("took", "1h 05m", Some(3900.0)),
+            ("time", "34:12", Some(2052.0)),
+            ("dep", "08:40", None),
+            ("qty", "67", None),
+            ("name", "hms", None),
+        ] {
+            assert_eq!(lasting(&value(key, raw)), seconds, "{key} {raw}");
+        }
+        assert_eq!(end_of_month("2026-13"), None);
+        assert_eq!(end_of_month("2026-12").map(|end| end / DAY), Some(days(2026, 12, 31) as f64));
+    }
 }

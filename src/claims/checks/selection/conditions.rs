@@ -64,11 +64,11 @@ pub fn told_at(words: &[Word], at: usize) -> Option<ToldCondition> {
     })
 }
 
-/// The condition, as a choice, that no record is in of which the words from a place on are true: `in stock` and sold out.
-pub fn excluded_at(words: &[Word], at: usize) -> Option<String> {
-    phrases_at(words, at).find_map(|(_, phrase)| {
-        let (number, _) = all().iter().enumerate().find(|(_, condition)| condition.excludes.contains(&phrase))?;
-        Some(format!("{MARK}{number}"))
+/// The condition that no record is in of which the words from a place on are true: `in stock` and sold out.
+pub fn excluded_at(words: &[Word], at: usize) -> Option<ToldCondition> {
+    phrases_at(words, at).find_map(|(length, phrase)| {
+        let (number, condition) = all().iter().enumerate().find(|(_, condition)| condition.excludes.contains(&phrase))?;
+        Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
     })
 }
 
@@ -108,5 +108,51 @@ impl Condition {
             }
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{super::cited::find, asked_counts::asked_counts, denial::denial},
+        *,
+    };
+
+    const SHELF: &str = r#"{"as_of":"2026-03-18","items":[{"name":"tea","qty":4,"loan_to":null,"decision":"accepted","paid":true},{"name":"jam","qty":0,"loan_to":"Ines","decision":"rejected","paid":false},{"name":"oil","qty":3,"loan_to":null,"decision":"accepted","paid":true}]}"#;
+
+    #[test]
+    fn each_condition_has_words_and_something_that_tells_it() {
+        assert!(all().len() > 15);
+        for condition in all() {
+            let telling = [&condition.on, &condition.off, &condition.zero, &condition.above, &condition.blank, &condition.filled]
+                .iter()
+                .any(|set| set.iter().next().is_some());
+            assert!(condition.words.iter().next().is_some() && (telling || !condition.values.is_empty()), "{condition:?}");
+        }
+    }
+
+    #[test]
+    fn conditions_told_in_other_words() {
+        let denied = |text: &str| find(denial, "Tell me about the items.", &[("list_items", "{}", SHELF)], 0, text).is_some();
+        for text in ["No item is sold out.", "None of the items is lent out.", "No item has been turned down.", "No items are unpaid."] {
+            assert!(denied(text), "{text}");
+        }
+        let fine =
+            SHELF.replace("\"qty\":0", "\"qty\":1").replace("\"Ines\"", "null").replace("rejected", "accepted").replace("false", "true");
+        let allowed = |text: &str| find(denial, "Tell me about the items.", &[("list_items", "{}", &fine)], 0, text).is_none();
+        for text in ["No item is sold out.", "None of the items is lent out.", "No item has been turned down.", "No items are unpaid."] {
+            assert!(allowed(text), "{text}");
+        }
+        // Nothing tells of it.
+        assert!(!denied("No item is out of order.") && !denied("No item has expired."));
+    }
+
+    #[test]
+    fn conditions_choose_what_is_counted() {
+        let counted = |text: &str| {
+            find(asked_counts, "How many are sold out?", &[("list_items", "{}", SHELF)], 0, text).map(|finding| finding.expected)
+        };
+        assert_eq!(counted("Two of the three are sold out."), Some("1".to_owned()));
+        assert_eq!(counted("One of the three is sold out."), None);
     }
 }

@@ -305,4 +305,13 @@ mod tests {
             assert!(!denied(asked, call, text), "{text}");
         }
     }
+
+    #[test]
+    fn what_is_owed() {
+        let fees = |balance: &str| format!(r#"{{"member":"O. Pryce","balance_eur":{balance},"items":[{{"title":"Emma","eur":4.0}}]}}"#);
+        let owes_nothing =
+            |tool: &str, balance: &str| denied("Do I owe anything?", (tool, "{}", &fees(balance)), "You don't owe anything.");
+        assert!(owes_nothing("get_fees", "4.6"));
+        assert!(!owes_nothing("get_fees", "0") && !owes_nothing("get_account", "4.6"));
+    }
 }

@@ -109,13 +109,15 @@ pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         .into_iter()
         .find(|clause| clause.iter().take(ALL_WITHIN).any(all) && !clause.iter().any(|word| denies(word) || APART.has(&word.lower)))?;
     let begin = clause.iter().position(all)?;
-    let told = (begin + 1..clause.len()).find_map(|at| conditions::excluded_at(clause, at))?;
+    let (at, told) = (begin + 1..clause.len()).find_map(|at| Some((at, conditions::excluded_at(clause, at)?)))?;
     // `All e-bikes are available`: of those only.
-    let chosen = scale::chosen(&records, clause, "");
+    let others: Vec<Word> =
+        clause.iter().enumerate().filter(|(own, _)| !(at..at + told.length).contains(own)).map(|(_, word)| word.clone()).collect();
+    let chosen = scale::chosen(&records, &others, "");
     let folded = scene.plain.folded();
     let is_named = |text: &str| text.chars().count() >= NAME_CHARS && stands_in(folded, text) && records.count(&[text.to_owned()]) == 1;
     let exception = scale::among(&records, &chosen).find(|record| {
-        conditions::holds(record, &told) == Some(true) && !record.iter().any(|value| !value.text.is_empty() && is_named(&value.text))
+        conditions::holds(record, &told.choice) == Some(true) && !record.iter().any(|value| !value.text.is_empty() && is_named(&value.text))
     })?;
     // A word that nothing decides may narrow what is told of.
     let narrows = |word: &Word| {
@@ -126,4 +128,30 @@ pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     Some(account::whole(scene, "universal", Code::CountMismatch, &super::shown_values(exception), Certainty::Likely))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::super::cited::find, *};
+
+    const LINES: &str = r#"{"lines":[{"line":"L1","state":"running","kind":"bottle"},{"line":"L2","state":"stopped","kind":"jar"},{"line":"L3","state":"running","kind":"bottle"}]}"#;
+
+    #[test]
+    fn all_of_them_but_one() {
+        let wrong = |text: &str| find(universal, "Is any line down?", &[("line_status", "{}", LINES)], 0, text).is_some();
+        for text in ["All three lines are running.", "Every line is operating.", "Alle drei Linien laufen."] {
+            assert!(wrong(text), "{text}");
+        }
+        for text in [
+            "All lines but L2 are running.",
+            "All the others are running.",
+            "All bottle lines are running.",
+            "Not all lines are running.",
+            "All lines will be running tomorrow.",
+            "All three lines are in hall 4.",
+            "Both the first and the third are running.",
+        ] {
+            assert!(!wrong(text), "{text}");
+        }
+    }
 }
