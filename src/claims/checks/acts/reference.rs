@@ -78,7 +78,7 @@ static NUMBERS: WordList = WordList::new(&[
     "talep",
     "referans",
 ]);
-const NUMBERS_INSIDE: PhraseList = PhraseList::new(&["番号", "单号", "编号", "流水号", "订单", "单据", "संख्या", "नंबर", "आईडी"]);
+static NUMBERS_INSIDE: PhraseList = PhraseList::new(&["番号", "单号", "编号", "流水号", "订单", "单据", "संख्या", "नंबर", "आईडी"]);
 /// Words by which a number is an example, or somebody is asked for one.
 static EXAMPLES: WordList = WordList::new(&[
     "like",
