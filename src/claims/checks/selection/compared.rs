@@ -24,7 +24,7 @@ use crate::{
         lexicon::Word,
         number::{Number, numbers},
         unit,
-        word_list::{WordList, data_file},
+        word_list::{PhraseList, WordList, data_file},
     },
     passage::Kind,
 };
@@ -245,7 +245,9 @@ fn only_bound(numbers: &[Number], dates: &Dates, lower: &str) -> Option<Bound> {
         Some(Bound { span: number.span.start..number.end, kind, above })
     });
     // `over half an hour`
-    let of_words = SPANS.iter().filter_map(|(words, seconds)| {
+    static UNITS: PhraseList = PhraseList::new(&["hour", "minute", "stunde", "heure", "hora", "'ora", "uur"]);
+    let spans = if UNITS.stands_in(lower) { &SPANS[..] } else { &[] };
+    let of_words = spans.iter().filter_map(|(words, seconds)| {
         let start = lower.find(words)?;
         let end = start + words.len();
         let whole = !lower.get(end..)?.starts_with(char::is_alphabetic) && !lower.get(..start)?.ends_with(char::is_alphabetic);
