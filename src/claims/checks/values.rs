@@ -388,7 +388,12 @@ fn stands_alone(scene: &CheckContext<'_>, number: &Number, precision: Precision)
             && scene.words_after(number.span.end).iter().take(2).any(|word| scene.lexicon.bounds.contains(&word.lower))
     };
     let bound = is_round(number) && (is_bound(scene, before) || behind() || matches!(sign, Some('<' | '>' | '≥' | '≤')));
-    let reckons = may_reckon(scene) || is_level(scene, number);
+    // `one of 143 tests`, of 142 that passed and one that failed.
+    let is_whole = || {
+        before.last().is_some_and(|word| scene.lexicon.parts.contains(&word.lower))
+            && before.iter().rev().nth(1).is_some_and(|part| scene.lexicon.count(&part.lower).is_some())
+    };
+    let reckons = may_reckon(scene) || is_level(scene, number) || is_whole();
     let has = || {
         let plain = || scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, precision, source));
         if reckons { scene.has_number(number, precision) } else { plain() || reckon::lies_between_times(scene, number) }
