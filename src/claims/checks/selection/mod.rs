@@ -31,7 +31,7 @@ use crate::{
         date,
         fold::{akin, fold, name_words, stands_in, words_of},
         lexicon::{self, Lexicon, Word},
-        word_list::{WordSet, data_file},
+        word_list::{WordList, WordSet, data_file},
     },
 };
 
@@ -56,6 +56,11 @@ const NAME_CHARS_MIN: usize = 4;
 const MONTH_MARK: char = '\u{1}';
 /// Letters of a word that says something by itself.
 const WORD_CHARS: usize = 2;
+
+/// Words of a bound, behind the word that limits; and those that join its figures.
+const BOUND_WORDS: usize = 5;
+static BOUND_LINKS: WordList =
+    WordList::new(&["and", "to", "the", "und", "bis", "dem", "et", "le", "y", "el", "e", "il", "o", "en", "a", "i", "ve", "pm", "am"]);
 
 /// The words of `lexicon/selection.toml`.
 #[derive(Debug, Default, Deserialize)]
@@ -207,6 +212,31 @@ impl Reading<'_, '_> {
         self.records.all().iter().any(|record| told.is_told_by(record)) && !literally()
     }
 
+    /// Number of the words that tell two bounds which the call has: `between 5 and 9 May`. With the word that limits.
+    fn bound_of_call(&self, words: &[Word], at: usize) -> Option<usize> {
+        let figures: Vec<u64> =
+            self.source.arguments.split(|c: char| !c.is_ascii_digit()).filter_map(|figures| figures.parse().ok()).collect();
+        let is_figure = |word: &Word| {
+            let figure = match word.lower.as_str() {
+                "noon" | "midday" => Some(12),
+                "midnight" => Some(0),
+                lower => lower.parse().ok().or_else(|| self.scene.lexicon.count(lower)),
+            };
+            figure.map(|figure| figures.contains(&figure) || figure <= 12 && figures.contains(&(figure + 12)))
+        };
+        let (mut length, mut bound) = (1, 0);
+        for word in words.iter().skip(at + 1).take(BOUND_WORDS) {
+            match is_figure(word) {
+                Some(true) => bound += 1,
+                Some(false) => return None,
+                None if BOUND_LINKS.has(&word.lower) || lexicon::month(&word.lower).is_some() => {}
+                None => break,
+            }
+            length += 1;
+        }
+        (bound > 1).then_some(length)
+    }
+
     /// Reads words; those of `known` count as decided. `None` if one of them limits what is denied.
     pub fn read(&self, words: &[Word], known: &[Word], claim: SelectionClaim) -> Option<ReadWords> {
         let (data, lexicon) = (data(), self.scene.lexicon);
@@ -231,6 +261,14 @@ impl Reading<'_, '_> {
                 continue;
             }
             let folded = fold(&word.lower);
+            // `between noon and six`, as the call asked.
+            if claim == SelectionClaim::Absence
+                && data.limits.contains(&folded)
+                && let Some(length) = self.bound_of_call(words, at)
+            {
+                told_up_to = at + length;
+                continue;
+            }
             if data.limits.contains(&folded) && !(claim == SelectionClaim::Count && data.of_counts.contains(&folded)) {
                 return None;
             }
