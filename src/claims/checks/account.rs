@@ -420,7 +420,21 @@ pub(crate) fn is_empty(source: &ToolResult) -> bool {
             _ => true,
         })
     };
-    facts.is_structured() && lists && values() && !describes_something(source) || is_empty_yaml(source)
+    facts.is_structured() && lists && values() && !describes_something(source) || is_empty_yaml(source) || is_bare_head(&source.text)
+}
+
+/// Names of columns that a line must have to be known as the first one of a table.
+const HEAD_CELLS_MIN: usize = 3;
+
+/// `item,qty,best_before` and no line below it: a table without rows.
+fn is_bare_head(text: &str) -> bool {
+    let text = text.trim();
+    let name = |cell: &str| {
+        let cell = cell.trim();
+        !cell.is_empty() && cell.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_')
+    };
+    let cells = || text.split([',', ';', '\t']);
+    text.len() <= NOTHING_BYTES_MAX && !text.contains('\n') && cells().count() >= HEAD_CELLS_MIN && cells().all(name)
 }
 
 /// `kiln: Little Tom`, `shelves: []`
@@ -662,7 +676,12 @@ fn tells_existence(scene: &CheckContext<'_>) -> bool {
     ];
     let first = scene.plain.words.windows(2).take(EXISTENCE_WITHIN + 1);
     let first = first.into_iter().any(|two| PAIRS.iter().any(|(one, other)| two[0].lower == *one && two[1].lower == *other));
-    first || scene.plain.words.iter().take(EXISTENCE_WITHIN).any(|word| word.lower == "hay")
+    // `Yes, Corvale holds two patents`.
+    let several = || scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
+    let yes = || {
+        scene.plain.words.first().is_some_and(|word| matches!(&*word.lower, "yes" | "ja" | "oui" | "sí" | "sì" | "sim" | "tak" | "evet"))
+    };
+    first || yes() && several() || scene.plain.words.iter().take(EXISTENCE_WITHIN).any(|word| word.lower == "hay")
 }
 
 /// True of a sentence, covered by the citation of a later one, that tells of things: with a number, a date or a name that nobody said. What
