@@ -843,7 +843,7 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         }
         // `27 of 36, so she missed nine`; `How many buckets do I need?`, of one kind of them.
         let made = || value > largest && cues::reckons(scene.plain) && is_made_in_passage(scene, start, value);
-        if made() || largest == 1 && scene.grounds.asks_to_reckon() {
+        if made() || (largest == 1 || value > largest) && scene.grounds.asks_to_reckon() {
             return None;
         }
         let last = after.get(noun.len().saturating_sub(1)).map_or(end, |word| word.end);

@@ -243,6 +243,9 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
                 || is_section(scene, number)
                 || is_full_hour(scene, number)
                 || is_between_results(scene, number)
+                || is_in_other_degrees(scene, number)
+                || is_of_formula(scene, number)
+                || ends_an_id(scene, number)
         };
         if !(taken || is_common(scene, number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
@@ -313,6 +316,66 @@ fn is_between_results(scene: &CheckContext<'_>, number: &Number) -> bool {
 fn members_of(source: &ToolResult) -> Vec<(&str, f64)> {
     let leaves = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).take(COMPARED_MEMBERS);
     leaves.filter_map(|leaf| Some((leaf.key.as_str(), leaf.value.number()?))).collect()
+}
+
+/// `24.5 °C, i.e. 76.1 °F`: a temperature of the passage, in the other unit.
+fn is_in_other_degrees(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let degrees = |number: &Number| {
+        let text = scene.text().get(number.span.start..number.end).unwrap_or_default();
+        if text.ends_with(['F', 'f']) { Some(true) } else { text.ends_with(['C', 'c']).then_some(false) }
+    };
+    let hot = |number: &Number| number.unit.is_some_and(|unit| unit.dimension == "temperature");
+    let Some(own) = degrees(number).filter(|_| hot(number)) else { return false };
+    let convert = |value: f64| if own { value * 1.8 + 32.0 } else { (value - 32.0) / 1.8 };
+    let others =
+        scene.plain.numbers.iter().filter(|other| other.span.start < number.span.start && hot(other) && degrees(other) == Some(!own));
+    others.flat_map(Number::readings).any(|other| number.readings().any(|shown| shown.rounds(convert(other.value))))
+}
+
+/// `the usual 131.25 formula`: a constant that has a name.
+fn is_of_formula(scene: &CheckContext<'_>, number: &Number) -> bool {
+    static NAMES: WordList = WordList::new(&[
+        "formula",
+        "factor",
+        "constant",
+        "rule",
+        "faktor",
+        "formel",
+        "faustformel",
+        "facteur",
+        "formule",
+        "fórmula",
+        "fattore",
+        "fator",
+    ]);
+    number.unit.is_none() && scene.words_after(number.end).first().is_some_and(|word| NAMES.has(&word.lower))
+}
+
+/// Figures at the end of a number that somebody named: `the account ending in 3000`.
+fn ends_an_id(scene: &CheckContext<'_>, number: &Number) -> bool {
+    static ENDS: WordList = WordList::new(&[
+        "ending",
+        "ends",
+        "endet",
+        "endend",
+        "endung",
+        "terminant",
+        "termina",
+        "terminada",
+        "terminado",
+        "finisce",
+        "eindigend",
+        "eindigt",
+        "kończące",
+        "kończący",
+        "biten",
+    ]);
+    let figures = scene.text().get(number.span.clone()).unwrap_or_default();
+    let plain = figures.len() >= 3 && figures.bytes().all(|byte| byte.is_ascii_digit());
+    let told = || scene.words_before(number.span.start).iter().rev().take(3).any(|word| ENDS.has(&word.lower));
+    let ends =
+        |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.len() > figures.len() && word.ends_with(figures));
+    plain && told() && (ends(&scene.grounds.asked) || scene.sources.iter().any(|source| ends(&source.text) || ends(&source.arguments)))
 }
 
 /// `14h` or `14 Uhr` of 14:00.
@@ -586,8 +649,14 @@ fn is_common(scene: &CheckContext<'_>, number: &Number) -> bool {
     let year = YEARS.contains(&whole) && number.unit.is_none() && is_near_year(scene, whole);
     // With a unit a small number says something: `5 °C`.
     let small = whole <= SMALL && number.unit.is_none_or(|unit| unit.dimension == "time") || whole <= 2;
-    small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year
+    // A month or a year in hours.
+    let hours = HOURS.contains(&whole) && number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor == HOUR);
+    small || COMMON.contains(&whole) && number.unit.is_none_or(|unit| unit.dimension == "time") || year || hours
 }
+
+/// Hours of the months, of a year and of a leap year; seconds of one.
+const HOURS: [u64; 6] = [672, 696, 720, 744, 8760, 8784];
+const HOUR: f64 = 3600.0;
 
 /// Whole numbers that are read as years.
 const YEARS: std::ops::RangeInclusive<u64> = 1900..=2100;

@@ -731,9 +731,14 @@ fn words_tell_failure(text: &str, aim: Option<&CallAim<'_>>) -> bool {
         )
     };
     let few_lines = || lower.lines().filter(|line| !line.trim().is_empty()).nth(FEW_LINES).is_none();
+    // `22:40 Settled, declined evening snack`: notes of several hours.
+    let timed =
+        |line: &&str| line.len() > 5 && line.as_bytes().get(2) == Some(&b':') && line.bytes().take(2).all(|byte| byte.is_ascii_digit());
+    let are_notes = || lower.lines().filter(timed).count() > 2;
     let failed_words = || {
         aim.is_some()
             && few_lines()
+            && !are_notes()
             && words().any(fails)
             && !words().any(succeeds)
             && !lower.contains("0 failed")

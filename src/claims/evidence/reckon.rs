@@ -979,7 +979,20 @@ const YEARS: [i32; 2] = [2025, 2024];
 /// Does this date lie so many days from one that somebody said without its year: `counting from 12 January`?
 fn follows_yearless(scene: &CheckContext<'_>, date: &Date, steps: &[i64]) -> bool {
     let said = scene.grounds.said_dates().dates.iter().flat_map(|said| said.readings.iter().flatten());
+    let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span).flat_map(|own| own.readings.iter().flatten());
+    let said = said.chain(of_passage);
     let yearless: Vec<(u32, u32)> = said.filter(|(year, ..)| *year == 0).map(|(_, month, day)| (*month, *day)).take(DATES_OF).collect();
+    // `Six months from 20 May`; three before the end of June.
+    let by_months = |(month, day): (u32, u32), (own_month, own_day): (u32, u32)| {
+        let apart = (i64::from(month) - i64::from(own_month)).rem_euclid(12);
+        let last = |month: u32, day: u32| date::civil(date::days(YEARS[0], month, day) + 1).2 == 1;
+        (day == own_day || last(month, day) && last(own_month, own_day))
+            && apart != 0
+            && (steps.contains(&apart) || steps.contains(&(12 - apart)))
+    };
+    if date.readings.iter().flatten().any(|(_, month, day)| yearless.iter().any(|known| by_months(*known, (*month, *day)))) {
+        return true;
+    }
     date.readings.iter().flatten().any(|(year, month, day)| {
         let years = if *year == 0 { YEARS } else { [*year, *year - 1] };
         years.into_iter().any(|known_year| {

@@ -77,7 +77,8 @@ static NO_ORDERS: WordList = WordList::new(&[
     "if", "unless", "when", "because", "since", "so", "only", "don't", "don’t", "not", "without", "never", "tell", "show", "say", "wenn",
     "falls", "weil", "damit", "nicht", "ohne", "nur", "si", "quand", "parce", "ne", "sans", "cuando", "porque", "sin", "no", "solo", "se",
     "quando", "perché", "perche", "non", "senza", "sem", "não", "nao", "als", "omdat", "niet", "zonder", "alleen", "jeśli", "jesli", "gdy",
-    "bo", "nie", "bez", "tylko", "eğer", "için", "değil",
+    "bo", "nie", "bez", "tylko", "eğer", "için", "değil", "which", "welche", "welcher", "welches", "quel", "quelle", "cuál", "quale",
+    "qual", "welk", "welke", "który", "która", "które", "hangisi", "hangi",
 ]);
 
 /// The finding of a sentence that tells as done what is left open of the order.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::{
     checks::figures::finding,
     context::{CheckContext, ClaimFinding},
-    evidence,
+    evidence::{self, facts::Scalar},
     language::{
         fold::fold,
         number::{Number, Precision},
@@ -34,6 +34,14 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Two adults at 48 and a child at 18`: so many of each.
     let counts = scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
     let signed = [one, other, told].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '×' | '*' | '/')));
+    // `in 30:41, 17 seconds ahead`: of two paces, which are no numbers.
+    let paces = scene.sources.iter().any(|source| {
+        source.facts().leaves.iter().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_pace(text)))
+            || source.rows().rows.iter().flat_map(|row| &row.cells).any(|cell| is_pace(&cell.raw))
+    });
+    if paces && told.unit.is_some_and(|unit| unit.dimension == "time") {
+        return None;
+    }
     if !tells_result(leads, behind) || counts || signed || !are_alike(one, other) || !are_alike(one, told) || between.contains('%') {
         return None;
     }
@@ -65,6 +73,15 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let (one, other) = pairs().next()?;
     let expected = format!("{} or {}", shown((one - other).abs()), shown(one + other));
     Some(finding(scene, "made_of_two", Code::UngroundedValue, told.span.start..told.end, expected))
+}
+
+/// True of a time such as `30:41`.
+fn is_pace(text: &str) -> bool {
+    text.split_once(':').is_some_and(|(minutes, seconds)| {
+        minutes.len() <= 3
+            && seconds.len() >= 2
+            && minutes.bytes().chain(seconds.bytes()).all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b':'))
+    })
 }
 
 /// The text between two numbers of one sentence; `None` if it is long, or ends a part.

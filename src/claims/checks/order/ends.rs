@@ -88,6 +88,7 @@ pub(crate) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let question = scene.grounds.asked.words();
     if question.len() > QUESTION_WORDS_MAX
         || scene.plain.asks()
+        || scene.text().contains(['+', '='])
         || [&scene.plain.words[..], question].into_iter().any(|words| words.iter().any(denies) || set_apart(words))
         || scene.plain.words.iter().any(is_nothing_said)
         || super::superlative::holds_for_neighbours(scene.text())

@@ -12,6 +12,7 @@ use crate::{
         fold::{akin, fold, stands_in, words_of},
         lexicon::Word,
         number::Number,
+        word_list::WordList,
     },
     passage::Kind,
 };
@@ -30,6 +31,14 @@ const DAY_CHARS: usize = 3;
 /// The finding of a clause that names one record and tells of it what only others have.
 pub(crate) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && !scene.text().contains('|'))?;
+    // `The bill is €126.40, so €31.60 each`: a figure of all.
+    static EACH: WordList = WordList::new(&[
+        "each", "apiece", "testa", "ciascuno", "ciascuna", "chacun", "chacune", "personne", "jeder", "jede", "person", "cabeza", "cada",
+        "pessoa",
+    ]);
+    if scene.plain.words.iter().any(|word| EACH.has(&word.lower)) {
+        return None;
+    }
     let records = Records::of(source)?;
     if records.total() < 2 || records.are_lines() {
         return None;

@@ -69,7 +69,8 @@ pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         None => return None,
     };
     // `Over 300 euros`: what a number limits isn't decided by words. `One of four bays`: of other things.
-    let limited = scene.grounds.asked.numbers().iter().any(|number| number.unit.is_some());
+    let limited = scene.grounds.asked.numbers().iter().any(|number| number.unit.is_some())
+        || scene.grounds.asked.numbers().iter().filter(|number| !number.ordinal).count() > 1;
     let of_others = whole.is_some_and(|whole| {
         scene.words_after(whole.place.end).first().is_some_and(|noun| {
             let own = fold(&noun.lower);

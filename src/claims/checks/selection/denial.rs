@@ -11,11 +11,11 @@ use crate::{
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult,
-        facts::NamedValue,
+        facts::{NamedValue, Scalar},
         tool_capabilities::{Effect, ToolCapability},
     },
     language::{
-        fold::{fold, words_of},
+        fold::{akin, fold, words_of},
         lexicon::Word,
         word_list::WordSet,
     },
@@ -64,6 +64,17 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     }
     if let Some(amount) = denied_amount(source, clause) {
         return Some(account::whole(scene, "denial", Code::FalseAbsence, &amount, Certainty::Likely));
+    }
+    // `No te queda ninguna multa pendiente` of `pendientes: 0`.
+    let zero = |leaf: &&NamedValue| leaf.record == 0 && matches!(leaf.value, Scalar::Number(0.0) | Scalar::Flag(false) | Scalar::Null);
+    let named = |leaf: &NamedValue| {
+        clause.iter().any(|word| {
+            let own = fold(&word.lower);
+            own.chars().count() >= AMOUNT_CHARS && (own == leaf.key || akin(&own, &leaf.key))
+        })
+    };
+    if source.facts().leaves.iter().filter(zero).any(named) {
+        return None;
     }
     let records = Records::of(source)?;
     let reading = Reading { scene, source, records: &records };
