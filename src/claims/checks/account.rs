@@ -768,6 +768,15 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         said.extend(known.filter(|count| *count > 1).map(|count| (word.start, word.end, count)));
     }
     said.into_iter().find_map(|(start, end, value)| {
+        // `five of our objects`
+        let of_ours = match scene.words_after(end) {
+            [of, our, ..] if of.lower == "of" && matches!(&*our.lower, "our" | "your" | "the" | "my" | "their" | "these" | "those") => {
+                our.end
+            }
+            _ => end,
+        };
+        let partitive = of_ours != end;
+        let end = of_ours;
         let after: Vec<&Word> = scene.words_after(end).iter().take(NOUN_WORDS_MAX).collect();
         let joined = after.first().is_some_and(|word| {
             scene.text().get(end..word.start).is_some_and(|gap| gap.trim_matches([' ', '*', '_', '\u{a0}', '-']).is_empty())
@@ -806,6 +815,9 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
                 .iter()
                 .any(|source| source.facts().lists.iter().any(|list| list.length as u64 == value) && !scene.is_source(source));
         let together: u64 = sources.iter().map(|source| most(source)).sum();
+        if partitive && value <= together {
+            return None;
+        }
         let largest = sources.iter().map(|source| most(source)).max().unwrap_or(0);
         // `30 usable slots` of a column `slots`: an amount.
         let of_column = |word: &String| {
