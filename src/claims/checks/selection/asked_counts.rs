@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::{
     checks::{
+        acts,
         selection::{QUESTION_WORDS_MAX, Reading, Records, SelectionClaim, clauses, denies, is_plain, only_result},
         values::is_of_name,
     },
@@ -12,7 +13,7 @@ use crate::{
     language::{
         fold::{akin, fold},
         lexicon::Word,
-        word_list::PhraseList,
+        word_list::{PhraseList, WordList},
     },
     passage::Kind,
 };
@@ -27,6 +28,9 @@ const BETWEEN_WORDS: usize = 3;
 const DECIDED_MAX: usize = 5;
 /// Words that nothing decides.
 const OPEN_MAX: usize = 3;
+
+/// Words behind the number of an event's occurrences.
+static TIMES: WordList = WordList::new(&["times", "mal", "fois", "veces", "volte", "vezes", "keer", "razy", "kez", "kere"]);
 
 /// A number that counts, and where it stands.
 pub struct ToldCount {
@@ -47,10 +51,20 @@ pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let all = records.total();
     let told = counts_of(scene, all);
     let first = told.first()?;
-    if !RECORDS.contains(&all) || records.are_lines() {
+    let reading = Reading { scene, source, records: &records };
+    if records.are_lines() {
+        // `It went down seven times`, of a log that has four lines.
+        let lines = source.facts().lines as u64;
+        let events = |count: &&ToldCount| scene.words_after(count.place.end).first().is_some_and(|word| TIMES.has(&word.lower));
+        let stands = |value: f64| scene.grounds.said_numbers_have(value) || source.facts().numbers.contains(&value);
+        let wrong = |count: &&ToldCount| {
+            lines > 1 && (lines + 1..=3 * lines).contains(&count.count) && !is_limited(scene, count) && !stands(count.count as f64)
+        };
+        return told.iter().filter(events).find(wrong).map(|count| finding(scene, count, &lines.to_string()));
+    }
+    if !RECORDS.contains(&all) {
         return None;
     }
-    let reading = Reading { scene, source, records: &records };
     let question = scene.grounds.asked.words();
     if let Some(finding) = pairs(scene, &records, &told) {
         return Some(finding);
@@ -216,6 +230,9 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
         });
     let alone =
         asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));
+    // `6件`, `सात ऑर्डर`: scripts whose nouns have no such ending.
+    let script = !scene.text().is_ascii() && matches!(acts::language_of(scene.text(), &scene.plain.words), Some("ja" | "zh" | "hi"));
+    let asked = asked || script && asks_how_many(scene) && told.iter().all(|other| other.count <= count.count);
     let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
     ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !limited && !lines() && !stands())
         .then_some(count)
