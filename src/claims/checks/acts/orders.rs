@@ -285,7 +285,11 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
     // another language can't be compared with them.
     let own = || is_verb_of(&act.verb, asked.name_words());
     let plain = || {
-        let worded = act.speech.is_script() && act.speech.thought.iter().any(|stem| text.contains(stem.trim_end_matches('$')));
+        let thought = &act.speech.thought;
+        let worded = match act.speech.is_script() {
+            true => thought.iter().any(|stem| text.contains(stem.trim_end_matches('$'))),
+            false => act.verb == "açık" || words.iter().any(|word| Speech::begins(thought, &word.lower)),
+        };
         asked.asks_for_act()
             && (act.speech.code != "en" || asked.begins_with_act())
             && !(worded || account::denies(text) || tells_of_year(words) || QUOTES_OTHERS.stands_in(text))
