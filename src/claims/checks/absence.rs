@@ -49,7 +49,7 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let names = |leaf: &&NamedValue| {
         let told = |word: &Word| {
-            let own = fold(&word.lower);
+            let own = word.folded();
             own.chars().count() >= NAME_CHARS && (own == leaf.key || akin(&own, &leaf.key))
         };
         scene.plain.words.iter().any(told)
@@ -178,7 +178,7 @@ fn judge(scene: &CheckContext<'_>, found: &PatternMatch<'_>, claim: AbsenceClaim
     let inside = |word: &&Word| word.start >= whole.start && word.end <= whole.end();
     let speaks = scene.plain.words.iter().filter(inside).any(|word| SPEAKS.has(&word.lower));
     // `Is any battery below 10 volts?` `None is.`: of what the question narrows.
-    let narrowed = || scene.grounds.asked.words().iter().any(|word| selection::data().limits.contains(&fold(&word.lower)));
+    let narrowed = || scene.grounds.asked.words().iter().any(|word| selection::data().limits.contains(&word.folded()));
     if names.is_empty() && claim == AbsenceClaim::Kind && noun_at.is_none() && narrowed() {
         return None;
     }

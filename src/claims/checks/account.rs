@@ -704,7 +704,7 @@ pub(crate) fn whole(scene: &CheckContext<'_>, rule: &'static str, code: Code, ex
 /// Words with a capital inside the sentence that nobody said: likely names.
 pub(crate) fn foreign_names<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = &'s Word> {
     let known = |word: &Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         scene.grounds.results.iter().any(|source| stands_in(source.folded(), &folded) || stands_in(source.folded_arguments(), &folded))
             || stands_in(scene.grounds.said_folded(), &folded)
     };
@@ -1951,7 +1951,7 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             && own.bytes().any(|byte| byte.is_ascii_alphabetic())
             && ![source.folded(), source.folded_arguments()].iter().any(|text| text.contains(own))
     };
-    let runs = |word: &Word| fold(&word.lower).split(|c: char| !c.is_ascii_alphanumeric()).any(foreign);
+    let runs = |word: &Word| word.folded().split(|c: char| !c.is_ascii_alphanumeric()).any(foreign);
     if scene.plain.words.iter().any(runs) {
         return None;
     }

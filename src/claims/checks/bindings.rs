@@ -355,7 +355,7 @@ impl<'s> Table<'s> {
         }
         let words = &scene.plain.words;
         let text = |word: &Word| scene.text().get(word.start..word.end).unwrap_or_default();
-        let of_name = |word: &Word| words_of(folded).any(|part| part == fold(&word.lower));
+        let of_name = |word: &Word| words_of(folded).any(|part| part == word.folded());
         // `Ann Brown` isn't Ann Smith.
         let alone = |at: usize| {
             let beside = |one: usize, other: usize| {
@@ -368,7 +368,7 @@ impl<'s> Table<'s> {
             at.checked_sub(1).is_none_or(|before| before == 0 || free(at, before)) && free(at, at + 1)
         };
         let is = |(at, word): (usize, &Word)| {
-            let own = fold(&word.lower);
+            let own = word.folded();
             let said = capital(text(word)) && own.chars().count() >= NAME_CHARS_MIN && of_name(word) && alone(at);
             let common = scene.lexicon.common.contains(&own) || lexicon::month(&own).is_some();
             let of_others =
@@ -1022,7 +1022,7 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // `Four are open, two of them high`: of the open ones.
         let before = scene.words_before(number.start);
         let chosen = |word: &Word| {
-            let own = fold(&word.lower);
+            let own = word.folded();
             let has = |row: &&Row| row.cells.iter().any(|cell| cell.folded == own);
             rows.iter().any(|row| has(&row)) && rows.iter().filter(of_kind).filter(has).count() as u64 == count
         };

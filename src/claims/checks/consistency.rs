@@ -952,7 +952,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
             && !source.nouns().iter().any(|noun| akin(noun, folded))
     };
     let has = |word: &Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         let one = folded.strip_suffix("es").unwrap_or(&folded);
         let single = folded.strip_suffix('s').unwrap_or(&folded);
         let sought = is_sought(&folded);
@@ -969,7 +969,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
                 row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && !row.cells.iter().any(blank) && all()
             })
     };
-    let sought = |word: &Word| is_sought(&fold(&word.lower));
+    let sought = |word: &Word| is_sought(&word.folded());
     let reach = |(at, word): &(usize, &&Word)| *at < DENIED_WORDS || sought(word);
     let (at, word) = clause.iter().enumerate().filter(reach).find(|(_, word)| has(word))?;
     // `indexes on a and b, but none on c`: what is denied isn't the thing that stands behind the preposition.
@@ -983,7 +983,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
     let english = is_english(scene);
     let dated = source.arguments.bytes().any(|byte| byte.is_ascii_digit());
     let plain = |word: &Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         scene.is_open_end(std::slice::from_ref(word), source)
             || PREPOSITIONS.has(&word.lower)
             || THEM.has(&word.lower)
@@ -993,16 +993,16 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
             || !english && is_asked(&folded)
             || dated && (lexicon::month(&word.lower).is_some() || account::weekday_of(word).is_some())
     };
-    let own = fold(&word.lower);
+    let own = word.folded();
     let says = |row: &Row, folded: &str| {
         row.cells.iter().any(|cell| words_of(&cell.folded).any(|part| part == folded || akin(part, folded)) || akin(&cell.column, folded))
     };
     let beside = |folded: &str| rows.iter().any(|row| says(row, &own) && says(row, folded));
-    let strange: Vec<&Word> = rest.iter().filter(|word| !plain(word) && !beside(&fold(&word.lower))).collect();
+    let strange: Vec<&Word> = rest.iter().filter(|word| !plain(word) && !beside(&word.folded())).collect();
     // `No Encrypta certificate has expired`, `none at Harbour is ready`: what was asked for, or what other records have, narrows it. So does
     // what stands before the noun: `no open tasks`.
     let narrows = |word: &&&Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         let first = clause.first().is_some_and(|first| first.start == word.start) && word.lower != "one";
         is_asked(&folded) || first || rows.iter().any(|row| says(row, &folded))
     };
@@ -1011,7 +1011,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
         let from = clause_start(scene, denies.start);
         let first = scene.plain.words.iter().find(|word| word.start >= from);
         first.filter(|word| word.start < denies.start).is_some_and(|word| {
-            let folded = fold(&word.lower);
+            let folded = word.folded();
             folded.chars().count() >= 3
                 && rows.iter().any(|row| says(row, &folded))
                 && !rows.iter().all(|row| says(row, &folded))
@@ -1019,7 +1019,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
         })
     };
     // `carries the security label`, `ist keine Nussallergie vermerkt`
-    let others = !sought(word) && rest.iter().any(|word| !plain(word) && !is_asked(&fold(&word.lower)));
+    let others = !sought(word) && rest.iter().any(|word| !plain(word) && !is_asked(&word.folded()));
     let narrowed = others || strange.len() > STRANGE_MAX || strange.iter().any(|word| narrows(&word)) || of_another();
     // `Four were under three hours, none of them a Harrier`: of some records only.
     let them = |word: &&Word| THEM.has(&word.lower);
@@ -1028,7 +1028,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
         return None;
     }
     // `0 conflicts` says so itself.
-    let zero = format!("0 {}", fold(&word.lower));
+    let zero = format!("0 {}", word.folded());
     if common || narrowed || stands_in(source.folded(), &zero) {
         return None;
     }

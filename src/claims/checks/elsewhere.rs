@@ -85,7 +85,7 @@ fn names_argument(scene: &CheckContext<'_>, cited: &ToolResult, other: &ToolResu
 fn names_member(scene: &CheckContext<'_>, cited: &ToolResult, other: &ToolResult) -> bool {
     let has = |result: &ToolResult, word: &str| result.facts().keys().iter().any(|key| key.contains(word));
     let names = |word: &Word| {
-        let own = fold(&word.lower);
+        let own = word.folded();
         own.chars().count() >= MEMBER_CHARS_MIN && !is_plain(word) && has(cited, &own) && !has(other, &own)
     };
     scene.plain.words.iter().any(names)

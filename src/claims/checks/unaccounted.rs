@@ -703,7 +703,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let two = next.is_some_and(|next| {
             scene.text().get(word.end..next.start) == Some(" ")
                 && scene.text().get(next.start..next.end).is_some_and(|text| text.chars().next().is_some_and(char::is_uppercase))
-                && !is_known_word(scene, &fold(&next.lower))
+                && !is_known_word(scene, &next.folded())
         });
         // `Cabo Verde` of a result that has `CV`.
         let initials_of = |next: &Word| {
@@ -713,7 +713,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         };
         // `Liberal Democrat` of `Lib Dem`.
         let is_short = |word: &Word| {
-            let long = fold(&word.lower);
+            let long = word.folded();
             let begins = |own: &str| own.len() >= 3 && own.len() < long.len() && long.starts_with(own);
             scene.sources.iter().any(|source| source.folded().split(' ').any(begins))
         };

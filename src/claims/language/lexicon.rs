@@ -4,6 +4,7 @@
 //! say is explained in `lexicon/en.toml`. Patterns are compiled when a text of the language first needs them.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, HashMap},
     sync::OnceLock,
 };
@@ -488,6 +489,14 @@ pub struct Word {
     pub end: usize,
     /// In lower case.
     pub lower: SmolStr,
+}
+
+impl Word {
+    /// It as [`fold`] makes it. Most words are so already.
+    pub fn folded(&self) -> Cow<'_, str> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        if self.lower.bytes().all(plain) { Cow::Borrowed(&self.lower) } else { Cow::Owned(fold(&self.lower)) }
+    }
 }
 
 /// The words of a text: letters and digits, with apostrophes and hyphens inside.

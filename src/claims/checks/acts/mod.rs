@@ -806,7 +806,7 @@ impl ActSentence<'_> {
         };
         // `ya pagué la luz`
         let wishes = asked.iter().any(|word| WISHES.contains(&word.lower.as_str()));
-        let own = |word: &Word| !wishes && is_own_past(&word.lower, speech) && is_form_of(verb, &fold(&word.lower));
+        let own = |word: &Word| !wishes && is_own_past(&word.lower, speech) && is_form_of(verb, &word.folded());
         asked.iter().enumerate().any(|(at, word)| word.lower == verb && said(at) || own(word))
     }
 }

@@ -183,7 +183,7 @@ fn is_about(open: &OpenOrder, passage: &AnalyzedPassage, part: Range<usize>, ran
         return shares_characters(&open.exchange.asked, passage.text.get(part).unwrap_or_default());
     }
     let names = |word: &Word| {
-        let word = fold(&word.lower);
+        let word = word.folded();
         let long = |word: &str| word.chars().count() > THING_CHARS;
         open.things.iter().any(|thing| *thing == word || (long(thing) || long(&word)) && akin(thing, &word)) && !ran.has(&word)
     };
@@ -198,7 +198,7 @@ fn has_values(passage: &AnalyzedPassage, part: &Range<usize>, ran: &RecentCalls<
     passage.words.iter().filter(|word| part.start <= word.start && word.end <= part.end).any(|word| {
         let digits = word.lower.bytes().any(|byte| byte.is_ascii_digit());
         let counted = || lexicon.count(&word.lower).is_some_and(|count| count > 2 && stands(&count.to_string()));
-        !asked(&word.lower) && (digits && fold(&word.lower).split(' ').all(stands) || !digits && counted())
+        !asked(&word.lower) && (digits && word.folded().split(' ').all(stands) || !digits && counted())
     })
 }
 

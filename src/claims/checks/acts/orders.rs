@@ -689,7 +689,7 @@ fn is_about(case: &ActSentence<'_>, act: &ReportedAct) -> bool {
     let tells = |word: &str| word.chars().count() >= THING_CHARS && !EMPTY_WORDS.has(word) || word.bytes().any(|b| b.is_ascii_digit());
     let order: Vec<&String> = asked.name_words().iter().filter(|word| tells(word)).take(ORDER_WORDS_MAX).collect();
     case.words.iter().any(|word| {
-        let word = fold(&word.lower);
+        let word = word.folded();
         // `gekündigt` of `kündige`, `umgestellt` of `umstellen`.
         let bare = word.replacen("ge", "", 1);
         tells(&word)

@@ -597,8 +597,7 @@ fn is_named(own: &[Word], abilities: &ToolCapabilities) -> bool {
         "hours", "hour", "days", "date", "dates", "time", "times", "week", "month", "year", "price", "prices", "rate", "rates", "status",
         "list", "info",
     ]);
-    let noun =
-        |noun: &String| !UNITS.has(noun) && noun.chars().count() >= TOPIC_CHARS && own.iter().any(|word| akin(&fold(&word.lower), noun));
+    let noun = |noun: &String| !UNITS.has(noun) && noun.chars().count() >= TOPIC_CHARS && own.iter().any(|word| akin(&word.folded(), noun));
     abilities.tools.iter().filter(reads).any(|ability| ability.nouns.iter().any(noun))
 }
 

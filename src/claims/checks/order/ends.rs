@@ -205,7 +205,7 @@ fn only_end(words: &[Word], is_meant: impl Fn(&ScaleEnd) -> bool) -> EndSearch {
     };
     let mut all = folded.iter().enumerate().filter_map(|(at, word)| {
         // `last week`, `the first of May`: a time.
-        let time = || words.get(at + 1).is_some_and(|next| data().times.contains(&fold(&next.lower)) || next.lower == "of");
+        let time = || words.get(at + 1).is_some_and(|next| data().times.contains(&next.folded()) || next.lower == "of");
         let single = || scale_ends().iter().find(|end| is_meant(end) && end.words.contains(word) && phrase(at + 1).is_none());
         let end = phrase(at).filter(|end| is_meant(end)).or_else(single)?;
         if end.asked && time() {

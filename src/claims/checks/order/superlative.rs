@@ -244,9 +244,8 @@ fn narrows(scene: &CheckContext<'_>, source: &ToolResult, place: &Range<usize>) 
     ]);
     let asked = &scene.grounds.asked;
     let given = source.folded_arguments();
-    let limits = |word: &Word| {
-        LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &fold(&word.lower))
-    };
+    let limits =
+        |word: &Word| LIMITS.has(&word.lower) || word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !stands_in(given, &word.folded());
     // `The wettest day`: of what the result holds; `the fastest junior` isn't.
     let behind = scene.plain.words.iter().find(|word| word.start >= place.end);
     let of_part = behind.is_some_and(|word| !word.lower.bytes().any(|byte| byte.is_ascii_digit()) && !is_known(scene, source, word));

@@ -358,7 +358,7 @@ fn figure_of_another<'r, 's>(
         let beside = |key: &str| {
             let near = [scene.words_before(told.span.start).last(), scene.words_after(told.end).first()];
             near.into_iter().flatten().any(|word| {
-                let own = fold(&word.lower);
+                let own = word.folded();
                 own.chars().count() >= VALUE_CHARS_MIN && (own == key || akin(&own, key))
             })
         };

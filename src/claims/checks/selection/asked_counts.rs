@@ -87,7 +87,7 @@ pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || scene.grounds.asked.numbers().iter().filter(|number| !number.ordinal).count() > 1;
     let of_others = whole.is_some_and(|whole| {
         scene.words_after(whole.place.end).first().is_some_and(|noun| {
-            let own = fold(&noun.lower);
+            let own = noun.folded();
             let beside = scene.text().get(whole.place.end..noun.start).is_some_and(|gap| gap.trim().is_empty());
             let asked = || question.iter().any(|word| word.lower == noun.lower);
             let same = source.facts().lists.iter().filter(|list| list.length == all).count() <= 1
@@ -132,7 +132,7 @@ pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Six beds in Gams`: of something that no record tells.
     let is_foreign = || {
         scene.words_after(own.place.end).first().is_some_and(|noun| {
-            let own = fold(&noun.lower);
+            let own = noun.folded();
             !is_plain(noun) && question.iter().any(|word| word.lower == noun.lower) && !reading.names_list(&own) && !records.decide(&own)
         })
     };
@@ -213,20 +213,20 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
         .words_after(count.place.end)
         .first()
         .filter(|word| scene.text().get(count.place.end..word.start).is_some_and(|gap| gap.trim().is_empty()));
-    let of_list = noun.is_some_and(|noun| reading.names_list(&fold(&noun.lower)));
+    let of_list = noun.is_some_and(|noun| reading.names_list(&noun.folded()));
     // `How many crossings are there?`
     // Not `six beds in Gams`, of one of them.
     let of_one = || {
         let holds = |clause: &&[Word]| clause.iter().any(|word| word.start <= count.place.start && count.place.start < word.end);
         let own = clauses(scene).into_iter().find(holds).unwrap_or_default();
-        own.iter().any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&fold(&word.lower)))
+        own.iter().any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&word.folded()))
     };
     let asked = asks_how_many(scene)
         && !of_one()
         && noun.is_some_and(|noun| {
-            let own = fold(&noun.lower);
+            let own = noun.folded();
             noun.lower.ends_with('s')
-                && scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower || akin(&fold(&word.lower), &own))
+                && scene.grounds.asked.words().iter().any(|word| word.lower == noun.lower || akin(&word.folded(), &own))
         });
     let alone =
         asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));
@@ -284,7 +284,7 @@ fn leads_to_count(scene: &CheckContext<'_>, records: &Records<'_>, word: &Word) 
     small_or_first(scene, word)
         && word.lower != "at"
         && !PREPOSITIONS.contains(&word.lower.as_str())
-        && (is_plain(word) || !records.say(&fold(&word.lower)))
+        && (is_plain(word) || !records.say(&word.folded()))
 }
 
 fn small_or_first(scene: &CheckContext<'_>, word: &Word) -> bool {

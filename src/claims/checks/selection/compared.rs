@@ -87,8 +87,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             clause.iter().skip(at).take(PAST_WITHIN).any(|word| matches!(&*word.lower, "date" | "due" | "deadline" | "expiry"))
         })
     };
-    let denies_overdue =
-        |clause: &&&[Word]| denies_all(clause) && (past(clause) || clause.iter().any(|word| OVERDUE.has(&fold(&word.lower))));
+    let denies_overdue = |clause: &&&[Word]| denies_all(clause) && (past(clause) || clause.iter().any(|word| OVERDUE.has(&word.folded())));
     if let Some(clause) = clauses.iter().find(denies_overdue) {
         let records = Records::of(source)?;
         let first = overdue(scene, source, &records, clause)?;
@@ -144,7 +143,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         })
     };
     let narrows = |word: &Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         records.all().iter().flatten().any(|value| value.key != column && value.blank && value.names(&folded))
     };
     if of_question && (figures(question, Some(&bound)) || figures(clause, None)) || clause.iter().any(narrows) {
@@ -181,7 +180,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let first = scene
         .words_before(place.start)
         .iter()
-        .all(|word| data().plain.contains(&fold(&word.lower)) || matches!(word.lower.as_str(), "only" | "just" | "exactly"));
+        .all(|word| data().plain.contains(&word.folded()) || matches!(word.lower.as_str(), "only" | "just" | "exactly"));
     (!fits && whole && first && *count <= all && outside + at_bound + inside.len() as u64 == all).then(|| ClaimFinding {
         rule: "compared",
         code: Code::CountMismatch,
@@ -196,7 +195,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 fn below_minimum(source: &ToolResult, clauses: &[&[Word]]) -> Option<String> {
     const BELOW: [&str; 8] = ["below", "under", "beneath", "unter", "sous", "debajo", "sotto", "onder"];
     let is_below = |clause: &&&[Word]| {
-        let has = |parts: &[&str]| clause.iter().any(|word| parts.iter().any(|part| fold(&word.lower).starts_with(part)));
+        let has = |parts: &[&str]| clause.iter().any(|word| parts.iter().any(|part| word.folded().starts_with(part)));
         denies_all(clause) && has(&BELOW) && has(&["minim", "mindest"])
     };
     clauses.iter().find(is_below)?;
@@ -418,7 +417,7 @@ fn overdue<'r, 's>(
         month.or_else(|| scale::place(record, column))
     };
     // `Nothing prescription-only has expired`: a word that nothing decides narrows it.
-    let told: Vec<Word> = clause.iter().filter(|word| !OVERDUE.has(&fold(&word.lower)) && !PAST.contains(&&*word.lower)).cloned().collect();
+    let told: Vec<Word> = clause.iter().filter(|word| !OVERDUE.has(&word.folded()) && !PAST.contains(&&*word.lower)).cloned().collect();
     let read = Reading { scene, source, records }.read(&told, &[], SelectionClaim::Absence);
     if read.is_some_and(|read| !read.open.is_empty()) {
         return None;

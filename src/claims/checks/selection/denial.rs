@@ -69,7 +69,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     let zero = |leaf: &&NamedValue| leaf.record == 0 && matches!(leaf.value, Scalar::Number(0.0) | Scalar::Flag(false) | Scalar::Null);
     let named = |leaf: &NamedValue| {
         clause.iter().any(|word| {
-            let own = fold(&word.lower);
+            let own = word.folded();
             own.chars().count() >= AMOUNT_CHARS && (own == leaf.key || akin(&own, &leaf.key))
         })
     };
@@ -92,7 +92,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     let asked = scene.grounds.asked.words();
     let of_question = if asked.len() <= QUESTION_WORDS_MAX { reading.read(asked, &[], SelectionClaim::Absence) } else { None };
     // `No, none.` denies what was asked: with all that narrows it.
-    let says_what = || clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| reading.names_list(part)));
+    let says_what = || clause.iter().any(|word| words_of(&word.folded()).any(|part| reading.names_list(part)));
     let is_open = of_question.as_ref().is_none_or(|question| !question.open.is_empty());
     let last_denies = clause.last().is_some_and(denies);
     let stands_alone = |own: &ReadWords| !is_open || !last_denies && (!own.decided.is_empty() || says_what());
@@ -124,7 +124,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
             !names_others || !decided.is_empty() && records.have_some(decided) && !records.stand_beside(scene, clause, decided)
         });
     // `Is there a day on which nothing was sold?` is denied by telling of some.
-    let asked_for_none = asked.iter().any(|word| data().nones.contains(&fold(&word.lower)));
+    let asked_for_none = asked.iter().any(|word| data().nones.contains(&word.folded()));
     // `Is Delphine in?`, `Is her simvastatin running?`: asked of one record, which is there.
     let names_one = |decided: &[String]| {
         all > 1 && !is_for_any(asked) && !decided.is_empty() && decided.iter().all(|word| records.count(std::slice::from_ref(word)) == 1)
@@ -143,7 +143,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
         if let Some(both) = both.filter(closed).filter(|both| !names_one(both)) {
             return Some(both);
         }
-        let says_no = scene.plain.words.first().is_some_and(|word| data().noes.contains(&fold(&word.lower)));
+        let says_no = scene.plain.words.first().is_some_and(|word| data().noes.contains(&word.folded()));
         let decided = says_no
             && question.open.is_empty()
             && !question.decided.is_empty()
@@ -159,7 +159,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
         return None;
     }
     // `The thyroid panel carries no flags`, whose list of them is empty.
-    let lacks = |word: &Word| !decided.is_empty() && records.lack_member(&decided, &fold(&word.lower));
+    let lacks = |word: &Word| !decided.is_empty() && records.lack_member(&decided, &word.folded());
     if clause.iter().any(lacks) {
         return None;
     }
@@ -177,7 +177,7 @@ fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
         return owed_amount(source);
     }
     let named: Vec<String> = clause.iter().skip(at + 1).take(AMOUNT_WITHIN).map(|word| fold(&word.lower)).collect();
-    let limits = clause.iter().any(|word| data().limits.contains(&fold(&word.lower)));
+    let limits = clause.iter().any(|word| data().limits.contains(&word.folded()));
     let names = |key: &str| named.iter().any(|word| word.chars().count() >= AMOUNT_CHARS && key.contains(word.trim_end_matches('s')));
     let leaf = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).find(|leaf| names(&leaf.key))?;
     let owed = ["fee", "fine", "due", "balance", "debt", "owe", "charge", "cost", "outstanding", "arrears"];
@@ -206,7 +206,7 @@ fn counts_some(scene: &CheckContext<'_>, clause: &[Word]) -> bool {
 
 /// Does a clause tell that there is none, or that something isn't in a list: `no orders`, `doesn't mention chalkbrood`?
 fn tells_of_none(clause: &[Word]) -> bool {
-    let mentions = |word: &Word| words_of(&fold(&word.lower)).any(|part| data().mentions.contains(part));
+    let mentions = |word: &Word| words_of(&word.folded()).any(|part| data().mentions.contains(part));
     denies_all(clause) || clause.iter().any(denies) && clause.iter().any(mentions)
 }
 
@@ -217,12 +217,12 @@ pub fn may_deny_all(text: &str) -> bool {
 
 /// Does a clause deny all of them: `none`, `not a single one`?
 pub fn denies_all(clause: &[Word]) -> bool {
-    let has = |list: &WordSet| clause.iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)));
+    let has = |list: &WordSet| clause.iter().any(|word| words_of(&word.folded()).any(|part| list.contains(part)));
     // `Not a single one`, not `isn't counted because that one was cancelled`.
     let near = |list: &WordSet| {
         clause.iter().enumerate().filter(|(_, word)| denies(word)).any(|(at, _)| {
             let behind = clause.get(at..).unwrap_or_default().iter().take(ANY_WITHIN);
-            behind.into_iter().any(|word| words_of(&fold(&word.lower)).any(|part| list.contains(part)))
+            behind.into_iter().any(|word| words_of(&word.folded()).any(|part| list.contains(part)))
         })
     };
     has(&data().nones) || near(&data().anys)

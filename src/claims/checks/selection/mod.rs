@@ -93,7 +93,7 @@ pub fn data() -> &'static SelectionWords {
 
 /// Does the word deny: `no`, `isn't`?
 pub fn denies(word: &Word) -> bool {
-    word.lower.ends_with("n't") || word.lower.ends_with("n’t") || words_of(&fold(&word.lower)).any(|part| data().nots.contains(part))
+    word.lower.ends_with("n't") || word.lower.ends_with("n’t") || words_of(&word.folded()).any(|part| data().nots.contains(part))
 }
 
 /// Does the word tell of what isn't so any more, or isn't yet: `previously open`, `until it is paid`?
@@ -104,7 +104,7 @@ pub fn is_nothing_said(word: &Word) -> bool {
 
 /// Is it a word that narrows nothing, a time or a number?
 pub fn is_plain(word: &Word) -> bool {
-    let folded = fold(&word.lower);
+    let folded = word.folded();
     data().plain.contains(&folded) || data().times.contains(&folded) || folded.bytes().any(|byte| byte.is_ascii_digit())
 }
 
@@ -208,7 +208,7 @@ impl Reading<'_, '_> {
 
     /// True if the records tell of a condition, and not by the very word that the sentence has.
     fn is_decided_by(&self, told: &conditions::ToldCondition, word: &Word) -> bool {
-        let literally = || told.length == 1 && self.records.decide(&fold(&word.lower));
+        let literally = || told.length == 1 && self.records.decide(&word.folded());
         self.records.all().iter().any(|record| told.is_told_by(record)) && !literally()
     }
 
@@ -260,7 +260,7 @@ impl Reading<'_, '_> {
             if denies(word) {
                 continue;
             }
-            let folded = fold(&word.lower);
+            let folded = word.folded();
             // `between noon and six`, as the call asked.
             if claim == SelectionClaim::Absence
                 && data.limits.contains(&folded)
@@ -276,7 +276,7 @@ impl Reading<'_, '_> {
             let dated = month.map(|month| (month, self.records.dated()));
             if let Some((month, columns)) = dated.filter(|(_, columns)| !columns.is_empty()) {
                 // `Filed in August`: of several columns of dates the words must name one.
-                let named = |key: &&&str| words.iter().any(|word| akin(key, &fold(&word.lower)) || **key == fold(&word.lower));
+                let named = |key: &&&str| words.iter().any(|word| akin(key, &word.folded()) || **key == word.folded());
                 let column = if let [only] = columns[..] { only } else { columns.iter().find(named)? };
                 read.decided.push(format!("{MONTH_MARK}{month}{MONTH_MARK}{column}"));
                 continue;
@@ -287,9 +287,7 @@ impl Reading<'_, '_> {
             if data.times.contains(&folded) || month.is_some() || of_time() {
                 // `this morning`, `today`: as it is now.
                 let this = at.checked_sub(1).and_then(|at| words.get(at)).is_some_and(|before| before.lower == "this");
-                if this
-                    || matches!(folded.as_str(), "today" | "tonight" | "heute" | "oggi" | "hoy" | "aujourd" | "hui" | "hoje" | "vandaag")
-                {
+                if this || matches!(&*folded, "today" | "tonight" | "heute" | "oggi" | "hoy" | "aujourd" | "hui" | "hoje" | "vandaag") {
                     continue;
                 }
                 // A time that the call doesn't ask for chooses among the records.
@@ -333,7 +331,7 @@ impl Reading<'_, '_> {
                 if plain || of_call() || self.names_list(part) {
                     continue;
                 }
-                let is_known = || known.iter().any(|other| akin(&fold(&other.lower), part) || fold(&other.lower) == part);
+                let is_known = || known.iter().any(|other| akin(&other.folded(), part) || other.folded() == part);
                 if self.records.decide(part) {
                     read.decided.push(part.to_owned());
                 } else if !is_known() {
@@ -470,7 +468,7 @@ impl<'s> Records<'s> {
 
     /// Does a record have, in a value, a word of the sentence that isn't one of this clause?
     pub fn stand_outside(&self, scene: &CheckContext<'_>, clause: &[Word]) -> bool {
-        words_outside(scene, clause).any(|word| self.say(&fold(&word.lower)))
+        words_outside(scene, clause).any(|word| self.say(&word.folded()))
     }
 
     /// Does the sentence name, before this clause, any record, or behind it one that has one of these words: `no calls from Ann, but for hers at noon`?
@@ -479,7 +477,7 @@ impl<'s> Records<'s> {
         let (before, behind): (Vec<&Word>, Vec<&Word>) = words_outside(scene, clause).partition(|word| word.start < begin);
         let is_chosen = |record: &Vec<RecordValue<'_>>| chosen.iter().any(|word| has(record, word));
         let chosen_say = |word: &str| self.records.iter().any(|record| record.iter().any(|value| value.says(word)) && is_chosen(record));
-        before.iter().any(|word| self.say(&fold(&word.lower))) || behind.iter().any(|word| chosen_say(&fold(&word.lower)))
+        before.iter().any(|word| self.say(&word.folded())) || behind.iter().any(|word| chosen_say(&word.folded()))
     }
 
     /// The names of the members that are dates.

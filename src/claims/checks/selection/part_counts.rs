@@ -131,8 +131,8 @@ fn counts_things(scene: &CheckContext<'_>, reading: &Reading<'_, '_>, place: &Ra
         |word: &&Word| scene.text().get(place.end..word.start).is_some_and(|gap| !gap.contains([',', ';', ':', '.', '(', '–', '—']));
     let asked = scene.grounds.asked.words();
     let is_thing = |word: &Word| {
-        let folded = fold(&word.lower);
-        let is_asked = || !is_plain(word) && asked.iter().any(|other| akin(&fold(&other.lower), &folded));
+        let folded = word.folded();
+        let is_asked = || !is_plain(word) && asked.iter().any(|other| akin(&other.folded(), &folded));
         reading.names_list(&folded) || reading.records.decide(&folded) || TIMES.contains(&&*folded) || is_asked()
     };
     let links = |word: &&Word| LINKS.contains(&&*word.lower);

@@ -6,10 +6,7 @@ use crate::{
         selection::{RecordValue, Records, clauses, denies, folded_words, is_plain},
     },
     context::{CheckContext, CitationScope, ClaimFinding},
-    language::{
-        fold::{fold, stands_in},
-        lexicon::Word,
-    },
+    language::{fold::stands_in, lexicon::Word},
     passage::Kind,
 };
 use toolmark_base::violation::{Certainty, Code};
@@ -34,7 +31,7 @@ pub(crate) fn roles(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let keys = source.facts().keys();
     let names = |word: &Word| {
         word.lower.chars().count() >= NAME_CHARS_MIN && !is_plain(word) && {
-            let own = fold(&word.lower);
+            let own = word.folded();
             own.get(..NAME_CHARS_MIN).is_some_and(|begins| keys.iter().any(|key| key.starts_with(begins)))
         }
     };
@@ -58,7 +55,7 @@ fn name_of_another(scene: &CheckContext<'_>, records: &Records<'_>, clause: &[Wo
     let once = |value: &RecordValue<'_>| names.iter().filter(|other| other.key == value.key || other.text == value.text).count() == 1;
     let told = names.iter().find(|value| once(value) && stands_in(&folded, &value.text))?;
     let place = name_place(&words, &told.text)?;
-    let passes = |word: &Word| is_plain(word) || record.iter().any(|value| stands_in(&value.text, &fold(&word.lower)));
+    let passes = |word: &Word| is_plain(word) || record.iter().any(|value| stands_in(&value.text, &word.folded()));
     let role = words.iter().enumerate().filter(|(_, word)| word.chars().count() >= NAME_CHARS_MIN).find_map(|(at, word)| {
         let own = names.iter().find(|value| value.key == *word)?;
         // `The captain of TN 7 is Tom Aker`: nothing else stands between.
@@ -93,7 +90,7 @@ fn is_alike(one: &RecordValue<'_>, other: &RecordValue<'_>) -> bool {
 fn swapped_figures(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<ClaimFinding> {
     let record = records.named_in(scene.plain.folded(), |_| true)?;
     let named = |word: &Word| {
-        let own = fold(&word.lower);
+        let own = word.folded();
         let begins = own.get(..NAME_CHARS_MIN)?.to_owned();
         let mut members = record.iter().filter(|value| value.number.is_some() && value.key.starts_with(&begins));
         let (member, None) = (members.next()?, members.next()) else { return None };

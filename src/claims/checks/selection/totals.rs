@@ -12,7 +12,6 @@ use crate::{
     },
     language::{
         cues::{self, Role},
-        fold::fold,
         lexicon::Word,
         number::{Number, Precision},
     },
@@ -46,9 +45,9 @@ pub(crate) fn totals(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     // What the sentence or the question names of a record chooses some of them.
-    let chooses = |word: &Word| !is_plain(word) && records.say(&fold(&word.lower));
+    let chooses = |word: &Word| !is_plain(word) && records.say(&word.folded());
     let averages = scene.plain.numbers.iter().any(is_average);
-    let is_time = |word: &Word| data().times.contains(&fold(&word.lower));
+    let is_time = |word: &Word| data().times.contains(&word.folded());
     if averages && scene.plain.words.iter().any(is_time) {
         return None;
     }

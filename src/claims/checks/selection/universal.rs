@@ -8,12 +8,7 @@ use super::{
 use crate::{
     checks::account,
     context::{CheckContext, CitationScope, ClaimFinding},
-    language::{
-        cues,
-        fold::{fold, stands_in},
-        lexicon::Word,
-        word_list::WordList,
-    },
+    language::{cues, fold::stands_in, lexicon::Word, word_list::WordList},
     passage::Kind,
 };
 use toolmark_base::violation::{Certainty, Code};
@@ -121,7 +116,7 @@ pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     })?;
     // A word that nothing decides may narrow what is told of.
     let narrows = |word: &Word| {
-        let folded = fold(&word.lower);
+        let folded = word.folded();
         !is_plain(word) && data().limits.contains(&folded) && !all(word)
     };
     if clause.iter().any(narrows) {

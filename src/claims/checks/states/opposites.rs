@@ -178,7 +178,7 @@ enum Side {
 /// Number of the clause's word with which a state of one or more words begins.
 fn place_of(words: &[Word], state: &str) -> Option<usize> {
     let parts: Vec<&str> = state.split(' ').collect();
-    let is = |at: usize| parts.iter().enumerate().all(|(nth, part)| words.get(at + nth).is_some_and(|word| fold(&word.lower) == *part));
+    let is = |at: usize| parts.iter().enumerate().all(|(nth, part)| words.get(at + nth).is_some_and(|word| word.folded() == *part));
     (0..words.len()).find(|at| is(*at))
 }
 
