@@ -7,7 +7,13 @@ use crate::{
         self, ToolResult, derive,
         lists::{MatchConfidence, excused, things},
     },
-    language::{cues, fold::fold, lexicon::Word, number::Number, unit},
+    language::{
+        cues,
+        fold::{fold, stands_in},
+        lexicon::Word,
+        number::Number,
+        unit,
+    },
 };
 use toolmark_base::violation::{Certainty, Code};
 
@@ -150,6 +156,19 @@ fn judge(scene: &CheckContext<'_>, count: &CountClaim) -> Option<ClaimFinding> {
         let narrowed = noun.len() > 1 && !labelled && !noun_is_whole(&noun, things.fit)
             || tail.first().is_some_and(|word| lexicon.narrows.contains(&word.lower)) && !scene.is_open_end(clause(scene, tail), source)
             || !scene.is_open_end(clause(scene, tail), source);
+        // `For healers there are two changes`: a word before it that the result doesn't have.
+        let leads = scene
+            .plain
+            .words
+            .first()
+            .is_some_and(|first| matches!(&*first.lower, "for" | "among" | "für" | "pour" | "para" | "per" | "voor" | "dla"));
+        let foreign = |word: &Word| {
+            !lexicon.common.contains(&word.lower)
+                && !lexicon.found.contains(&word.lower)
+                && !stands_in(source.folded(), &word.folded())
+                && !stands_in(source.folded_arguments(), &word.folded())
+        };
+        let narrowed = narrowed || leads && before.iter().any(foreign);
         if narrowed && (count.value <= things.most() || things.fit == MatchConfidence::Only) {
             return None;
         }

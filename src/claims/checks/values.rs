@@ -402,6 +402,9 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
         || scene.grounds.asks_to_reckon()
 }
 
+/// Members of a result of which a share may be told.
+const LEVEL_LEAVES: usize = 64;
+
 /// A level in percent is a share: `70 % full`.
 fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
     static LEVELS: WordList = WordList::new(&[
@@ -433,7 +436,16 @@ fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
         "dolu",
         "zajęte",
     ]);
-    number.percent && scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower))
+    // `48 % of the electorate`, of a member of that name.
+    let of_member = || {
+        let after = scene.words_after(number.end);
+        let of = after.first().is_some_and(|of| scene.lexicon.parts.contains(&of.lower));
+        let names = |word: &Word| {
+            scene.sources.iter().any(|source| source.facts().leaves.iter().take(LEVEL_LEAVES).any(|leaf| leaf.key == word.folded()))
+        };
+        of && after.iter().skip(1).take(2).any(names)
+    };
+    number.percent && (scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower)) || of_member())
 }
 
 /// Precision with which a passage states a number.

@@ -44,6 +44,9 @@ pub(crate) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let sentence = scene.plain.folded();
+    // `Something quick with leeks, please` names none of them.
+    let questions = scene.grounds.asked.contains('?')
+        || !scene.grounds.asked.words().iter().any(|word| matches!(&*word.lower, "something" | "please" | "some" | "any"));
     if let Some(finding) = swapped(scene, &records, sentence).or_else(|| asked_of_another(scene, &records)) {
         return Some(finding);
     }
@@ -58,8 +61,10 @@ pub(crate) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         if by_columns(&records, &folded).iter().any(|(_, named)| named.len() > 1) {
             return None;
         }
-        let asked =
-            || named_alone(&records, scene.grounds.asked.folded()).filter(|_| scene.told.is_empty() && names_none(&records, sentence));
+        let asked = || {
+            named_alone(&records, scene.grounds.asked.folded())
+                .filter(|_| scene.told.is_empty() && questions && names_none(&records, sentence))
+        };
         // `Unidos has the best attack, but the leader lets in less: only 18`: told of another by then.
         let plain = || !scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word) || sets_apart(word));
         let before = || named_alone(&records, &up_to(scene, clause)).filter(|_| plain());
