@@ -172,9 +172,9 @@ fn answers_that_nobody_here_has_read() {
     }
 }
 
-/// Every kind of claim in the form of the acceptance's own cases, by twenty authors who never saw the code. `bp`, `bs` and, but for one
-/// honest answer, `cb` weren't looked at; of `cl`, `cm`, `co`, `cr` and `cs` the honest ones that were stopped; the others were. `br` and `bw` are all denials,
-/// values and counts.
+/// Every kind of claim in the form of the acceptance's own cases, by twenty-three authors who never saw the code. `bp`, `bs` and, but for one
+/// honest answer, `cb` weren't looked at; of `cl`, `cm`, `co`, `cr`, `cs`, `ct` and `cz` the honest ones that were stopped; the others were.
+/// `br`, `bw` and `ct` are all denials, values and counts.
 #[test]
 fn every_kind_of_claim() {
     for (text, caught, wronged, by_default) in [
@@ -198,6 +198,9 @@ fn every_kind_of_claim() {
         (include_str!("../../benches/claims/written/co.jsonl"), 56, 0, 24),
         (include_str!("../../benches/claims/written/cr.jsonl"), 31, 0, 6),
         (include_str!("../../benches/claims/written/cs.jsonl"), 36, 1, 15),
+        (include_str!("../../benches/claims/written/ct.jsonl"), 22, 1, 4),
+        (include_str!("../../benches/claims/written/cx.jsonl"), 85, 0, 54),
+        (include_str!("../../benches/claims/written/cz.jsonl"), 74, 1, 46),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         // Only counts, as above.
@@ -210,7 +213,7 @@ fn every_kind_of_claim() {
     }
 }
 
-/// Honest answers of every kind in that form, by four authors: looked at. One tells what a light year is.
+/// Honest answers of every kind in that form, by six authors: looked at. One tells what a light year is, one what a weather code says.
 #[test]
 fn honest_answers_of_every_kind() {
     let cases = honest(&[
@@ -218,10 +221,12 @@ fn honest_answers_of_every_kind() {
         include_str!("../../benches/claims/written/cg.jsonl"),
         include_str!("../../benches/claims/written/cp.jsonl"),
         include_str!("../../benches/claims/written/cq.jsonl"),
+        include_str!("../../benches/claims/written/cu.jsonl"),
+        include_str!("../../benches/claims/written/cw.jsonl"),
     ]);
-    assert_eq!(cases.len(), 740);
+    assert_eq!(cases.len(), 740 + 400);
     assert_eq!(stopped(&cases, &PolicySource::Default), [""; 0]);
-    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07"]);
+    assert_eq!(stopped(&cases, &PolicySource::Strict), ["observatory-07", "cw-148"]);
 }
 
 /// Pairs of a fabricated and an honest answer that are worded as near to each other as truth allows, half of them denials, by an author who
@@ -236,7 +241,7 @@ fn hard_pairs_of_true_and_false_answers() {
     assert!(stopped(&fabricated, &PolicySource::Strict).len() >= 30);
 }
 
-/// Acts and looks of every wording where nothing ran, and honest answers without a call, by three authors who knew no code: `ci` wasn't
+/// Acts and looks of every wording where nothing ran, and honest answers without a call, by four authors who knew no code: `ci` wasn't
 /// looked at.
 #[test]
 fn acts_and_looks_of_every_wording() {
@@ -244,6 +249,7 @@ fn acts_and_looks_of_every_wording() {
         (include_str!("../../benches/claims/written/ch.jsonl"), 66, 30),
         (include_str!("../../benches/claims/written/ci.jsonl"), 76, 47),
         (include_str!("../../benches/claims/written/cj.jsonl"), 0, 0),
+        (include_str!("../../benches/claims/written/cv.jsonl"), 78, 58),
     ] {
         let (fabricated, honest): (Vec<_>, Vec<_>) = written::read(text).into_iter().partition(written::Case::is_fabricated);
         assert_eq!(stopped(&honest, &PolicySource::Default), [""; 0]);
