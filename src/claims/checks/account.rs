@@ -854,7 +854,13 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
             return None;
         }
         // `27 of 36, so she missed nine`; `How many buckets do I need?`, of one kind of them.
-        let made = || value > largest && cues::reckons(scene.plain) && is_made_in_passage(scene, start, value);
+        // `On 90 kg that's six sacks`, of 15 kg each.
+        let of_rate = || {
+            let others = scene.plain.numbers.iter().filter(|other| other.span.start != start).filter_map(Number::whole).take(RATED_OF);
+            let rates = || sources.iter().flat_map(|source| source.facts().numbers.iter()).filter(|rate| **rate > 1.0).take(RATED_OF);
+            others.into_iter().any(|other| rates().any(|rate| value as f64 * rate == other as f64))
+        };
+        let made = || value > largest && cues::reckons(scene.plain) && (is_made_in_passage(scene, start, value) || of_rate());
         if made() || (largest == 1 || value > largest) && scene.grounds.asks_to_reckon() {
             return None;
         }
@@ -871,6 +877,9 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         })
     })
 }
+
+/// Numbers of a passage, and of results, of which one may be so many times the other.
+const RATED_OF: usize = 40;
 
 /// Has the passage a word that stands in some of the records, another number of them than that? What the named records have is told of
 /// them.

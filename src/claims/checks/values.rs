@@ -119,7 +119,21 @@ fn places(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let most = if named { COUNTED_PLACE } else { LAST_DAY };
         number.readings().all(|reading| reading.value <= most)
     };
-    let stands = |number: &Number| scene.has_number(number, Precision::Exact) || is_figure_of_name(scene, number);
+    // `just short of her 82nd birthday`
+    static YEARS_OLD: WordList = WordList::new(&[
+        "birthday",
+        "geburtstag",
+        "anniversaire",
+        "cumpleaños",
+        "compleanno",
+        "aniversário",
+        "verjaardag",
+        "urodziny",
+        "urodzinami",
+        "anniversary",
+    ]);
+    let of_age = |number: &Number| scene.words_after(number.end).first().is_some_and(|word| YEARS_OLD.has(&word.lower));
+    let stands = |number: &Number| scene.has_number(number, Precision::Exact) || is_figure_of_name(scene, number) || of_age(number);
     let is_wrong = |number: &&Number| {
         let named = has_number_sign(text, number);
         number.ordinal
@@ -246,6 +260,8 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
                 || is_in_other_degrees(scene, number)
                 || is_of_formula(scene, number)
                 || ends_an_id(scene, number)
+                || is_of_race(scene, number)
+                || is_fee_of_some(scene, number)
         };
         if !(taken || is_common(scene, number) || stands_alone(scene, number, precision) || named()) {
             open.push((number, precision));
@@ -351,6 +367,27 @@ fn is_of_formula(scene: &CheckContext<'_>, number: &Number) -> bool {
     number.unit.is_none() && scene.words_after(number.end).first().is_some_and(|word| NAMES.has(&word.lower))
 }
 
+/// Kilometres of a marathon, and of half of one.
+const RACES: [f64; 4] = [42.195, 42.2, 21.0975, 21.1];
+
+fn is_of_race(scene: &CheckContext<'_>, number: &Number) -> bool {
+    scene.text().to_lowercase().contains("marat") && number.readings().any(|reading| RACES.contains(&reading.value))
+}
+
+/// `54 is still out`, of three who owe 18 each: what the result has once, for as many of its records as have one value.
+fn is_fee_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
+    let [source] = scene.sources[..] else { return false };
+    let facts = source.facts();
+    let mut once = facts.leaves.iter().filter(|leaf| leaf.record == 0).filter_map(|leaf| leaf.value.number());
+    let (Some(fee), None) = (once.next(), once.next()) else { return false };
+    let lists = facts.lists.iter().map(|list| list.length as u64);
+    let counts = facts.counts().iter().copied().chain(lists).filter(|count| *count > 1).take(FEES_OF);
+    counts.into_iter().any(|count| number.readings().any(|shown| shown.rounds(fee * count as f64)))
+}
+
+/// Counts of a result's records by which a fee is multiplied.
+const FEES_OF: usize = 12;
+
 /// Figures at the end of a number that somebody named: `the account ending in 3000`.
 fn ends_an_id(scene: &CheckContext<'_>, number: &Number) -> bool {
     static ENDS: WordList = WordList::new(&[
@@ -372,7 +409,8 @@ fn ends_an_id(scene: &CheckContext<'_>, number: &Number) -> bool {
     ]);
     let figures = scene.text().get(number.span.clone()).unwrap_or_default();
     let plain = figures.len() >= 3 && figures.bytes().all(|byte| byte.is_ascii_digit());
-    let told = || scene.words_before(number.span.start).iter().rev().take(3).any(|word| ENDS.has(&word.lower));
+    let cut = scene.text().get(..number.span.start).is_some_and(|before| before.ends_with('…') || before.ends_with("..."));
+    let told = || cut || scene.words_before(number.span.start).iter().rev().take(3).any(|word| ENDS.has(&word.lower));
     let ends =
         |text: &str| text.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| word.len() > figures.len() && word.ends_with(figures));
     plain && told() && (ends(&scene.grounds.asked) || scene.sources.iter().any(|source| ends(&source.text) || ends(&source.arguments)))
@@ -402,6 +440,8 @@ fn may_reckon(scene: &CheckContext<'_>) -> bool {
         || scene.grounds.asks_to_reckon()
 }
 
+/// Numbers of a result of which any two may make a share.
+const LEVEL_OF: usize = 6;
 /// Members of a result of which a share may be told.
 const LEVEL_LEAVES: usize = 64;
 
@@ -445,7 +485,9 @@ fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
         };
         of && after.iter().skip(1).take(2).any(names)
     };
-    number.percent && (scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower)) || of_member())
+    // `You're at 78 %`, of the two figures that the result has of it.
+    let of_few = || scene.sources.iter().all(|source| source.facts().numbers.len() <= LEVEL_OF && source.facts().lists.is_empty());
+    number.percent && (of_few() || scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower)) || of_member())
 }
 
 /// Precision with which a passage states a number.
@@ -790,7 +832,8 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
         let gloss = before.strip_suffix('(').is_some_and(|before| before.trim_end().ends_with(|c: char| c.is_ascii_digit() || c == '%'));
         let few = few || gloss && words.len() <= 3;
         // `Here's a line you could send: "…"`, where a text is asked for: the answer's own words.
-        let own_text = words.len() >= OWN_TEXT_WORDS && presents_text(scene, before);
+        let begins = before.trim().is_empty() && said.len() * 2 > scene.text().len();
+        let own_text = words.len() >= OWN_TEXT_WORDS && (begins || before.trim_end().ends_with(':')) && wants_text(scene);
         if !stands && !few && !own_text && (known > 0 || same_language) && known < words.len() {
             found.push(ungrounded(scene, "quotations", span));
         }
@@ -801,8 +844,8 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
 /// Words of four letters or more from which on a quotation may be a text that was asked for.
 const OWN_TEXT_WORDS: usize = 6;
 
-/// Does what stands before a quotation hand over a text that the user asked for?
-fn presents_text(scene: &CheckContext<'_>, before: &str) -> bool {
+/// Does the user ask for a text, which an answer may give in quotation marks?
+fn wants_text(scene: &CheckContext<'_>) -> bool {
     static TEXTS: WordList = WordList::new(&[
         "line",
         "sentence",
@@ -848,8 +891,7 @@ fn presents_text(scene: &CheckContext<'_>, before: &str) -> bool {
         "metin",
         "mesaj",
     ]);
-    let asked = scene.grounds.asked.words().iter().any(|word| word.lower.split('-').any(|part| TEXTS.has(part)));
-    asked && before.trim_end().ends_with(':')
+    scene.grounds.asked.words().iter().any(|word| word.lower.split('-').any(|part| TEXTS.has(part)))
 }
 
 /// Texts in quotation marks.

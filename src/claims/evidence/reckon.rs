@@ -982,11 +982,27 @@ fn follows_yearless(scene: &CheckContext<'_>, date: &Date, steps: &[i64]) -> boo
     let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span).flat_map(|own| own.readings.iter().flatten());
     let said = said.chain(of_passage);
     let yearless: Vec<(u32, u32)> = said.filter(|(year, ..)| *year == 0).map(|(_, month, day)| (*month, *day)).take(DATES_OF).collect();
-    // `Six months from 20 May`; three before the end of June.
+    // `Six months from 20 May`; three before the end of June; two full months, to the last day of one.
+    static AT_END: PhraseList = PhraseList::in_any_case(&[
+        "last day",
+        "end of the month",
+        "end of a month",
+        "month end",
+        "monatsende",
+        "fin de mois",
+        "fin du mois",
+        "fin de mes",
+        "fine mese",
+        "fim do mês",
+        "einde van de maand",
+        "koniec miesiąca",
+        "ay sonu",
+    ]);
+    let at_end = scene.sources.iter().any(|source| AT_END.stands_in(&source.text));
     let by_months = |(month, day): (u32, u32), (own_month, own_day): (u32, u32)| {
         let apart = (i64::from(month) - i64::from(own_month)).rem_euclid(12);
         let last = |month: u32, day: u32| date::civil(date::days(YEARS[0], month, day) + 1).2 == 1;
-        (day == own_day || last(month, day) && last(own_month, own_day))
+        (day == own_day || last(own_month, own_day) && (last(month, day) || at_end))
             && apart != 0
             && (steps.contains(&apart) || steps.contains(&(12 - apart)))
     };

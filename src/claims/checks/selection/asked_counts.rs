@@ -202,7 +202,7 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     let stands = || {
         facts.leaves.iter().any(|leaf| leaf.value.number() == Some(value))
             || scene.grounds.said_numbers_have(value)
-            || facts.columns().values().any(|column| column.iter().sum::<f64>() == value)
+            || facts.columns().values().any(|column| is_sum_of(column, value, !scene.grounds.asked.numbers().is_empty()))
             || facts.counts().contains(&count.count)
     };
     // The first line of a table names its columns.
@@ -236,6 +236,16 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
     ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !limited && !lines() && !stands())
         .then_some(count)
+}
+
+/// Values of a column of which any may be added up.
+const SUMMED_MAX: usize = 12;
+
+/// Do all values of a column make this sum, or any of them where the question limits which?
+fn is_sum_of(column: &[f64], sum: f64, limited: bool) -> bool {
+    let of_subset =
+        |subset: u32| column.iter().enumerate().filter(|(at, _)| subset & 1 << at != 0).map(|(_, value)| value).sum::<f64>() == sum;
+    column.iter().sum::<f64>() == sum || limited && column.len() <= SUMMED_MAX && (1..1_u32 << column.len()).any(of_subset)
 }
 
 /// The counts of a passage, in its order.

@@ -204,7 +204,12 @@ fn is_denied(clause: &[Word], at: usize) -> bool {
     // `veröffentlicht ist er noch nicht`
     let behind =
         clause.get(at..).unwrap_or_default().iter().take(DENIED_WITHIN + 1).any(|word| matches!(word.lower.as_str(), "nicht" | "niet"));
-    clause.iter().any(past) || behind || before.iter().any(|word| denies(word) || is_nothing_said(word))
+    clause.iter().any(past) || behind || before.iter().any(|word| denies(word) || is_elided(word) || is_nothing_said(word))
+}
+
+/// True of a French word that denies: `n'est plus disponible`.
+fn is_elided(word: &Word) -> bool {
+    word.lower.starts_with("n'") || word.lower.starts_with("n’")
 }
 
 #[cfg(test)]
