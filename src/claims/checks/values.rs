@@ -486,7 +486,11 @@ fn is_level(scene: &CheckContext<'_>, number: &Number) -> bool {
         of && after.iter().skip(1).take(2).any(names)
     };
     // `You're at 78 %`, of the two figures that the result has of it.
-    let of_few = || scene.sources.iter().all(|source| source.facts().numbers.len() <= LEVEL_OF && source.facts().lists.is_empty());
+    static AT: WordList = WordList::new(&["at", "bei", "à", "al", "em", "op", "na"]);
+    let of_few = || {
+        let at = scene.words_before(number.span.start).last().is_some_and(|word| AT.has(&word.lower));
+        at && scene.sources.iter().all(|source| source.facts().numbers.len() <= LEVEL_OF && source.facts().lists.is_empty())
+    };
     number.percent && (of_few() || scene.words_after(number.end).iter().take(2).any(|word| LEVELS.has(&word.lower)) || of_member())
 }
 

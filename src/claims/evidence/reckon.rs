@@ -1321,7 +1321,11 @@ mod tests {
         let tokens = r#"{"input_tokens":1830000,"output_tokens":412000}"#;
         let recipe = r#"{"servings":4,"items":[{"item":"flour","qty":300},{"item":"eggs","qty":3}]}"#;
         let hotel = r#"{"puan":8.4,"yorum":612}"#;
+        let class = r#"{"fee":18,"people":[{"name":"Orla","paid":true},{"name":"Ben","paid":false},{"name":"Gwen","paid":false},{"name":"Tariq","paid":false}]}"#;
+        let account = r#"{"iban":"DE89370400440532013000"}"#;
         for (result, asked, said) in [
+            (class, "Who hasn't paid?", "Ben, Gwen and Tariq, so 54 of the 72 is still out."),
+            (account, "Is it in?", "Your account ending in 3000 is saved."),
             (disk, "Is it full?", "The volume is 70 % full."),
             (tokens, "$3 per million input, $15 per million output?", "That's $5.49 for input and $6.18 for output."),
             (recipe, "I need it for ten people", "You need 750 g of flour: the recipe serves four."),
