@@ -2441,7 +2441,7 @@ const NAMES_BYTES_MAX: usize = 16 << 10;
 const EQUAL_MAX: usize = 16;
 
 /// Is it a word of a member's name, as the result writes it: `range_km`, `rangeKm`, but not `in_stock_m`?
-fn is_word_of_name(word: &str, source: &ToolResult) -> bool {
+pub(super) fn is_word_of_name(word: &str, source: &ToolResult) -> bool {
     let mut capital = word.to_owned();
     if let Some(first) = capital.get_mut(..1) {
         first.make_ascii_uppercase();

@@ -268,7 +268,12 @@ fn of_lines(text: &str) -> Rows {
         && names.iter().all(|name| !name.contains(char::is_whitespace))
         && lines.iter().skip(1).any(|line| fields(line).iter().any(|field| field.bytes().any(|byte| byte.is_ascii_digit())))
         && heads(&names, lines.get(1).copied().unwrap_or_default());
-    for line in lines.iter().skip(usize::from(head)) {
+    // `Pet: Biscuit (beagle)` above lines of columns: what all of them are of.
+    let title = regular && !head && names.len() != most && lines.len() > 2 && lines.first().is_some_and(|line| line.contains(": "));
+    if title {
+        lines.iter().take(1).for_each(|line| found.free.read(line));
+    }
+    for line in lines.iter().skip(usize::from(head || title)) {
         let mut row = Row::default();
         let own = fields(line);
         for (at, field) in own.iter().enumerate() {
@@ -390,6 +395,7 @@ mod tests {
             ("<ul><li>Hall <b>88</b></li><li>Kitchen <b>17</b></li></ul>", 2, false),
             ("- name: api-a\n  region: waw-1\n- name: api-b\n  region: fra-2", 2, true),
             ("datum;betrag\n02.05.;840\n06.05.;96", 2, true),
+            ("Pet: Biscuit (beagle)\nDHP     2024-09-12   valid 3y\nKC      2025-11-28   valid 1y\nRabies  2024-05-02   valid 3y", 3, true),
             (r#"{"ok":true,"id":7}"#, 0, false),
             ("All went well.", 0, false),
         ] {

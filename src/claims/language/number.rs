@@ -115,6 +115,10 @@ pub fn values(text: &str) -> Vec<f64> {
     found.iter().chain(&apart).flat_map(Number::readings).map(|reading| reading.value).collect()
 }
 
+/// Fractions in one character, and how exactly they are meant.
+const FRACTIONS: [(char, f64); 5] = [('½', 0.5), ('¼', 0.25), ('¾', 0.75), ('⅓', 1.0 / 3.0), ('⅔', 2.0 / 3.0)];
+const FRACTION_STEP: f64 = 0.1;
+
 /// Reads what begins with a digit at `start`: the number, and where to go on.
 fn read(text: &str, start: usize) -> (Option<Number>, usize) {
     let before = text.get(..start).and_then(|text| text.chars().next_back());
@@ -125,6 +129,15 @@ fn read(text: &str, start: usize) -> (Option<Number>, usize) {
             let (groups, marks, end) = groups(text, start);
             (readings(&groups, &marks), end)
         }
+    };
+    // `7½`
+    let fraction = FRACTIONS.iter().find(|(sign, _)| text.get(end..).is_some_and(|rest| rest.starts_with(*sign)));
+    let (plain, end) = match fraction {
+        Some((sign, part)) => {
+            let with = |whole: Interpretation| Interpretation { value: whole.value + part, step: FRACTION_STEP };
+            (plain.map(|readings| readings.map(|reading| reading.map(with))), end + sign.len_utf8())
+        }
+        None => (plain, end),
     };
     let rest = text.get(end..).unwrap_or_default();
     if in_word {
@@ -294,5 +307,14 @@ mod tests {
             let numbers = numbers(shown);
             assert_eq!(numbers[0].readings().any(|reading| reading.rounds(value)), fits, "{shown} {value}");
         }
+    }
+
+    #[test]
+    fn fractions_in_one_character() {
+        let value = |text: &str| numbers(text).first().and_then(|number| number.readings().next()).map(|reading| reading.value);
+        assert_eq!(value("47½ hours"), Some(47.5));
+        assert_eq!(value("1¼ tsp"), Some(1.25));
+        assert_eq!(value("7 ½"), Some(7.0));
+        assert_eq!(numbers("47½ hours").first().and_then(|number| number.unit).map(|unit| unit.dimension.as_str()), Some("time"));
     }
 }

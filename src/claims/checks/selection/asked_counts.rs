@@ -239,7 +239,7 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
 }
 
 /// Values of a column of which any may be added up.
-const SUMMED_MAX: usize = 12;
+const SUMMED_MAX: usize = 8;
 
 /// Do all values of a column make this sum, or any of them where the question limits which?
 fn is_sum_of(column: &[f64], sum: f64, limited: bool) -> bool {

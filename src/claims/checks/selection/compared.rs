@@ -296,28 +296,35 @@ const SPANS: [(&str, f64); 24] = [
     ("een uur", 3600.0),
 ];
 
-/// Endings of the names of columns that tell how long something lasts, each with its seconds.
-const LASTING: [(&str, f64); 14] = [
-    ("minutes", 60.0),
-    ("mins", 60.0),
-    ("min", 60.0),
-    ("seconds", 1.0),
-    ("secs", 1.0),
-    ("durations", 1.0),
-    ("elapseds", 1.0),
-    ("tooks", 1.0),
-    ("millis", 0.001),
-    ("ms", 0.001),
-    ("hours", 3600.0),
-    ("hrs", 3600.0),
-    ("durationh", 3600.0),
-    ("days", 86400.0),
+/// Endings of the names of columns that tell how long something lasts, each with the word that it is there, and its seconds.
+const LASTING: [(&str, &str, f64); 15] = [
+    ("weeks", "weeks", 604_800.0),
+    ("days", "days", 86_400.0),
+    ("hours", "hours", 3600.0),
+    ("hrs", "hrs", 3600.0),
+    ("durationh", "h", 3600.0),
+    ("minutes", "minutes", 60.0),
+    ("mins", "mins", 60.0),
+    ("min", "min", 60.0),
+    ("seconds", "seconds", 1.0),
+    ("secs", "secs", 1.0),
+    ("durations", "s", 1.0),
+    ("elapseds", "s", 1.0),
+    ("tooks", "s", 1.0),
+    ("millis", "millis", 0.001),
+    ("ms", "ms", 0.001),
 ];
+
+/// Does the name of a column have its unit as a word: `duration_s`, but not `rooms` with its `ms`?
+fn names_unit(scene: &CheckContext<'_>, key: &str) -> bool {
+    let unit = LASTING.iter().find(|(ending, ..)| key.ends_with(ending));
+    unit.is_some_and(|(ending, word, _)| key == *ending || scene.sources.iter().any(|source| account::is_word_of_name(word, source)))
+}
 
 /// Seconds that a value lasts: `67` minutes, `7m02s`; `34:12` where a bound in minutes says what it is.
 fn lasting(value: &RecordValue<'_>) -> Option<f64> {
     if let Some(number) = value.number {
-        return LASTING.iter().find(|(ending, _)| value.key.ends_with(ending)).map(|(_, seconds)| number * seconds);
+        return LASTING.iter().find(|(ending, ..)| value.key.ends_with(ending)).map(|(.., seconds)| number * seconds);
     }
     let raw = value.raw.trim();
     let part = |text: &str| text.parse::<f64>().ok().filter(|_| text.len() <= 3);
@@ -465,7 +472,7 @@ fn columns<'s>(scene: &CheckContext<'_>, records: &Records<'s>, bound: &Bound) -
     let all = scale::columns(records, |value| match bound.kind {
         BoundKind::Number(_) => value.number.is_some() && scale::moment(value).is_none(),
         BoundKind::Time(_) => value.raw.contains(':') && scale::moment(value).is_some(),
-        BoundKind::Duration(_) => lasting(value).is_some(),
+        BoundKind::Duration(_) => lasting(value).is_some() && (value.number.is_none() || names_unit(scene, value.key)),
         BoundKind::Date(_) => scale::moment(value).is_some_and(|moment| moment >= DAY),
     });
     // A bound with a unit is of a column that has it.
@@ -596,6 +603,7 @@ mod tests {
     fn spans_of_time_and_due_dates() {
         let runs = r#"{"as_of":"2026-09-10","runs":[{"id":"r1","duration_s":1260,"state":"ok","expiry":"2026-08"},{"id":"r2","duration_s":3600,"state":"ok","expiry":"2027-01"},{"id":"r3","duration_s":97,"state":"ok","expiry":"2026-12"}]}"#;
         let laps = r#"[{"lap":1,"time":"6:42"},{"lap":2,"time":"13:31"},{"lap":3,"time":"34:12"}]"#;
+        let flats = r#"[{"flat":"A","rooms":3},{"flat":"B","rooms":2}]"#;
         let jobs = "job    took\nlint   0m41s\ntests  7m02s\n";
         let found = |result: &str, asked: &str, text: &str| find(compared, asked, &[("list_runs", "{}", result)], 0, text).is_some();
         for (result, asked, text) in [
@@ -612,6 +620,7 @@ mod tests {
             (runs, "Did one take over two hours?", "No, none of the runs took more than two hours."),
             (laps, "Was a lap under 5 minutes?", "No lap was under 5 minutes."),
             (jobs, "Did a job take more than ten minutes?", "No job took more than 10 minutes."),
+            (flats, "Is one under an hour away?", "No flat is under an hour away."),
             (runs, "Anything nightly past its expiry date?", "No nightly-only run has expired."),
         ] {
             assert!(!found(result, asked, text), "{text}");

@@ -1,10 +1,7 @@
 //! A sentence that tells all of several records to be so, where the result has one that isn't: `every item is in stock` of one with
 //! `qty: 0`. Pure.
 
-use super::{
-    Records, clauses, conditions, data, denies, is_plain, only_result,
-    scale::{self},
-};
+use super::{Records, clauses, conditions, data, denies, is_plain, only_result, scale};
 use crate::{
     checks::account,
     context::{CheckContext, CitationScope, ClaimFinding},
@@ -43,7 +40,6 @@ static APART: WordList = WordList::new(&[
     "were",
     "außer",
     "bis",
-    "ander",
     "andere",
     "anderen",
     "übrigen",
@@ -76,7 +72,6 @@ static APART: WordList = WordList::new(&[
     "outras",
     "quase",
     "behalve",
-    "andere",
     "bijna",
     "als",
     "oprócz",
