@@ -603,11 +603,12 @@ pub(super) fn has_no_denial(passage: &AnalyzedPassage) -> bool {
     !passage.words.iter().any(denies) && !inside.iter().any(|part| passage.text.contains(part))
 }
 
-/// The words of a text that name something: with a digit, or a capital where none must be.
+/// Signs of time zones and currencies, which name no thing.
 static SIGNS: WordList = WordList::new(&[
     "UTC", "GMT", "CET", "CEST", "EST", "EDT", "PST", "PDT", "BST", "IST", "EUR", "USD", "GBP", "CHF", "JPY", "PLN", "TRY", "INR", "CNY",
 ]);
 
+/// The words of a text that name something: with a digit, or a capital where none must be.
 fn names(text: &str, first: bool) -> Vec<String> {
     let german = lexicon::language(&words(text), None).language == "de";
     let mut found = Vec::new();
@@ -622,7 +623,6 @@ fn names(text: &str, first: bool) -> Vec<String> {
         let id = digits && count >= 2 && (!bare || count >= 4 || text.get(..start).is_some_and(|before| before.ends_with('#')));
         let capital =
             word.starts_with(char::is_uppercase) && !german && (!fresh || word.chars().skip(1).any(char::is_uppercase)) && count >= 3;
-        // Time zones and currencies name no thing.
         let plain = TITLES.has(&lower) || SIGNS.has(word) || lexicon::month(&lower).is_some() || is_year(word);
         if (id || capital) && NAME_CHARS.contains(&count) && !plain {
             found.push(word.to_owned());
