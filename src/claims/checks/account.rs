@@ -318,6 +318,23 @@ static OUTAGES: PhraseList = PhraseList::new(&[
     "'s down",
     "’s down",
     " went down",
+    " is taken",
+    " already taken",
+    " already booked",
+    " schon belegt",
+    " bereits belegt",
+    " deja pris",
+    " déjà pris",
+    " déjà réservé",
+    " ya está ocupad",
+    " ya está reservad",
+    " già occupat",
+    " già prenotat",
+    " já está ocupad",
+    " já está reservad",
+    " al bezet",
+    " is bezet",
+    " już zajęt",
     "offline",
     "out of order",
     "out of service",
@@ -1599,7 +1616,9 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         .words_after(first.end)
         .iter()
         .take(BUT_WITHIN)
-        .any(|word| matches!(word.lower.as_str(), "tells" | "says" | "shows" | "i" | "we" | "you"));
+        .any(|word| matches!(word.lower.as_str(), "tells" | "says" | "shows" | "i" | "we" | "you"))
+        // `All that is left`
+        || scene.words_after(first.end).first().is_some_and(|word| matches!(word.lower.as_str(), "that" | "what"));
     if amount
         || but
         || of_telling

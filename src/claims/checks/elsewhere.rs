@@ -21,6 +21,8 @@ use toolmark_base::violation::{Certainty, Code};
 
 /// Results that are looked through.
 const RESULTS_MAX: usize = 32;
+/// Bytes of an act's result that says no more than that it was done.
+const LITTLE_BYTES: usize = 32;
 /// Whole numbers up to here stand in many results by chance.
 const SMALL: f64 = 12.0;
 /// A result with a number above this may have moments, which no date is compared with.
@@ -46,7 +48,9 @@ pub(crate) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !scene.is_judged(CitationScope::Cited) || scene.kind == Kind::Heading || cited.failed || cues::reckons(scene.plain) {
         return None;
     }
-    if !cited.reads() && !acts::told(scene.plain, scene.kind).is_empty() {
+    // `204 No Content`: what was done is told by the call.
+    let says_little = cited.text.len() <= LITTLE_BYTES;
+    if !cited.reads() && (says_little || !acts::told(scene.plain, scene.kind).is_empty()) {
         return None;
     }
     let mut told = ToldValues::of(scene);

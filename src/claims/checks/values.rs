@@ -261,6 +261,7 @@ fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
                 || is_of_formula(scene, number)
                 || ends_an_id(scene, number)
                 || is_of_race(scene, number)
+                || is_known_port(scene, number)
                 || is_fee_of_some(scene, number)
         };
         if !(taken || is_common(scene, number) || stands_alone(scene, number, precision) || named()) {
@@ -365,6 +366,14 @@ fn is_of_formula(scene: &CheckContext<'_>, number: &Number) -> bool {
         "fator",
     ]);
     number.unit.is_none() && scene.words_after(number.end).first().is_some_and(|word| NAMES.has(&word.lower))
+}
+
+/// `port 23`, of a service that everybody knows.
+fn is_known_port(scene: &CheckContext<'_>, number: &Number) -> bool {
+    const PORTS: [u64; 16] = [20, 21, 22, 23, 25, 53, 80, 110, 123, 143, 443, 445, 3306, 3389, 5432, 8080];
+    let named =
+        || scene.words_before(number.span.start).last().is_some_and(|word| word.lower.starts_with("port") || &*word.lower == "puerto");
+    number.whole().is_some_and(|port| PORTS.contains(&port)) && named()
 }
 
 /// Kilometres of a marathon, and of half of one.

@@ -125,7 +125,9 @@ const FOREIGN_CHARS: usize = 2;
 fn is_text(raw: &str, folded: &str, number: Option<f64>) -> bool {
     let letters = raw.chars().any(char::is_alphabetic) || raw.contains('-') && number.is_none();
     let mark = raw.len() == 2 && raw.starts_with(|c: char| c.is_ascii_uppercase()) && raw.ends_with(|c: char| c.is_ascii_digit());
-    letters && (mark || folded.chars().count() >= if raw.is_ascii() { TEXT_CHARS } else { FOREIGN_CHARS })
+    // `梨` is a word.
+    let ideograph = !raw.is_empty() && raw.chars().all(|c| matches!(c, '\u{4e00}'..='\u{9fff}'));
+    letters && (mark || ideograph || folded.chars().count() >= if raw.is_ascii() { TEXT_CHARS } else { FOREIGN_CHARS })
 }
 
 /// A result that is no collection as one record, with what it was called with.

@@ -19,6 +19,7 @@ use crate::{
     },
     context::{CheckContext, ClaimFinding},
     language::{
+        date::Date,
         fold::{akin, fold},
         lexicon::Word,
         number::Number,
@@ -112,6 +113,11 @@ pub(crate) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Am günstigsten ist die dritte`; elsewhere `am` tells how something is done.
     let predicate = || at == 1 && words.get(2).is_some_and(|verb| matches!(verb.lower.as_str(), "ist" | "sind" | "war" | "waren"));
     if before == "am" && !predicate() || is_of_rate(words) || is_of_rate(question) {
+        return None;
+    }
+    // `Twelve weeks from the last, the earliest date is 27 April`: a day that no record has.
+    let of_records = |date: &Date| source.facts().dates.dates.iter().any(|own| date.is(own));
+    if !scene.plain.dates.dates.iter().all(of_records) {
         return None;
     }
     let records = Records::of(source)?;
