@@ -47,13 +47,7 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     {
         return None;
     }
-    let names = |leaf: &&NamedValue| {
-        let told = |word: &Word| {
-            let own = word.folded();
-            own.chars().count() >= NAME_CHARS && (own == leaf.key || akin(&own, &leaf.key))
-        };
-        scene.plain.words.iter().any(told)
-    };
+    let names = |leaf: &&NamedValue| scene.plain.words.iter().any(|word| leaf.is_named_by(word));
     let blank = |leaf: &&NamedValue| matches!(leaf.value, Scalar::Null);
     let leaf = facts.leaves.iter().filter(blank).find(names)?;
     // Another member of that name has one.
@@ -80,8 +74,7 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     })
 }
 
-/// Letters of a member's name that a passage may name, members of a result that are looked at, and numbers that are used for anything.
-const NAME_CHARS: usize = 4;
+/// Members of a result that are looked at, and numbers that are used for anything.
 const LEAVES_MAX: usize = 200;
 const SMALL: u64 = 3;
 

@@ -1825,13 +1825,13 @@ fn weekday_of_call(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let called = days.first().filter(|_| days.len() == 1)?;
     // `Sunday roast` as a title, a day that the result has, `Thursday's call was moved to the 9th`: of another day than the call's.
     let names_it = |text: &str| lexicon::words(text).iter().any(|word| weekday_of(word) == Some(day));
-    let has_it = || source.facts().dates.dates.iter().flat_map(date::Date::days).any(|other| (other + 3).rem_euclid(7) == day);
+    let has_it = || source.facts().dates.dates.iter().flat_map(date::Date::days).any(|other| date::weekday(other) == day);
     let other_day = || scene.plain.numbers.iter().any(|number| number.ordinal);
     if names_it(&source.arguments) || names_it(&source.text) || has_it() || other_day() {
         return None;
     }
     // The first of January 1970 was a Thursday.
-    let own = (called + 3).rem_euclid(7);
+    let own = date::weekday(*called);
     (own != day).then(|| ClaimFinding {
         rule: "weekday_of_call",
         code: Code::ClaimMismatch,
@@ -1876,7 +1876,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             days.extend(known.flat_map(|other| other.days()));
         }
         // 1970-01-01 was a Thursday.
-        if !days.is_empty() && days.iter().all(|number| (number + 3).rem_euclid(7) != *day) {
+        if !days.is_empty() && days.iter().all(|number| date::weekday(*number) != *day) {
             return Some(ClaimFinding {
                 rule: "weekday",
                 code: Code::ClaimMismatch,

@@ -380,7 +380,7 @@ fn is_known_port(scene: &CheckContext<'_>, number: &Number) -> bool {
 const RACES: [f64; 4] = [42.195, 42.2, 21.0975, 21.1];
 
 fn is_of_race(scene: &CheckContext<'_>, number: &Number) -> bool {
-    scene.text().to_lowercase().contains("marat") && number.readings().any(|reading| RACES.contains(&reading.value))
+    number.readings().any(|reading| RACES.contains(&reading.value)) && scene.plain.lower().contains("marat")
 }
 
 /// `54 is still out`, of three who owe 18 each: what the result has once, for as many of its records as have one value.
@@ -857,7 +857,7 @@ fn quotations(scene: &CheckContext<'_>, source: &ToolResult) -> Vec<ClaimFinding
 /// Words of four letters or more from which on a quotation may be a text that was asked for.
 const OWN_TEXT_WORDS: usize = 6;
 
-/// Does the user ask for a text, which an answer may give in quotation marks?
+/// True where the user asks for a text, which an answer may give in quotation marks.
 fn wants_text(scene: &CheckContext<'_>) -> bool {
     static TEXTS: WordList = WordList::new(&[
         "line",

@@ -15,7 +15,8 @@ use crate::{
     evidence::{csv, table},
     language::{
         date::{self, Dates},
-        fold::{fold, key, name_words},
+        fold::{akin, fold, key, name_words},
+        lexicon::Word,
         number::{self, Number, numbers},
         unit,
     },
@@ -69,6 +70,17 @@ pub struct NamedValue {
     pub record: usize,
     /// It.
     pub value: Scalar,
+}
+
+/// Letters of a word that may name a member.
+const NAME_CHARS: usize = 4;
+
+impl NamedValue {
+    /// True if the word is the name of its member, or of one stem with it.
+    pub fn is_named_by(&self, word: &Word) -> bool {
+        let own = word.folded();
+        own.chars().count() >= NAME_CHARS && (own == self.key || akin(&own, &self.key))
+    }
 }
 
 /// A list.

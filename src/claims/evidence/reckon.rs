@@ -195,7 +195,7 @@ impl<'s> Operands<'s> {
                                 || with_percent(*other, *one)
                         }
                         Role::Any if is_told(one) || is_told(other) => {
-                            let per_million = || self.millions() && is(one * other / MILLION);
+                            let per_million = || is(one * other / MILLION) && self.millions();
                             made_of(*one, *other, whole).into_iter().any(&is) || share() || per_million()
                         }
                         Role::Any => is(one - other) || is(one / other) || is(other / one),
@@ -933,7 +933,8 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     };
     let working = says_working_days(scene);
     // The next one behind a weekend.
-    let behind_weekend = |from: i64, to: i64| working && to > from && to - from <= 3 && weekday(from) >= SATURDAY && weekday(to) < SATURDAY;
+    let behind_weekend =
+        |from: i64, to: i64| working && to > from && to - from <= 3 && date::weekday(from) >= SATURDAY && date::weekday(to) < SATURDAY;
     let on_working_days = |apart: i64| {
         working
             && steps.iter().any(|step| *step <= WORKING_DAYS_MAX && (step + 2 * (step / 5)..=step + 2 * (step / 5 + 1)).contains(&apart))
@@ -968,11 +969,6 @@ pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
 /// Number of Saturday among the days of a week, from Monday's 0.
 const SATURDAY: i64 = 5;
 
-/// The day of the week of so many days since the epoch, which was a Thursday: 0 for Monday.
-fn weekday(days: i64) -> i64 {
-    (days + 3).rem_euclid(7)
-}
-
 /// A year of 365 days and one of 366, for dates without one.
 const YEARS: [i32; 2] = [2025, 2024];
 
@@ -998,11 +994,11 @@ fn follows_yearless(scene: &CheckContext<'_>, date: &Date, steps: &[i64]) -> boo
         "koniec miesiąca",
         "ay sonu",
     ]);
-    let at_end = scene.sources.iter().any(|source| AT_END.stands_in(&source.text));
+    let at_end = || scene.sources.iter().any(|source| AT_END.stands_in(&source.text));
     let by_months = |(month, day): (u32, u32), (own_month, own_day): (u32, u32)| {
         let apart = (i64::from(month) - i64::from(own_month)).rem_euclid(12);
         let last = |month: u32, day: u32| date::civil(date::days(YEARS[0], month, day) + 1).2 == 1;
-        (day == own_day || last(own_month, own_day) && (last(month, day) || at_end))
+        (day == own_day || last(own_month, own_day) && (last(month, day) || at_end()))
             && apart != 0
             && (steps.contains(&apart) || steps.contains(&(12 - apart)))
     };

@@ -24,6 +24,9 @@ pub enum Role {
     Any,
 }
 
+/// Those of [`ALL`] that tell of two.
+pub static BOTH: WordList = WordList::new(&["both", "beide", "beiden", "allebei", "ambos", "ambas", "entrambi", "entrambe", "oba", "obie"]);
+
 /// Words by which all of several things are spoken of, in any language.
 pub static ALL: WordList = WordList::new(&[
     "both",

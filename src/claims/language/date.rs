@@ -59,6 +59,11 @@ impl Date {
     }
 }
 
+/// The day of the week of so many days since the epoch, which was a Thursday: 0 for Monday.
+pub fn weekday(days: i64) -> i64 {
+    (days + 3).rem_euclid(7)
+}
+
 /// Days since 1970-01-01 of the Gregorian calendar (Hinnant, `days_from_civil`).
 pub fn days(year: i32, month: u32, day: u32) -> i64 {
     let (year, month, day) = (i64::from(year), i64::from(month), i64::from(day));

@@ -37,6 +37,17 @@ const PASSAGES_MAX: usize = 3;
 /// Letters of a word that names a thing.
 const THING_CHARS: usize = 4;
 
+/// True of a request for a text, an example, a game, or work on a text that it brings: what is told may be words.
+pub(super) fn is_about_words(abilities: &ToolCapabilities) -> bool {
+    let request = &abilities.asked;
+    plays(request)
+        || brings_text(abilities)
+        || asks_for_text(request)
+        || asks_for_example(request)
+        || request.asks_for_samples()
+        || talk::asks_for_text(request)
+}
+
 /// The finding of a sentence that tells what only a tool could have looked up or done, in a conversation in which nothing ran.
 pub(crate) fn idle(
     passage: &AnalyzedPassage,
@@ -64,12 +75,7 @@ pub(crate) fn idle(
         || presents(text)
         || is_of_others(text)
         || tells_history(text)
-        || plays(request)
-        || brings_text(abilities)
-        || asks_for_text(request)
-        || asks_for_example(request)
-        || request.asks_for_samples()
-        || talk::asks_for_text(request)
+        || is_about_words(abilities)
         || is_hedged(&passage.words, text)
         || !is_order(abilities)
     {

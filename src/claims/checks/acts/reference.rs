@@ -1,15 +1,15 @@
 //! A number of a booking, a ticket or a receipt that nobody gave, in a conversation in which nothing ran: `Reference: MUS-0937`. Pure.
 
 use super::{
-    ActSentence, not_run,
+    ActSentence,
+    idle::is_about_words,
+    not_run,
     orders::{is_draft, is_of_others},
     quotes,
-    readings::{brings_text, plays},
-    talk,
-    unlooked::{asks_for_text, is_hedged},
+    unlooked::is_hedged,
 };
 use crate::{
-    checks::{unaccounted::id_spans, written_output::asks_for_example},
+    checks::unaccounted::id_spans,
     context::ClaimFinding,
     evidence::tool_capabilities::Effect,
     language::{
@@ -52,7 +52,6 @@ static NUMBERS: WordList = WordList::new(&[
     "référence",
     "numéro",
     "n°",
-    "confirmation",
     "dossier",
     "referencia",
     "número",
@@ -126,21 +125,19 @@ pub(super) fn reference(case: &ActSentence<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let example = |word: &Word| EXAMPLES.has(&word.lower);
-    if words.iter().any(example) || text.contains('`') || quotes(text) || is_draft(text) || is_of_others(text) || is_hedged(words, text) {
-        return None;
-    }
-    if brings_text(abilities)
-        || plays(request)
-        || asks_for_text(request)
-        || talk::asks_for_text(request)
-        || asks_for_example(request)
-        || request.asks_for_samples()
+    if words.iter().any(example)
+        || text.contains('`')
+        || quotes(text)
+        || is_draft(text)
+        || is_of_others(text)
+        || is_hedged(words, text)
+        || is_about_words(abilities)
     {
         return None;
     }
     let said = |id: &str| {
         let own = fold(id);
-        fold(request).contains(&own) || grounds.is_some_and(|grounds| grounds.said_folded().contains(&own))
+        request.folded().contains(&own) || grounds.is_some_and(|grounds| grounds.said_folded().contains(&own))
     };
     let given = |id: &str| {
         let letters = id.bytes().filter(u8::is_ascii_alphabetic).count();

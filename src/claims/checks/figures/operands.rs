@@ -34,15 +34,15 @@ pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Two adults at 48 and a child at 18`: so many of each.
     let counts = scene.plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
     let signed = [one, other, told].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '×' | '*' | '/')));
-    // `in 30:41, 17 seconds ahead`: of two paces, which are no numbers.
-    let paces = scene.sources.iter().any(|source| {
-        source.facts().leaves.iter().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_pace(text)))
-            || source.rows().rows.iter().flat_map(|row| &row.cells).any(|cell| is_pace(&cell.raw))
-    });
-    if paces && told.unit.is_some_and(|unit| unit.dimension == "time") {
+    if !tells_result(leads, behind) || counts || signed || !are_alike(one, other) || !are_alike(one, told) || between.contains('%') {
         return None;
     }
-    if !tells_result(leads, behind) || counts || signed || !are_alike(one, other) || !are_alike(one, told) || between.contains('%') {
+    // `in 30:41, 17 seconds ahead`: of two paces, which are no numbers.
+    let has_pace = |source: &&evidence::ToolResult| {
+        source.facts().leaves.iter().any(|leaf| matches!(&leaf.value, Scalar::Text(text) if is_pace(text)))
+            || source.rows().rows.iter().flat_map(|row| &row.cells).any(|cell| is_pace(&cell.raw))
+    };
+    if told.unit.is_some_and(|unit| unit.dimension == "time") && scene.sources.iter().any(has_pace) {
         return None;
     }
     let stands = |number: &Number| {

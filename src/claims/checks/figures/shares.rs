@@ -123,11 +123,8 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
 /// `21 of the 50`, `21 agents sur 50`
 fn is_part_of(scene: &CheckContext<'_>, part: &Number, whole: &Number) -> bool {
     let Some(gap) = scene.text().get(part.end..whole.span.start).filter(|gap| gap.len() <= PART_BYTES_MAX) else { return false };
-    // `4½ out of 8`
-    let halved = gap.starts_with(['½', '¼', '¾', '⅓', '⅔']);
     let words = || gap.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
-    !halved
-        && !gap.contains([',', ';', '.', ':', '(', ')', '–', '-', '/'])
+    !gap.contains([',', ';', '.', ':', '(', ')', '–', '-', '/'])
         && words().any(|word| PARTS.has(&word.to_lowercase()))
         && words().count() <= 3
         && part.unit.is_none()

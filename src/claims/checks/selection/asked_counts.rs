@@ -98,8 +98,7 @@ pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if limited || of_others || is_limited(scene, own) || own.count > 2 * all as u64 {
         return None;
     }
-    let clause =
-        clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start <= own.place.start && own.place.start < word.end))?;
+    let clause = clause_of(scene, own)?;
     let apart =
         |word: &&Word| [Some(own), whole].into_iter().flatten().all(|count| word.end <= count.place.start || word.start >= count.place.end);
     let words: Vec<Word> = clause.iter().filter(apart).cloned().collect();
@@ -199,10 +198,12 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     let facts = source.facts();
     let longest: usize = facts.lists.iter().map(|list| list.length).sum::<usize>().max(records.total());
     let value = count.count as f64;
+    // The question may limit what is added up.
+    let limited = || !scene.grounds.asked.numbers().is_empty();
     let stands = || {
         facts.leaves.iter().any(|leaf| leaf.value.number() == Some(value))
             || scene.grounds.said_numbers_have(value)
-            || facts.columns().values().any(|column| is_sum_of(column, value, !scene.grounds.asked.numbers().is_empty()))
+            || facts.columns().values().any(|column| column.iter().sum::<f64>() == value || limited() && is_sum_of_some(column, value))
             || facts.counts().contains(&count.count)
     };
     // The first line of a table names its columns.
@@ -217,8 +218,7 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     // `How many crossings are there?`
     // Not `six beds in Gams`, of one of them.
     let of_one = || {
-        let holds = |clause: &&[Word]| clause.iter().any(|word| word.start <= count.place.start && count.place.start < word.end);
-        let own = clauses(scene).into_iter().find(holds).unwrap_or_default();
+        let own = clause_of(scene, count).unwrap_or_default();
         own.iter().any(|word| !is_plain(word) && word.lower.chars().all(char::is_alphabetic) && records.say(&word.folded()))
     };
     let asked = asks_how_many(scene)
@@ -233,19 +233,24 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     // `6件`, `सात ऑर्डर`: scripts whose nouns have no such ending.
     let script = !scene.text().is_ascii() && matches!(acts::language_of(scene.text(), &scene.plain.words), Some("ja" | "zh" | "hi"));
     let asked = asked || script && asks_how_many(scene) && told.iter().all(|other| other.count <= count.count);
-    let limited = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
-    ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !limited && !lines() && !stands())
+    let is_apart = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
+    ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !is_apart && !lines() && !stands())
         .then_some(count)
+}
+
+/// The words of the clause in which a count stands.
+fn clause_of<'s>(scene: &'s CheckContext<'_>, count: &ToldCount) -> Option<&'s [Word]> {
+    let place = count.place.start;
+    clauses(scene).into_iter().find(|clause| clause.iter().any(|word| word.start <= place && place < word.end))
 }
 
 /// Values of a column of which any may be added up.
 const SUMMED_MAX: usize = 8;
 
-/// Do all values of a column make this sum, or any of them where the question limits which?
-fn is_sum_of(column: &[f64], sum: f64, limited: bool) -> bool {
-    let of_subset =
-        |subset: u32| column.iter().enumerate().filter(|(at, _)| subset & 1 << at != 0).map(|(_, value)| value).sum::<f64>() == sum;
-    column.iter().sum::<f64>() == sum || limited && column.len() <= SUMMED_MAX && (1..1_u32 << column.len()).any(of_subset)
+/// True if some values of a short column make this sum.
+fn is_sum_of_some(column: &[f64], sum: f64) -> bool {
+    let chosen = |subset: u32| column.iter().enumerate().filter(move |(at, _)| subset & 1 << at != 0).map(|(_, value)| value);
+    column.len() <= SUMMED_MAX && (1..1_u32 << column.len()).any(|subset| chosen(subset).sum::<f64>() == sum)
 }
 
 /// The counts of a passage, in its order.

@@ -315,7 +315,7 @@ const LASTING: [(&str, &str, f64); 15] = [
     ("ms", "ms", 0.001),
 ];
 
-/// Does the name of a column have its unit as a word: `duration_s`, but not `rooms` with its `ms`?
+/// True if the name of a column has its unit as a word: `duration_s`, but not `rooms` with its `ms`.
 fn names_unit(scene: &CheckContext<'_>, key: &str) -> bool {
     let unit = LASTING.iter().find(|(ending, ..)| key.ends_with(ending));
     unit.is_some_and(|(ending, word, _)| key == *ending || scene.sources.iter().any(|source| account::is_word_of_name(word, source)))
@@ -341,14 +341,12 @@ fn lasting(value: &RecordValue<'_>) -> Option<f64> {
                 match c {
                     '0'..='9' => digits.push(c),
                     'h' | 'm' | 's' => {
-                        sum += part(&digits)?
-                            * if c == 'h' {
-                                3600.0
-                            } else if c == 'm' {
-                                60.0
-                            } else {
-                                1.0
-                            };
+                        let seconds = match c {
+                            'h' => 3600.0,
+                            'm' => 60.0,
+                            _ => 1.0,
+                        };
+                        sum += part(&digits)? * seconds;
                         digits.clear();
                         units += 1;
                     }

@@ -1,14 +1,15 @@
-//! How a record stands, told in other words than the result's: `sold out` of `qty: 0`, `refused` of `decision: rejected`. Pure.
+//! Conditions of a record, told in other words than the result's: `sold out` of `qty: 0`, `refused` of `decision: rejected`. Pure.
 //!
 //! A condition holds of a record by what its members have. Of a record that has no such member, nothing tells.
 
-use std::sync::OnceLock;
+use std::{borrow::Cow, collections::HashMap, sync::OnceLock};
 
+use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 use super::RecordValue;
 use crate::language::{
-    fold::{fold, stands_in},
+    fold::stands_in,
     lexicon::Word,
     word_list::{WordSet, data_file},
 };
@@ -23,7 +24,7 @@ const MARK: char = '\u{2}';
 /// The words of `lexicon/conditions.toml`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Conditions {
+struct WrittenConditions {
     conditions: Vec<Condition>,
 }
 
@@ -31,8 +32,8 @@ struct Conditions {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Condition {
-    words: WordSet,
-    excludes: WordSet,
+    words: Vec<String>,
+    excludes: Vec<String>,
     values: Vec<String>,
     on: WordSet,
     off: WordSet,
@@ -42,9 +43,29 @@ pub struct Condition {
     filled: WordSet,
 }
 
-fn all() -> &'static [Condition] {
+/// The conditions, and the phrases that tell each, or that exclude it, with its number.
+struct Conditions {
+    all: Vec<Condition>,
+    told: PhraseNumbers,
+    excluded: PhraseNumbers,
+}
+
+type PhraseNumbers = HashMap<String, usize, FixedState>;
+
+fn conditions() -> &'static Conditions {
     static ALL: OnceLock<Conditions> = OnceLock::new();
-    &ALL.get_or_init(|| data_file(include_str!("../../language/lexicon/conditions.toml"))).conditions
+    ALL.get_or_init(|| {
+        let WrittenConditions { conditions: all } = data_file(include_str!("../../language/lexicon/conditions.toml"));
+        let numbers = |phrases: fn(&Condition) -> &[String]| {
+            let mut found = PhraseNumbers::default();
+            for (number, condition) in all.iter().enumerate() {
+                phrases(condition).iter().for_each(|phrase| _ = found.entry(phrase.clone()).or_insert(number));
+            }
+            found
+        };
+        let (told, excluded) = (numbers(|condition| &condition.words), numbers(|condition| &condition.excludes));
+        Conditions { all, told, excluded }
+    })
 }
 
 /// A condition that words tell.
@@ -58,24 +79,22 @@ pub struct ToldCondition {
 
 /// The condition that the words from a place on tell, by the longest phrase.
 pub fn told_at(words: &[Word], at: usize) -> Option<ToldCondition> {
-    phrases_at(words, at).find_map(|(length, phrase)| {
-        let (number, condition) = all().iter().enumerate().find(|(_, condition)| condition.words.contains(&phrase))?;
-        Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
-    })
+    phrase_at(words, at, &conditions().told)
 }
 
 /// The condition that no record is in of which the words from a place on are true: `in stock` and sold out.
 pub fn excluded_at(words: &[Word], at: usize) -> Option<ToldCondition> {
-    phrases_at(words, at).find_map(|(length, phrase)| {
-        let (number, condition) = all().iter().enumerate().find(|(_, condition)| condition.excludes.contains(&phrase))?;
-        Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
-    })
+    phrase_at(words, at, &conditions().excluded)
 }
 
-/// The phrases that begin at a word, the longest first, each with the number of its words.
-fn phrases_at(words: &[Word], at: usize) -> impl Iterator<Item = (usize, String)> {
-    let folded: Vec<String> = words.iter().skip(at).take(PHRASE_WORDS).map(|word| fold(&word.lower)).collect();
-    (1..=folded.len()).rev().filter_map(move |length| Some((length, folded.get(..length)?.join(" "))))
+/// The condition of the longest phrase that begins at a word.
+fn phrase_at(words: &[Word], at: usize, numbers: &PhraseNumbers) -> Option<ToldCondition> {
+    let folded: Vec<Cow<'_, str>> = words.iter().skip(at).take(PHRASE_WORDS).map(Word::folded).collect();
+    (1..=folded.len()).rev().find_map(|length| {
+        let number = *numbers.get(&folded.get(..length)?.join(" "))?;
+        let condition = conditions().all.get(number)?;
+        Some(ToldCondition { condition, choice: format!("{MARK}{number}"), length })
+    })
 }
 
 impl ToldCondition {
@@ -88,12 +107,12 @@ impl ToldCondition {
 /// True of a choice by a condition that the record is in; `None` of another choice.
 pub fn holds(record: &[RecordValue<'_>], choice: &str) -> Option<bool> {
     let number: usize = choice.strip_prefix(MARK)?.parse().ok()?;
-    let condition = all().get(number)?;
+    let condition = conditions().all.get(number)?;
     Some(record.iter().any(|value| condition.by(value) == Some(true)))
 }
 
 impl Condition {
-    /// Does a value tell that its record is in this condition? `None` if it tells nothing of it.
+    /// True if a value tells that its record is in this condition, false if that it isn't; `None` if it tells nothing of it.
     fn by(&self, value: &RecordValue<'_>) -> Option<bool> {
         let key = value.key;
         match (value.flag, value.number) {
@@ -122,12 +141,12 @@ mod tests {
 
     #[test]
     fn each_condition_has_words_and_something_that_tells_it() {
-        assert!(all().len() > 15);
-        for condition in all() {
+        assert!(conditions().all.len() > 15);
+        for condition in &conditions().all {
             let telling = [&condition.on, &condition.off, &condition.zero, &condition.above, &condition.blank, &condition.filled]
                 .iter()
                 .any(|set| set.iter().next().is_some());
-            assert!(condition.words.iter().next().is_some() && (telling || !condition.values.is_empty()), "{condition:?}");
+            assert!(!condition.words.is_empty() && (telling || !condition.values.is_empty()), "{condition:?}");
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
         tool_capabilities::{Effect, ToolCapability},
     },
     language::{
-        fold::{akin, fold, words_of},
+        fold::{fold, words_of},
         lexicon::Word,
         word_list::WordSet,
     },
@@ -67,12 +67,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     }
     // `No te queda ninguna multa pendiente` of `pendientes: 0`.
     let zero = |leaf: &&NamedValue| leaf.record == 0 && matches!(leaf.value, Scalar::Number(0.0) | Scalar::Flag(false) | Scalar::Null);
-    let named = |leaf: &NamedValue| {
-        clause.iter().any(|word| {
-            let own = word.folded();
-            own.chars().count() >= AMOUNT_CHARS && (own == leaf.key || akin(&own, &leaf.key))
-        })
-    };
+    let named = |leaf: &NamedValue| clause.iter().any(|word| leaf.is_named_by(word));
     if source.facts().leaves.iter().filter(zero).any(named) {
         return None;
     }
@@ -173,20 +168,22 @@ const AMOUNT_CHARS: usize = 4;
 /// An amount above zero at the top of the result, where a clause denies it: `no fees are outstanding` of `fees_due: 2.5`.
 fn denied_amount(source: &ToolResult, clause: &[Word]) -> Option<String> {
     let at = clause.iter().position(denies)?;
-    if clause.iter().any(|word| matches!(&*word.lower, "owe" | "owes" | "owing" | "owed")) {
-        return owed_amount(source);
+    if clause.iter().any(|word| data().limits.contains(&word.folded())) {
+        return None;
     }
     let named: Vec<String> = clause.iter().skip(at + 1).take(AMOUNT_WITHIN).map(|word| fold(&word.lower)).collect();
-    let limits = clause.iter().any(|word| data().limits.contains(&word.folded()));
     let names = |key: &str| named.iter().any(|word| word.chars().count() >= AMOUNT_CHARS && key.contains(word.trim_end_matches('s')));
-    let leaf = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).find(|leaf| names(&leaf.key))?;
     let owed = ["fee", "fine", "due", "balance", "debt", "owe", "charge", "cost", "outstanding", "arrears"];
-    let above = leaf.value.number().is_some_and(|amount| amount > 0.0) && owed.iter().any(|part| leaf.key.contains(part));
-    (above && !limits).then(|| format!("{}: {}", leaf.key, leaf.value.shown()))
+    let is_above =
+        |leaf: &&NamedValue| leaf.value.number().is_some_and(|amount| amount > 0.0) && owed.iter().any(|part| leaf.key.contains(part));
+    let first = source.facts().leaves.iter().filter(|leaf| leaf.record == 0).find(|leaf| names(&leaf.key)).filter(is_above);
+    let owes = || clause.iter().any(|word| matches!(&*word.lower, "owe" | "owes" | "owing" | "owed"));
+    let amount = first.or_else(|| owes().then(|| owed_amount(source)).flatten())?;
+    Some(format!("{}: {}", amount.key, amount.value.shown()))
 }
 
-/// What is owed by a result about debts: `balance: 4.6` of fees.
-fn owed_amount(source: &ToolResult) -> Option<String> {
+/// The amount owed by a result about debts: `balance: 4.6` of fees.
+fn owed_amount(source: &ToolResult) -> Option<&NamedValue> {
     const DEBTS: [&str; 9] = ["fee", "fine", "debt", "bill", "invoice", "charge", "due", "owed", "arrears"];
     const SUMS: [&str; 6] = ["balance", "due", "owed", "total", "outstanding", "fees"];
     let has = |text: &str, parts: &[&str]| parts.iter().any(|part| text.contains(part));
@@ -196,7 +193,7 @@ fn owed_amount(source: &ToolResult) -> Option<String> {
             && (has(&leaf.key, &DEBTS) || has(source.tool_folded(), &DEBTS))
             && leaf.value.number().is_some_and(|amount| amount > 0.0)
     };
-    source.facts().leaves.iter().find(owing).map(|leaf| format!("{}: {}", leaf.key, leaf.value.shown()))
+    source.facts().leaves.iter().find(owing)
 }
 
 /// Is there a word for a number before the denial: `two of them have no nuts`?
@@ -324,5 +321,8 @@ mod tests {
             |tool: &str, balance: &str| denied("Do I owe anything?", (tool, "{}", &fees(balance)), "You don't owe anything.");
         assert!(owes_nothing("get_fees", "4.6"));
         assert!(!owes_nothing("get_fees", "0") && !owes_nothing("get_account", "4.6"));
+        let fees = ("get_fees", "{}", r#"{"debt":12,"balance":4.6}"#);
+        assert!(denied("Do I owe anything?", fees, "There is no debt owed."));
+        assert!(!denied("Do I owe anything else?", fees, "You don't owe anything else."));
     }
 }

@@ -85,10 +85,8 @@ static APART: WordList = WordList::new(&[
 pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|_| scene.kind == Kind::Sentence && scene.bond == CitationScope::Cited)?;
     // `Both the 08:40 and the 17:30`: of two.
-    let two =
-        |word: &Word| matches!(&*word.lower, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba");
     let all = |word: &Word| {
-        cues::ALL.has(&word.lower) && !two(word)
+        cues::ALL.has(&word.lower) && !cues::BOTH.has(&word.lower)
             || matches!(word.lower.as_str(), "every" | "everything" | "everyone" | "everybody" | "each" | "wszystkie")
     };
     if scene.plain.asks() || !scene.plain.words.iter().any(all) {

@@ -202,10 +202,9 @@ pub(crate) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     // `both` are two of them, `nearly all` isn't all.
-    let two =
-        |word: &str| matches!(word, "both" | "beide" | "beiden" | "allebei" | "ambos" | "ambas" | "entrambi" | "entrambe" | "oba" | "obie");
-    let all =
-        |word: &Word| cues::ALL.has(&word.lower) && !two(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each");
+    let all = |word: &Word| {
+        cues::ALL.has(&word.lower) && !cues::BOTH.has(&word.lower) || matches!(word.lower.as_str(), "every" | "everything" | "each")
+    };
     let tells_all = scene.plain.words.iter().any(all) || ALL_INSIDE.stands_in(scene.text());
     let (words, folded) = (data(), scene.plain.folded());
     let rows = source.rows();
