@@ -13,8 +13,7 @@ use std::{net::SocketAddr, time::Duration};
 use serde_json::{Value, json};
 use served::{Traffic, chat_call, costs_of, setting, upstream};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 const SYSTEM: &str = "You help the customers of a small shop for outdoor clothing. Be brief and exact. Use the tools for all that depends on live data: weather, orders, tickets. Never make up the number of an order, a temperature or the id of a ticket; if a tool fails, say so and offer to open a ticket.";
 const RESULT: &str = r#"{"orders":[{"id":"ord_20481","status":"shipped","items":[{"sku":"JKT-ALP-M","qty":1,"price":"189.00"},{"sku":"SCK-MER-42","qty":3,"price":"14.50"}],"carrier":"DPD","tracking":"09446788123456","eta":"2026-03-12"}],"next_cursor":null}"#;

@@ -23,8 +23,7 @@ use serde_json::{Value, json};
 use served::{KEY, Served, chat_call, cpu_of, read_message, setting, upstream};
 use toolmark::marks::{KeyRing, MarkTime, Scope};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 const CONNECTIONS: usize = 8;
 /// Requests of an agent's run.

@@ -29,8 +29,7 @@ use toolmark::{
     wire::{json::Document, sse::SseParser},
 };
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 const NOW_MS: u64 = 1_795_304_000_000;
 

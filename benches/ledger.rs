@@ -20,8 +20,7 @@ use toolmark::ledger::{
     store::{Batch, ChainStore as _, ExecutionFilter, PageQuery, Store as _, sqlite::SqliteStore},
 };
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 const BATCH: u64 = 4_000;
 const LOOKUPS: u64 = 20_000;

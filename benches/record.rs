@@ -9,8 +9,7 @@ mod served;
 
 use std::time::Duration;
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 fn main() {
     // `cargo test --all-targets` starts it too, and asks for nothing of this.

@@ -19,8 +19,7 @@ use toolmark::{
     },
 };
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 const BATCH: u64 = 4_000;
 const DAYS: u64 = 30;

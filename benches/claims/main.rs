@@ -21,8 +21,7 @@ use toolmark::{exchange::context::Context, policy::load::PolicySource};
 use world::{Ran, World};
 
 // As in the program.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+use toolmark_allocator as _;
 
 /// Judgements timed for one figure.
 const ROUNDS: usize = 600;

@@ -175,6 +175,7 @@ impl Document {
     }
 
     /// The root value.
+    #[inline]
     pub fn root(&self) -> Value<'_> {
         Value { document: self, index: 0 }
     }
@@ -185,6 +186,7 @@ impl Document {
     }
 
     /// The original bytes.
+    #[inline]
     pub fn bytes(&self) -> &Bytes {
         self.text.as_bytes()
     }
@@ -271,22 +273,26 @@ pub struct Value<'d> {
 }
 
 impl<'d> Value<'d> {
+    #[inline]
     fn node(self) -> ValueSpan {
         self.document.nodes[self.index as usize]
     }
 
     /// Kind of the value.
+    #[inline]
     pub fn kind(self) -> Kind {
         self.node().kind
     }
 
     /// Byte range of the value, quotes and brackets included.
+    #[inline]
     pub fn span(self) -> Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
     }
 
     /// The original bytes of the value.
+    #[inline]
     pub fn raw(self) -> &'d [u8] {
         &self.document.text.as_bytes()[self.span()]
     }
@@ -303,6 +309,7 @@ impl<'d> Value<'d> {
     }
 
     /// The text of a string, escapes resolved; a lone surrogate becomes U+FFFD. `None` if the value isn't a string.
+    #[inline]
     pub fn text(self) -> Option<Cow<'d, str>> {
         let node = self.node();
         // INVARIANT: a string's quotes are ASCII.
@@ -330,21 +337,25 @@ impl<'d> Value<'d> {
     }
 
     /// Returns whether the value is `null`.
+    #[inline]
     pub fn is_null(self) -> bool {
         self.kind() == Kind::Null
     }
 
     /// Returns whether the value is a string.
+    #[inline]
     pub fn is_string(self) -> bool {
         matches!(self.kind(), Kind::Plain | Kind::Escaped)
     }
 
     /// Returns whether the value is an object.
+    #[inline]
     pub fn is_object(self) -> bool {
         self.kind() == Kind::Object
     }
 
     /// Returns whether the value is an array.
+    #[inline]
     pub fn is_array(self) -> bool {
         self.kind() == Kind::Array
     }
@@ -361,6 +372,7 @@ impl<'d> Value<'d> {
         })
     }
 
+    #[inline]
     fn children(self) -> Children<'d> {
         let node = self.node();
         let inside = matches!(node.kind, Kind::Array | Kind::Object);
@@ -368,6 +380,7 @@ impl<'d> Value<'d> {
     }
 
     /// The elements of an array; empty for other values.
+    #[inline]
     pub fn items(self) -> impl Iterator<Item = Value<'d>> {
         let mut children = self.children();
         if !self.is_array() {
@@ -377,6 +390,7 @@ impl<'d> Value<'d> {
     }
 
     /// The members of an object in their order; empty for other values.
+    #[inline]
     pub fn members(self) -> impl Iterator<Item = Member<'d>> {
         let mut children = self.children();
         if !self.is_object() {
@@ -412,16 +426,19 @@ impl<'d> Value<'d> {
     }
 
     /// The value of the first member with this name, unless it is `null`.
+    #[inline]
     pub fn get_some(self, name: &str) -> Option<Value<'d>> {
         self.get(name).filter(|value| !value.is_null())
     }
 
     /// A name that two members of this object share, if any.
+    #[inline]
     pub fn duplicate_name(self) -> Option<Cow<'d, str>> {
+        if self.node().names.twins { self.duplicate_name_of_few() } else { None }
+    }
+
+    fn duplicate_name_of_few(self) -> Option<Cow<'d, str>> {
         const FEW: usize = 24;
-        if !self.node().twins {
-            return None;
-        }
         let mut seen: [&[u8]; FEW] = [b""; FEW];
         for (count, member) in self.members().enumerate() {
             let raw = member.key.raw();
@@ -434,6 +451,13 @@ impl<'d> Value<'d> {
             seen[count] = raw;
         }
         None
+    }
+
+    /// True if a member of this object may have a name with an upper-case letter, a character beyond ASCII or an escape. If false, none
+    /// has.
+    #[inline]
+    pub fn may_have_odd_names(self) -> bool {
+        self.node().names.odd
     }
 
     fn duplicate_name_of_many(self) -> Option<Cow<'d, str>> {
@@ -453,11 +477,13 @@ pub struct Member<'d> {
 
 impl<'d> Member<'d> {
     /// The name, escapes resolved.
+    #[inline]
     pub fn name(self) -> Cow<'d, str> {
         self.key.text().unwrap_or_default()
     }
 
     /// Returns whether the member has this name.
+    #[inline]
     pub fn is(self, name: &str) -> bool {
         let node = self.key.node();
         match node.kind {
@@ -467,6 +493,7 @@ impl<'d> Member<'d> {
     }
 
     /// Byte range of the member, from its name to the end of its value.
+    #[inline]
     pub fn span(self) -> Range<usize> {
         self.key.span().start..self.value.span().end
     }
@@ -480,6 +507,7 @@ struct Children<'d> {
 
 impl<'d> Iterator for Children<'d> {
     type Item = Value<'d>;
+    #[inline]
     fn next(&mut self) -> Option<Value<'d>> {
         if self.at >= self.end {
             return None;

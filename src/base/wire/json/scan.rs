@@ -43,25 +43,52 @@ pub(in crate::wire) struct ValueSpan {
     pub next: u32,
     /// Kind of the value.
     pub kind: Kind,
-    /// For an object: two of its members may have the same name. If false, all names differ.
-    pub twins: bool,
+    /// For an object: its names.
+    pub names: NameTraits,
 }
 
-/// Names of an object's members: whether two may be equal.
+/// What is known of the names of an object's members.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::wire) struct NameTraits {
+    /// Two may be the same. If false, all differ.
+    pub twins: bool,
+    /// One may have an upper-case letter, a character beyond ASCII or an escape. If false, none has.
+    pub odd: bool,
+}
+
+impl NameTraits {
+    /// What holds for names that weren't looked at.
+    const UNKNOWN: Self = Self { twins: true, odd: true };
+    /// What holds where there are no names.
+    const NONE: Self = Self { twins: false, odd: false };
+}
+
+/// Names of an object's members.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::wire) struct NameSet {
     bits: u64,
-    twins: bool,
+    traits: NameTraits,
 }
 
 impl NameSet {
-    /// Adds a name. `quoted`: with its quotes.
+    /// Adds a name. `quoted`: with its quotes; `odd`: as in [`NameTraits::odd`].
     #[inline]
-    pub fn add(&mut self, quoted: &[u8], kind: Kind) {
+    fn insert(&mut self, quoted: &[u8], kind: Kind, odd: bool) {
         let bit = name_bit(quoted);
-        self.twins |= self.bits & bit != 0 || kind == Kind::Escaped;
+        self.traits.twins |= self.bits & bit != 0 || kind == Kind::Escaped;
+        self.traits.odd |= odd;
         self.bits |= bit;
     }
+
+    /// Adds a name. `quoted`: with its quotes.
+    pub fn add(&mut self, quoted: &[u8], kind: Kind) {
+        self.insert(quoted, kind, is_odd_name(quoted, kind));
+    }
+}
+
+/// Whether a name is odd, as in [`NameTraits::odd`].
+fn is_odd_name(name: &[u8], kind: Kind) -> bool {
+    kind == Kind::Escaped || name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii())
 }
 
 /// State of one scan.
@@ -103,9 +130,9 @@ impl<'b> Scanner<'b> {
         while !scanner.more(b']')? {
             scanner.value(2)?;
         }
-        scanner.close(Some(array), Kind::Array, false);
-        let twins = if scanner.more(b'}')? { names.twins } else { scanner.members(0, names)? };
-        scanner.close(Some(0), Kind::Object, twins);
+        scanner.close(Some(array), Kind::Array, NameTraits::NONE);
+        let names = if scanner.more(b'}')? { names.traits } else { scanner.members(0, names)? };
+        scanner.close(Some(0), Kind::Object, names);
         scanner.blank();
         if scanner.at != bytes.len() {
             return Err(JsonError::Syntax(scanner.at));
@@ -138,14 +165,14 @@ impl<'b> Scanner<'b> {
         if self.nodes.len() >= NODES_MAX {
             return Err(JsonError::TooMany);
         }
-        self.nodes.push(ValueSpan { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, twins: false });
+        self.nodes.push(ValueSpan { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, names: NameTraits::NONE });
         Ok(Some(self.nodes.len() - 1))
     }
 
-    fn close(&mut self, index: Option<usize>, kind: Kind, twins: bool) {
+    fn close(&mut self, index: Option<usize>, kind: Kind, names: NameTraits) {
         let next = self.nodes.len() as u32;
         if let Some(node) = index.and_then(|index| self.nodes.get_mut(index)) {
-            (node.end, node.next, node.kind, node.twins) = (self.at as u32, next, kind, twins);
+            (node.end, node.next, node.kind, node.names) = (self.at as u32, next, kind, names);
         }
     }
 
@@ -156,7 +183,7 @@ impl<'b> Scanner<'b> {
             if next > NODES_MAX {
                 return Err(JsonError::TooMany);
             }
-            self.nodes.push(ValueSpan { start: start as u32, end: self.at as u32, next: next as u32, kind, twins: false });
+            self.nodes.push(ValueSpan { start: start as u32, end: self.at as u32, next: next as u32, kind, names: NameTraits::NONE });
         }
         Ok(())
     }
@@ -171,14 +198,14 @@ impl<'b> Scanner<'b> {
             b'"' => self.string()?,
             b'{' => {
                 let node = self.open(depth)?;
-                let twins = self.object(depth)?;
-                self.close(node, Kind::Object, twins);
+                let names = self.object(depth)?;
+                self.close(node, Kind::Object, names);
                 return Ok(());
             }
             b'[' => {
                 let node = self.open(depth)?;
                 self.array(depth)?;
-                self.close(node, Kind::Array, false);
+                self.close(node, Kind::Array, NameTraits::NONE);
                 return Ok(());
             }
             b'-' | b'0'..=b'9' => {
@@ -193,26 +220,26 @@ impl<'b> Scanner<'b> {
         self.note(start, depth, kind)
     }
 
-    /// Scans the members of an object. Returns whether two of them may have the same name.
-    fn object(&mut self, depth: usize) -> Result<bool, JsonError> {
+    /// Scans the members of an object, and tells of their names.
+    fn object(&mut self, depth: usize) -> Result<NameTraits, JsonError> {
         self.at += 1;
         self.blank();
         if self.peek() == b'}' {
             self.at += 1;
-            return Ok(false);
+            return Ok(NameTraits::NONE);
         }
         self.members(depth, NameSet::default())
     }
 
     /// Scans members up to the end of their object. `names`: those of its members so far.
-    fn members(&mut self, depth: usize, mut names: NameSet) -> Result<bool, JsonError> {
+    fn members(&mut self, depth: usize, mut names: NameSet) -> Result<NameTraits, JsonError> {
         loop {
             if self.peek() != b'"' {
                 return Err(JsonError::Syntax(self.at));
             }
             let start = self.at;
-            let kind = self.string()?;
-            names.add(&self.bytes[start..self.at], kind);
+            let (kind, odd) = self.name()?;
+            names.insert(&self.bytes[start..self.at], kind, odd);
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
@@ -224,7 +251,7 @@ impl<'b> Scanner<'b> {
                 self.value(depth + 1)?;
             }
             if self.more(b'}')? {
-                return Ok(names.twins);
+                return Ok(names.traits);
             }
         }
     }
@@ -238,7 +265,7 @@ impl<'b> Scanner<'b> {
         };
         let node = self.open(1)?;
         self.at += known.len();
-        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object }, true);
+        self.close(node, if known[0] == b'[' { Kind::Array } else { Kind::Object }, NameTraits::UNKNOWN);
         Ok(true)
     }
 
@@ -314,6 +341,23 @@ impl<'b> Scanner<'b> {
         Ok(())
     }
 
+    /// Scans a name: its kind, and whether it is odd as in [`NameTraits::odd`].
+    #[inline]
+    fn name(&mut self) -> Result<(Kind, bool), JsonError> {
+        let start = self.at;
+        // Nearly every name ends within one block.
+        if let Some(chunk) = self.bytes.get(start + 1..).and_then(|rest| rest.first_chunk()) {
+            let end = special(chunk).trailing_zeros();
+            if chunk.get(end as usize) == Some(&b'"') {
+                self.at = start + 2 + end as usize;
+                return Ok((Kind::Plain, odd(chunk) & ((1 << end) - 1) != 0));
+            }
+        }
+        let kind = self.string()?;
+        Ok((kind, is_odd_name(&self.bytes[start..self.at], kind)))
+    }
+
+    #[inline]
     fn string(&mut self) -> Result<Kind, JsonError> {
         let at = plain_end(self.bytes, self.at + 1);
         match self.bytes.get(at) {
@@ -480,6 +524,15 @@ fn special(chunk: &[u8; LANES]) -> u32 {
     (bytes.simd_eq(u8x16::splat(b'"')) | bytes.simd_eq(u8x16::splat(b'\\')) | control(bytes)).to_bitmask()
 }
 
+/// One bit for each byte, the first byte's being the lowest: set for an upper-case letter or what isn't ASCII.
+#[inline]
+fn odd(chunk: &[u8; LANES]) -> u32 {
+    let bytes = u8x16::new(*chunk);
+    let letters = bytes - u8x16::splat(b'A');
+    // The highest bit of each is what counts.
+    (bytes | letters.min(u8x16::splat(b'Z' - b'A')).simd_eq(letters)).to_bitmask()
+}
+
 /// The control characters among these bytes, as a mask.
 #[inline]
 fn control(bytes: u8x16) -> u8x16 {
@@ -530,6 +583,15 @@ mod tests {
                 (Err(JsonError::Syntax(found)), Err(expected)) => prop_assert_eq!(found, expected),
                 (found, expected) => prop_assert!(false, "{found:?}, not {expected:?}"),
             }
+        }
+
+        #[test]
+        fn odd_names(bytes in proptest::collection::vec(prop_oneof![30 => 0x23_u8..0x5b, 30 => 0x61_u8..0x7f, 3 => Just(0xc3_u8)], 0..40), behind in 0_usize..30) {
+            let text = [b"\"", &*bytes, b"\"", &vec![b'Z'; behind]].concat();
+            let mut scanner = Scanner { bytes: &text, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
+            let odd = bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
+            prop_assert_eq!(scanner.name(), Ok((Kind::Plain, odd)));
+            prop_assert_eq!(scanner.at, bytes.len() + 2);
         }
 
         #[test]

@@ -158,28 +158,8 @@ fn is_respelled(object: Value<'_>) -> bool {
         let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
         NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
     };
-    object.members().any(|member| (is_odd(member.key.raw()) || member.key.kind() == Kind::Escaped) && same(&member.name()))
-}
-
-/// True if a name contains an upper-case letter or a non-ASCII character. Reads eight bytes at a time, as every name is
-/// tested.
-fn is_odd(name: &[u8]) -> bool {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    const HIGH: u64 = ONES * 0x80;
-    let of_eight = |chunk: &[u8; 8]| {
-        let word = u64::from_le_bytes(*chunk);
-        // Without its high bit no byte carries into the next: from `A` on the one sum has it, from `[` on the other.
-        let low = word & !HIGH;
-        let upper = (low + ONES * (0x80 - 0x41)) & !(low + ONES * (0x80 - 0x5b));
-        (word | upper) & HIGH != 0
-    };
-    let (chunks, rest) = name.as_chunks::<8>();
-    chunks.iter().any(of_eight)
-        || match name.last_chunk::<8>() {
-            // Those of the last eight that were looked at already do no harm.
-            Some(last) => !rest.is_empty() && of_eight(last),
-            None => rest.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()),
-        }
+    let odd = |key: Value<'_>| key.kind() == Kind::Escaped || key.raw().iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
+    object.may_have_odd_names() && object.members().any(|member| odd(member.key) && same(&member.name()))
 }
 
 /// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see
@@ -222,21 +202,3 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
 
 /// The members of a part that are text.
 pub const PART_TEXTS: [&str; 3] = ["text", "refusal", "content"];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn odd_names() {
-        for length in 0..20 {
-            for at in 0..length {
-                for byte in 0..=255u8 {
-                    let mut name = vec![b'_'; length];
-                    name[at] = byte;
-                    assert_eq!(is_odd(&name), byte.is_ascii_uppercase() || byte >= 0x80, "{name:?}");
-                }
-            }
-        }
-    }
-}

@@ -15,6 +15,8 @@
 
 use std::{borrow::Cow, cell::Cell};
 
+use wide::u8x16;
+
 use crate::{
     exchange::{
         context::Context,
@@ -34,10 +36,10 @@ const JUDGED_MAX: usize = 1000;
 const CLAIM_BYTES_MIN: usize = 12;
 
 /// Member names under which some client might look for a call.
-const CALLS: [&str; 8] =
-    ["toolcall", "toolcalls", "functioncall", "functioncalls", "customtoolcall", "customtoolcalls", "tooluse", "tooluses"];
+static CALLS: NameList =
+    NameList::of(&["toolcall", "toolcalls", "functioncall", "functioncalls", "customtoolcall", "customtoolcalls", "tooluse", "tooluses"]);
 /// Member names under which some client might look for the text of an answer.
-const TEXTS: [&str; 23] = [
+static TEXTS: NameList = NameList::of(&[
     "choices",
     "part",
     "items",
@@ -61,21 +63,45 @@ const TEXTS: [&str; 23] = [
     "candidates",
     "audio",
     "item",
-];
+]);
 /// Member names under which some upstreams repeat the request.
-const ECHOES: [&str; 4] = ["messages", "prompt", "input", "inputs"];
+static ECHOES: NameList = NameList::of(&["messages", "prompt", "input", "inputs"]);
 /// Types of content parts and items that are calls.
-const CALL_TYPES: [&str; 8] =
-    ["toolcall", "functioncall", "customtoolcall", "tooluse", "toolcalls", "functioncalls", "shellcall", "applypatchcall"];
+static CALL_TYPES: NameList =
+    NameList::of(&["toolcall", "functioncall", "customtoolcall", "tooluse", "toolcalls", "functioncalls", "shellcall", "applypatchcall"]);
 
-/// Looks a name up in a list, ignoring case, `_` and `-`, as some clients do.
-fn is_one_of(name: &str, names: &[&str]) -> bool {
-    let folded = || name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase());
-    let Some(first) = folded().next() else { return false };
-    names.iter().any(|own| own.as_bytes().first() == Some(&first) && folded().eq(own.bytes()))
+/// A list of names in lower case, without `_` and `-`.
+struct NameList {
+    names: &'static [&'static str],
+    /// One bit for each letter that a name begins with.
+    firsts: u32,
+}
+
+impl NameList {
+    const fn of(names: &'static [&'static str]) -> Self {
+        let (mut firsts, mut at) = (0, 0);
+        while at < names.len() {
+            firsts |= 1 << (names[at].as_bytes()[0] - b'a');
+            at += 1;
+        }
+        Self { names, firsts }
+    }
+
+    /// True if this name is in the list, ignoring case, `_` and `-`, as some clients do.
+    #[inline]
+    fn has(&self, name: &str) -> bool {
+        let first = name.bytes().find(|byte| !matches!(byte, b'_' | b'-')).map_or(0, |byte| byte.to_ascii_lowercase());
+        first.is_ascii_lowercase() && self.firsts >> (first - b'a') & 1 == 1 && self.has_folded(name, first)
+    }
+
+    fn has_folded(&self, name: &str, first: u8) -> bool {
+        let folded = || name.bytes().filter(|byte| !matches!(byte, b'_' | b'-')).map(|byte| byte.to_ascii_lowercase());
+        self.names.iter().any(|own| own.as_bytes().first() == Some(&first) && folded().eq(own.bytes()))
+    }
 }
 
 /// True for names of members that hold reasoning, which is not part of the answer.
+#[inline]
 pub fn is_thought(name: &str) -> bool {
     let begins = |own: &str| name.as_bytes().first() == own.as_bytes().first();
     ["reasoning", "thinking", "thought", "signature", "encrypted"].iter().any(|own| begins(own) && name.starts_with(own))
@@ -83,7 +109,7 @@ pub fn is_thought(name: &str) -> bool {
 
 /// True for a name under which some client might look for a call.
 pub fn is_call_name(name: &str) -> bool {
-    is_one_of(name, &CALLS)
+    CALLS.has(name)
 }
 
 /// True if a value holds something that could be run: a non-empty object, or a string that might be JSON.
@@ -103,7 +129,7 @@ fn is_like_call(object: Value<'_>) -> bool {
     let has = |name: &str| object.get(name).is_some();
     let kind = object.get("type").and_then(Value::text).unwrap_or_default();
     let hosted = || kind.starts_with("server_") || kind.starts_with("mcp_") || some("output") || some("result");
-    is_one_of(&kind, &CALL_TYPES) || (some("name") && (has("arguments") || has("input")) && !hosted())
+    CALL_TYPES.has(&kind) || (some("name") && (has("arguments") || has("input")) && !hosted())
 }
 
 /// True if a content part is a call or contains one.
@@ -175,10 +201,10 @@ fn refuse_other_calls(copy: Value<'_>, original: Value<'_>) -> Result<(), ShapeE
 pub fn refuse_calls_beside(object: Value<'_>, own: &[&str], original: Option<Value<'_>>) -> Result<(), ShapeError> {
     for member in object.members() {
         let (name, value) = (member.name(), member.value);
-        if own.contains(&&*name) || is_one_of(&name, &ECHOES) {
+        if own.contains(&&*name) || ECHOES.has(&name) {
             continue;
         }
-        let text = is_one_of(&name, &TEXTS);
+        let text = TEXTS.has(&name);
         match original.filter(|_| text && value.is_object()) {
             Some(original) => refuse_other_calls(value, original)?,
             None => refuse_calls(&name, value, if text { MemberName::Read } else { MemberName::Unread }, 0)?,
@@ -238,11 +264,11 @@ impl<'c> Sweep<'c> {
             if own.contains(&&*name) || (is_about(&name) && value.kind() == Kind::Plain && is_token(value.raw())) {
                 continue;
             }
-            if is_one_of(&name, &ECHOES) {
+            if ECHOES.has(&name) {
                 gone.push(name);
                 continue;
             }
-            let text = is_one_of(&name, &TEXTS);
+            let text = TEXTS.has(&name);
             match original.filter(|_| text && value.is_object()) {
                 Some(original) => refuse_other_calls(value, original)?,
                 None => refuse_calls(&name, value, if text { MemberName::Read } else { MemberName::Unread }, 0)?,
@@ -342,13 +368,14 @@ impl<'c> Sweep<'c> {
             }
             Kind::Array | Kind::Object if hides(value) => again(value, |root| self.objects_to(root, depth + 1), depth),
             Kind::Array => self.any(value.items(), depth),
-            Kind::Object => {
-                let named = value.members().any(|member| {
-                    let key = member.key;
-                    key.raw().len() >= CLAIM_BYTES_MIN + 2 && key.text().is_some_and(|name| self.claims(&name))
-                });
-                Ok(named || self.any(value.members().filter(|own| !is_thought(&own.name())).map(|own| own.value), depth)?)
-            }
+            Kind::Object => value.members().try_fold(false, |found, member| {
+                let long = member.key.raw().len() >= CLAIM_BYTES_MIN + 2;
+                if found || (is_plain(member.value) && !long) {
+                    return Ok(found);
+                }
+                let name = member.name();
+                Ok((long && self.claims(&name)) || (!is_thought(&name) && self.objects_to(member.value, depth)?))
+            }),
             Kind::Null | Kind::True | Kind::False | Kind::Number => Ok(false),
         }
     }
@@ -433,47 +460,54 @@ fn is_about(name: &str) -> bool {
     )
 }
 
-/// Kind of a byte in a single word.
-#[derive(Clone, Copy, Eq, PartialEq)]
-enum WordByte {
-    /// It is in no word.
-    None,
-    /// It says nothing by itself.
-    Plain,
-    /// The byte before the time of an execution's id.
-    BeforeTime,
-    /// The first letter of a label that names an execution.
-    BeforeLabel,
-}
-
-const WORD_BYTES: [WordByte; 256] = {
-    let mut kinds = [WordByte::None; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        kinds[byte] = match byte as u8 {
-            b'_' => WordByte::BeforeTime,
-            b'e' | b'E' => WordByte::BeforeLabel,
-            b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"' => WordByte::Plain,
-            letter if letter.is_ascii_alphanumeric() => WordByte::Plain,
-            _ => WordByte::None,
-        };
-        byte += 1;
-    }
-    kinds
-};
+/// Bytes that [`is_token`] looks at at once.
+const LANES: usize = 16;
 
 /// True for a single word of base64, a digest, a name or a URL, with or without quotes: nothing that makes a claim, and
 /// no execution's id.
 pub fn is_token(bytes: &[u8]) -> bool {
-    // Ids end with a time of 13 digits and 16 hex digits; labels name an execution.
-    let timed = |at: usize| bytes.get(at + 1..at + 14).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit));
-    let labels = |at: usize| bytes.get(at + 1..at + 4).is_some_and(|word| word.eq_ignore_ascii_case(b"xec"));
-    bytes.iter().enumerate().all(|(at, byte)| match WORD_BYTES[usize::from(*byte)] {
-        WordByte::None => false,
-        WordByte::Plain => true,
-        WordByte::BeforeTime => !timed(at),
-        WordByte::BeforeLabel => !labels(at),
+    let (chunks, rest) = bytes.as_chunks::<LANES>();
+    let mut padded = [b'.'; LANES];
+    padded[..rest.len()].copy_from_slice(rest);
+    let mut suspects = chunks.iter().chain([&padded]).enumerate().filter_map(|(number, chunk)| match token_chunk(chunk) {
+        Some(0) => None,
+        found => Some((number * LANES, found)),
+    });
+    suspects.all(|(from, found)| {
+        found.is_some_and(|places| (0..LANES).filter(|place| places >> place & 1 == 1).all(|place| !names_execution(bytes, from + place)))
     })
+}
+
+/// The places in a chunk, one bit for each byte, at which an execution might be named; `None` if a byte is in no word.
+#[inline]
+fn token_chunk(chunk: &[u8; LANES]) -> Option<u32> {
+    let bytes = u8x16::new(*chunk);
+    let is = |byte: u8| bytes.simd_eq(u8x16::splat(byte));
+    let lower = bytes | u8x16::splat(0x20);
+    let within = |bytes: u8x16, first: u8, last: u8| {
+        let above = bytes - u8x16::splat(first);
+        above.min(u8x16::splat(last - first)).simd_eq(above)
+    };
+    // From `+` to `;` lie `,`, `-`, `.`, `/`, the digits and `:`.
+    let word = within(lower, b'a', b'z') | within(bytes, b'+', b';') | is(b'=') | is(b'"') | is(b'_');
+    if word.to_bitmask() != 0xffff {
+        return None;
+    }
+    // Whatever follows the chunk's last byte may fit.
+    let before = |next: u8x16| next.to_bitmask() >> 1 | 1 << (LANES - 1);
+    let time = is(b'_').to_bitmask() & before(within(bytes, b'0', b'9'));
+    let label = lower.simd_eq(u8x16::splat(b'e')).to_bitmask() & before(lower.simd_eq(u8x16::splat(b'x')));
+    Some(time | label)
+}
+
+/// True if an execution's id ends with what follows this place, a time of 13 digits and 16 hex digits, or the label of one begins there.
+fn names_execution(bytes: &[u8], at: usize) -> bool {
+    let behind = |length: usize| bytes.get(at + 1..at + 1 + length);
+    match bytes.get(at) {
+        Some(b'_') => behind(13).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit)),
+        Some(b'e' | b'E') => behind(3).is_some_and(|word| word.eq_ignore_ascii_case(b"xec")),
+        _ => false,
+    }
 }
 
 /// True if a value repeats only the judged text, as a whole or in parts.
@@ -538,5 +572,51 @@ pub fn joined(value: Option<Value<'_>>) -> Cow<'_, str> {
             strings_of(value).map(|strings| strings.into_iter().filter_map(Value::text).collect::<String>().into()).unwrap_or_default()
         }
         None => Cow::Borrowed(""),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// As [`is_token`], told byte by byte.
+    fn is_token_by_bytes(bytes: &[u8]) -> bool {
+        bytes.iter().enumerate().all(|(at, byte)| match byte {
+            b'_' | b'e' | b'E' => !names_execution(bytes, at),
+            b'-' | b'+' | b'/' | b'=' | b'.' | b':' | b',' | b';' | b'"' => true,
+            letter => letter.is_ascii_alphanumeric(),
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn tokens(parts in proptest::collection::vec(
+            prop_oneof![
+                8 => "[a-zA-Z0-9+/=.:,;\"-]{0,9}", 4 => Just("exec".to_owned()), 2 => Just("EXEC_".to_owned()), 3 => "_[0-9]{11,15}", 2 => Just("_".to_owned()),
+                2 => Just("e".to_owned()), 1 => Just(" ".to_owned()), 1 => Just("é".to_owned()), 1 => any::<char>().prop_map(String::from)
+            ],
+            0..9,
+        )) {
+            let text = parts.concat();
+            prop_assert_eq!(is_token(text.as_bytes()), is_token_by_bytes(text.as_bytes()), "{}", text);
+        }
+
+        #[test]
+        fn bytes_of_tokens(byte in any::<u8>(), before in 0_usize..20, behind in 0_usize..20) {
+            let text = [vec![b'a'; before], vec![byte], vec![b'a'; behind]].concat();
+            prop_assert_eq!(is_token(&text), is_token_by_bytes(&text));
+        }
+    }
+
+    #[test]
+    fn names_of_lists() {
+        for name in ["tool_calls", "toolCalls", "TOOL-CALLS", "_tool_calls", "-toolCall"] {
+            assert!(CALLS.has(name), "{name}");
+        }
+        for name in ["", "_", "tool", "toolcallss", "ool_calls", "ütool_calls", "0", "{", "`"] {
+            assert!(!CALLS.has(name) && !CALL_TYPES.has(name), "{name}");
+        }
     }
 }
