@@ -6,8 +6,12 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use bytes::Bytes;
@@ -20,7 +24,7 @@ use crate::{
     format::RecordedExchange,
     writer::{CassetteWriter, Rotation, TailRepair, WriteError},
 };
-use toolmark_core::{marks::KeyRing, wire::rope::Rope};
+use toolmark_core::{marks::KeyRing, sys::clock::Began, violation::Verdict, wire::rope::Rope};
 
 /// Capacity of the queue: one unit for each exchange, and one for each `UNIT_BYTES` of its request.
 const UNITS: usize = 4096;
@@ -55,8 +59,9 @@ pub enum CaptureExtent {
     /// Everything.
     #[default]
     Whole,
-    /// Everything but the headers that only a reader would miss: of answers their `Content-Type`, of requests upstream toolmark's own key.
-    Bodies,
+    /// Enough passed lately: of this exchange only what is needed if it doesn't pass, and not the headers that only a reader would miss.
+    /// Kept are the `Content-Type` of answers, and of requests upstream toolmark's own key.
+    UnlessPassed,
 }
 
 /// Takes captured exchanges when they have ended, on the worker of the exchange: it must neither block nor take long.
@@ -66,8 +71,11 @@ pub trait CaptureSink: Send + Sync {
         CaptureExtent::Whole
     }
 
-    /// Called once for each captured exchange, when all of it was sent.
+    /// Called once for each captured exchange, when all of it was sent; not for those that were [discarded](RecordingHandle::discard).
     fn take(&self, captured: CapturedExchange);
+
+    /// Called in place of [`take`](Self::take) for each that was discarded. `at_ms`: time at which it began.
+    fn pass_over(&self, _at_ms: u64) {}
 }
 
 type Job = (Box<CapturedExchange>, Option<OwnedSemaphorePermit>);
@@ -96,13 +104,14 @@ impl CassetteRecorder {
         Ok(Self { queue: Some(queue), room: Arc::new(Semaphore::new(UNITS)), thread: Some(thread) })
     }
 
-    /// Starts recording an exchange. Waits while the queue is full.
-    pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes) -> Option<RecordingHandle> {
+    /// Starts recording an exchange that began at this time. Waits while the queue is full.
+    pub async fn begin(&self, method: &str, url: String, headers: HeaderMap, body: Bytes, began: Began) -> Option<RecordingHandle> {
         let units = 1 + (body.len() / UNIT_BYTES).min(UNITS / 4);
         // Never closed.
         let room = self.room.clone().acquire_many_owned(units as u32).await.ok();
         let to = CassettePlace { queue: self.queue.clone()?, room };
-        Some(RecordingHandle::begin(method, url, headers, body, Some(to), Arc::default()))
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body: body.into() };
+        Some(RecordingHandle::begin(message, began, Some(to), Arc::default()))
     }
 }
 
@@ -133,6 +142,7 @@ struct Inner {
     cassette: Option<CassettePlace>,
     sinks: CaptureSinks,
     extent: CaptureExtent,
+    discarded: AtomicBool,
 }
 
 /// An exchange's place in the queue of the cassette's writer.
@@ -143,6 +153,10 @@ struct CassettePlace {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if *self.discarded.get_mut() {
+            let at_ms = self.raw.get_mut().unwrap_or_else(PoisonError::into_inner).at_ms();
+            return self.sinks.iter().for_each(|sink| sink.pass_over(at_ms));
+        }
         let raw = std::mem::take(self.raw.get_mut().unwrap_or_else(PoisonError::into_inner));
         let (last, others) = match self.sinks.split_last() {
             Some((last, others)) if self.cassette.is_none() => (Some(last), others),
@@ -162,9 +176,10 @@ impl Drop for Inner {
 }
 
 impl RecordingHandle {
-    /// Starts capturing an exchange for these sinks only.
-    pub fn for_sinks(method: &str, url: String, headers: HeaderMap, body: Bytes, sinks: CaptureSinks) -> Self {
-        Self::begin(method, url, headers, body, None, sinks)
+    /// Starts capturing an exchange that began at this time, for these sinks only.
+    pub fn for_sinks(method: &str, url: String, headers: HeaderMap, body: Bytes, began: Began, sinks: CaptureSinks) -> Self {
+        let message = CapturedRequest { method: method.to_owned(), url, headers, body: body.into() };
+        Self::begin(message, began, None, sinks)
     }
 
     /// This handle, whose exchange also goes to these sinks. INVARIANT: called before the handle is shared.
@@ -176,13 +191,12 @@ impl RecordingHandle {
         self
     }
 
-    fn begin(method: &str, url: String, headers: HeaderMap, body: Bytes, cassette: Option<CassettePlace>, sinks: CaptureSinks) -> Self {
-        let message = CapturedRequest { method: method.to_owned(), url, headers, body: body.into() };
-        let at_ms = now_ms();
-        let is_light = cassette.is_none() && sinks.iter().all(|sink| sink.extent(at_ms) == CaptureExtent::Bodies);
-        let extent = if is_light { CaptureExtent::Bodies } else { CaptureExtent::Whole };
-        let raw = CapturedExchange::new(at_ms, Instant::now(), message);
-        Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks, extent }))
+    fn begin(message: CapturedRequest, began: Began, cassette: Option<CassettePlace>, sinks: CaptureSinks) -> Self {
+        let at_ms = began.ms;
+        let is_light = cassette.is_none() && sinks.iter().all(|sink| sink.extent(at_ms) == CaptureExtent::UnlessPassed);
+        let extent = if is_light { CaptureExtent::UnlessPassed } else { CaptureExtent::Whole };
+        let raw = CapturedExchange::new(at_ms, began.at, message);
+        Self(Arc::new(Inner { raw: Mutex::new(Box::new(raw)), cassette, sinks, extent, discarded: AtomicBool::new(false) }))
     }
 
     fn raw(&self) -> MutexGuard<'_, Box<CapturedExchange>> {
@@ -195,6 +209,15 @@ impl RecordingHandle {
         self.0.extent
     }
 
+    /// Drops what is captured if the exchange has passed and nobody wants more of those. Returns whether that is so.
+    pub fn discard(&self, verdict: Verdict) -> bool {
+        let unwanted = verdict == Verdict::Pass && self.0.extent == CaptureExtent::UnlessPassed;
+        if unwanted {
+            self.0.discarded.store(true, Ordering::Relaxed);
+        }
+        unwanted
+    }
+
     /// Holds the request's body here from now on: the same bytes, in other memory.
     pub fn hold_body(&self, body: Bytes) {
         self.raw().hold_body(body);
@@ -204,7 +227,7 @@ impl RecordingHandle {
     fn captured(&self, headers: &HeaderMap) -> HeaderMap {
         match self.0.extent {
             CaptureExtent::Whole => headers.clone(),
-            CaptureExtent::Bodies => {
+            CaptureExtent::UnlessPassed => {
                 let kind = headers.get(CONTENT_TYPE).map(|kind| (CONTENT_TYPE, kind.clone()));
                 kind.into_iter().collect()
             }

@@ -6,7 +6,11 @@
 mod recorded;
 mod scope_seal;
 
-use std::{borrow::Cow, fmt::Write as _, sync::Arc};
+use std::{
+    borrow::Cow,
+    fmt::Write as _,
+    sync::{Arc, OnceLock},
+};
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::{Deserialize, Serialize};
@@ -50,38 +54,71 @@ struct MarkKeys {
     seal: [u8; 32],
 }
 
-/// Owner of marks: every MAC is bound to it.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Scope(Box<str>);
+/// Owner of marks: every MAC is bound to it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Scope(Arc<ScopeName>);
+
+#[derive(Debug)]
+struct ScopeName {
+    name: Box<str>,
+    /// The last digest that was asked for, with its key: that of the ledger, for each exchange.
+    digest: OnceLock<([u8; 32], u64)>,
+}
+
+impl PartialEq for Scope {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Scope {}
+
+impl std::hash::Hash for Scope {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+    }
+}
 
 impl Scope {
+    fn named(name: impl Into<Box<str>>) -> Self {
+        Self(Arc::new(ScopeName { name: name.into(), digest: OnceLock::new() }))
+    }
+
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
     /// Scope whose marks are valid for every caller.
     pub fn shared() -> Self {
-        Self("shared".into())
+        Self::named("shared")
     }
 
     /// Scope of a client listed in `[[clients]]`.
     pub fn client(name: &str) -> Self {
-        Self(format!("client:{name}").into())
+        Self::named(format!("client:{name}"))
     }
 
     /// Scope of a caller known only by its credential. Independent of the keys, so that changing keys changes no scope; the digest never
     /// leaves the process, only MACs over it do.
     pub fn credential(credential: &[u8]) -> Self {
         let digest = blake3::derive_key("toolmark 2026-11-21 scope of a credential v1", credential);
-        Self(format!("credential:{}", blake3::Hash::from(digest).to_hex()).into())
+        Self::named(format!("credential:{}", blake3::Hash::from(digest).to_hex()))
     }
 
     /// Keyed digest of the scope.
     pub fn digest(&self, key: &[u8; 32]) -> u64 {
-        let mut bytes = [0; 8];
-        bytes.copy_from_slice(&blake3::keyed_hash(key, self.0.as_bytes()).as_bytes()[..8]);
-        u64::from_be_bytes(bytes)
+        let made = || {
+            let mut bytes = [0; 8];
+            bytes.copy_from_slice(&blake3::keyed_hash(key, self.name().as_bytes()).as_bytes()[..8]);
+            u64::from_be_bytes(bytes)
+        };
+        let (known, digest) = self.0.digest.get_or_init(|| (*key, made()));
+        if bool::from(known.ct_eq(key)) { *digest } else { made() }
     }
 
     /// Scope of a caller without a name or a credential.
     pub fn anonymous() -> Self {
-        Self("anonymous".into())
+        Self::named("anonymous")
     }
 }
 
@@ -174,7 +211,11 @@ impl KeyRing {
     /// in 256 foreign marks is taken for one as well.
     pub fn made(&self, mark: &CallMark<'_>, scope: &Scope) -> bool {
         let call = CallMacInput { scope, upstream_id: None, tool: "", moment: mark.moment };
-        self.keys.iter().any(|keys| call.tag(&call.begin(keys)) == mark.mac >> (MAC_BITS_CALL - TAG_BITS))
+        self.keys.iter().any(|keys| {
+            let mut hasher = blake3::Hasher::new_keyed(&keys.mark);
+            call.begin(&mut hasher);
+            call.tag(&hasher) == mark.mac >> (MAC_BITS_CALL - TAG_BITS)
+        })
     }
 
     /// Execution ID derived from a call mark's moment.
@@ -400,11 +441,10 @@ fn doubles(arguments: &str) -> Signed<'_> {
 }
 
 impl CallMacInput<'_> {
-    fn begin(&self, keys: &MarkKeys) -> blake3::Hasher {
-        let mut hasher = blake3::Hasher::new_keyed(&keys.mark);
-        part(&mut hasher, self.scope.0.as_bytes());
+    /// Hashes what every call of the turn has in common. `hasher`: a new one; it is large, so it isn't moved.
+    fn begin(&self, hasher: &mut blake3::Hasher) {
+        part(hasher, self.scope.name().as_bytes());
         hasher.update(&self.moment.time_ms.to_le_bytes()).update(&self.moment.counter.to_le_bytes());
-        hasher
     }
 
     fn tag(&self, begun: &blake3::Hasher) -> u64 {
@@ -413,7 +453,8 @@ impl CallMacInput<'_> {
 
     /// MAC of the call. The first bits depend on key, scope and time only, the others on the whole call.
     fn mac(&self, keys: &MarkKeys, signed: &Signed<'_>) -> u64 {
-        let mut hasher = self.begin(keys);
+        let mut hasher = blake3::Hasher::new_keyed(&keys.mark);
+        self.begin(&mut hasher);
         let tag = self.tag(&hasher);
         match self.upstream_id {
             Some(id) => part(hasher.update(b"behind"), id.as_bytes()),
@@ -429,7 +470,7 @@ impl CallMacInput<'_> {
     fn earlier_mac(&self, keys: &MarkKeys, signed: &Signed<'_>) -> u64 {
         let key = if self.upstream_id.is_some() { &keys.suffix } else { &keys.call };
         let mut hasher = blake3::Hasher::new_keyed(key);
-        part(&mut hasher, self.scope.0.as_bytes());
+        part(&mut hasher, self.scope.name().as_bytes());
         if let Some(id) = self.upstream_id {
             part(&mut hasher, id.as_bytes());
         }
@@ -441,7 +482,7 @@ impl CallMacInput<'_> {
 
 fn execution_mac(key: &[u8; 32], scope: &Scope, tool: &str, moment: MarkTime) -> u64 {
     let mut hasher = blake3::Hasher::new_keyed(key);
-    part(&mut hasher, scope.0.as_bytes());
+    part(&mut hasher, scope.name().as_bytes());
     part(&mut hasher, tool.as_bytes());
     finish(&hasher, moment) & ((1 << MAC_BITS_EXECUTION) - 1)
 }

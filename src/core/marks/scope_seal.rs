@@ -15,8 +15,8 @@ const TAG_BYTES: usize = 16;
 impl Scope {
     /// The scope in storable form.
     pub fn sealed(&self, ring: &KeyRing) -> String {
-        let Some(digest) = self.0.strip_prefix(CREDENTIAL).and_then(|hex| blake3::Hash::from_hex(hex).ok()) else {
-            return self.0.to_string();
+        let Some(digest) = self.name().strip_prefix(CREDENTIAL).and_then(|hex| blake3::Hash::from_hex(hex).ok()) else {
+            return self.name().to_owned();
         };
         let Some(keys) = ring.keys.first() else { return CREDENTIAL.to_owned() };
         let digest: [u8; DIGEST_BYTES] = digest.into();
@@ -28,14 +28,14 @@ impl Scope {
     pub fn opened(sealed: &str, ring: &KeyRing) -> Option<Self> {
         let Some(hex) = sealed.strip_prefix(CREDENTIAL) else {
             let known = matches!(sealed, "shared" | "anonymous") || sealed.strip_prefix("client:").is_some_and(|name| !name.is_empty());
-            return known.then(|| Self(sealed.into()));
+            return known.then(|| Self::named(sealed));
         };
         let bytes = bytes(hex)?;
         let (own, rest) = bytes.split_first_chunk::<TAG_BYTES>()?;
         let sealed: [u8; DIGEST_BYTES] = rest.try_into().ok()?;
         ring.keys.iter().find_map(|keys| {
             let digest = masked(keys, own, sealed);
-            bool::from(tag(keys, &digest).ct_eq(own)).then(|| Self(format!("{CREDENTIAL}{}", blake3::Hash::from(digest).to_hex()).into()))
+            bool::from(tag(keys, &digest).ct_eq(own)).then(|| Self::named(format!("{CREDENTIAL}{}", blake3::Hash::from(digest).to_hex())))
         })
     }
 }
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(Scope::opened(&sealed, &ring), Some(scope.clone()));
         assert_eq!(Scope::opened(&sealed, &KeyRing::new(&[[3; 32], [1; 32]])), Some(scope.clone()), "an older key");
         assert_eq!(Scope::opened(&sealed, &other), None);
-        assert!(!sealed.contains(scope.0.strip_prefix(CREDENTIAL).unwrap()), "the digest itself is never written");
+        assert!(!sealed.contains(scope.name().strip_prefix(CREDENTIAL).unwrap()), "the digest itself is never written");
         assert_eq!(sealed, Scope::credential(b"Bearer sk-1").sealed(&ring), "a pseudonym");
         assert_ne!(sealed, Scope::credential(b"Bearer sk-2").sealed(&ring));
     }

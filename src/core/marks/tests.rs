@@ -116,6 +116,20 @@ fn credentials_have_scopes_of_their_own() {
 }
 
 #[test]
+fn a_scope_has_a_digest_for_each_key() {
+    let (one, other) = ([1; 32], [2; 32]);
+    let digests = |scope: &Scope, keys: [&[u8; 32]; 4]| keys.map(|key| scope.digest(key));
+    let keys = [&one, &other, &one, &other];
+    let scope = Scope::client("a");
+    let [first, second, ..] = digests(&scope, keys);
+    assert_ne!(first, second);
+    for same in [scope.clone(), Scope::client("a")] {
+        assert_eq!(digests(&same, keys), [first, second, first, second]);
+    }
+    assert_ne!(Scope::client("b").digest(&one), first);
+}
+
+#[test]
 fn any_flipped_character_is_noticed() {
     let scope = Scope::shared();
     let id = ring().mint(&scope, "t", ARGUMENTS, moment());

@@ -30,9 +30,25 @@ pub fn normalised(path: &str) -> Option<String> {
     Some(out)
 }
 
+/// Bytes that stand for themselves in a segment.
+const PLAIN: [bool; 256] = {
+    let mut plain = [false; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        let own = byte as u8;
+        plain[byte] = own.is_ascii_alphanumeric()
+            || matches!(
+                own,
+                b'-' | b'.' | b'_' | b'~' | b':' | b'@' | b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b'='
+            );
+        byte += 1;
+    }
+    plain
+};
+
 /// A segment without its escapes; `None` if it has characters that some server may read differently.
 fn decoded(segment: &str) -> Option<std::borrow::Cow<'_, str>> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@!$&'()*+,=".contains(&byte);
+    let is_plain = |byte: u8| PLAIN[usize::from(byte)];
     if segment.bytes().all(is_plain) {
         return Some(segment.into());
     }

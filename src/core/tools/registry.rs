@@ -8,6 +8,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
+use foldhash::quality::RandomState;
 use serde_json::Value;
 
 use crate::{
@@ -157,7 +158,7 @@ pub enum ToolsPlanItem {
 #[derive(Debug, Default)]
 struct Inner {
     tools: Vec<Tool>,
-    places: HashMap<Box<str>, usize>,
+    places: HashMap<Box<str>, usize, RandomState>,
     plan: Vec<ToolsPlanItem>,
     unchanged: bool,
     /// Bytes of the compiled patterns of the request's schemas.

@@ -12,6 +12,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use foldhash::quality::RandomState;
 
 use crate::upstreams::capability_probe::ToolCalling;
 
@@ -146,7 +147,7 @@ impl ModelEntry {
 
 /// The models of one upstream.
 #[derive(Default)]
-pub struct CapabilityTable(ArcSwap<HashMap<Box<str>, Arc<ModelEntry>>>);
+pub struct CapabilityTable(ArcSwap<HashMap<Box<str>, Arc<ModelEntry>, RandomState>>);
 
 impl CapabilityTable {
     /// Returns a model's entry, creating it if necessary.

@@ -3,6 +3,7 @@
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
 use std::{
+    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -78,6 +79,30 @@ pub struct Caller {
     policy: usize,
     /// Index in `[[clients]]`; `None` without `[[clients]]`.
     client: Option<usize>,
+}
+
+/// The last caller of a connection, so that a credential that comes again isn't hashed again.
+#[derive(Default)]
+pub struct LastCaller(Mutex<Option<(HeaderValue, Caller)>>);
+
+impl fmt::Debug for LastCaller {
+    /// Without the credential.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("LastCaller")
+    }
+}
+
+impl LastCaller {
+    /// The caller whose only credential is this, if it was the last one. Takes the same time whichever bytes differ.
+    fn get(&self, credential: &HeaderValue) -> Option<Caller> {
+        let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (own, caller) = last.as_ref()?;
+        bool::from(own.as_bytes().ct_eq(credential.as_bytes())).then(|| caller.clone())
+    }
+
+    fn set(&self, credential: &HeaderValue, caller: &Caller) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((credential.clone(), caller.clone()));
+    }
 }
 
 /// State shared by all workers.
@@ -304,8 +329,18 @@ impl App {
         self.uptime.ms_at(at)
     }
 
-    /// Caller of a request; `None` if `[[clients]]` are configured and its key is none of theirs.
-    pub fn caller(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
+    /// Caller of a request on a connection whose last caller is `last`; `None` if `[[clients]]` are configured and its key is none of theirs.
+    pub fn caller(&self, last: &LastCaller, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
+        // Only with no other credential does the caller follow from this one.
+        let Some(credential) = credentials::only(headers, query) else { return self.identified(headers, query) };
+        last.get(credential).or_else(|| {
+            let caller = self.identified(headers, query)?;
+            last.set(credential, &caller);
+            Some(caller)
+        })
+    }
+
+    fn identified(&self, headers: &HeaderMap, query: Option<&str>) -> Option<Caller> {
         let scope = |own: Scope| if self.settings.scope == settings::ScopeKind::Shared { Scope::shared() } else { own };
         if self.settings.clients.is_empty() {
             return Some(Caller { scope: scope(credentials::scope(headers, query)), policy: 0, client: None });

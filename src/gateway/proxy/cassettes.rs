@@ -14,6 +14,7 @@ use crate::{
     marks::{KeyRing, RecordedMarks},
     proxy::error::Error,
     settings::Settings,
+    sys::clock::Began,
 };
 
 /// Recorder, players and fault rules of a process.
@@ -80,15 +81,19 @@ impl Cassettes {
     }
 
     /// Starts capturing an exchange, if anything takes it. Waits while the recorder's queue is full.
-    pub async fn capture(&self, uri: &http::Uri, headers: &http::HeaderMap, body: &bytes::Bytes) -> Option<RecordingHandle> {
+    pub async fn capture(&self, uri: &http::Uri, headers: &http::HeaderMap, body: &bytes::Bytes, began: Began) -> Option<RecordingHandle> {
         let sinks = || self.sinks.clone();
+        let url = || match (uri.scheme(), uri.path_and_query()) {
+            (None, Some(own)) if uri.authority().is_none() => own.as_str().to_owned(),
+            _ => uri.to_string(),
+        };
         match &self.recorder {
             Some(recorder) => {
-                let handle = recorder.begin("POST", uri.to_string(), headers.clone(), body.clone()).await;
+                let handle = recorder.begin("POST", url(), headers.clone(), body.clone(), began).await;
                 handle.map(|handle| handle.with_sinks(sinks()))
             }
             None if self.sinks.is_empty() => None,
-            None => Some(RecordingHandle::for_sinks("POST", uri.to_string(), headers.clone(), body.clone(), sinks())),
+            None => Some(RecordingHandle::for_sinks("POST", url(), headers.clone(), body.clone(), began, sinks())),
         }
     }
 

@@ -177,7 +177,7 @@ impl RecentExchanges {
 
 impl CaptureSink for RecentExchanges {
     fn extent(&self, now_ms: u64) -> CaptureExtent {
-        if self.passed.peek(now_ms) < PASSED_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::Bodies }
+        if self.passed.peek(now_ms) < PASSED_PER_SECOND { CaptureExtent::Whole } else { CaptureExtent::UnlessPassed }
     }
 
     fn take(&self, mut captured: CapturedExchange) {
@@ -188,6 +188,10 @@ impl CaptureSink for RecentExchanges {
         let is_cut = captured.cut_bodies(BODY_BYTES_MAX);
         let bytes = captured.body_bytes();
         self.change(id, bytes, |exchange| (exchange.captured, exchange.is_cut) = (Some(captured), is_cut));
+    }
+
+    fn pass_over(&self, at_ms: u64) {
+        self.passed.count(at_ms);
     }
 }
 
@@ -203,8 +207,10 @@ mod tests {
         cassette::{
             capture::CapturedRequest,
             format::{RecordedVerdict, RecordedViolation},
+            recorder::{CaptureSinks, RecordingHandle},
         },
         ledger::fixtures::RecordGenerator,
+        sys::clock::Began,
     };
 
     fn captured(id: Uuid, bytes: usize) -> CapturedExchange {
@@ -246,6 +252,23 @@ mod tests {
         (0..3).for_each(|_| ring.take(captured(Uuid::from_u128(many as u128 - 1), 5)));
         let counted: usize = ring.captured().iter().filter_map(|one| one.captured.as_ref()).map(CapturedExchange::body_bytes).sum();
         assert_eq!(ring.state().bytes, counted);
+    }
+
+    #[test]
+    fn what_passes_beyond_the_limit_is_counted_and_not_gathered() {
+        let ring = Arc::new(RecentExchanges::new(10));
+        let sinks: CaptureSinks = Arc::new([ring.clone() as Arc<dyn CaptureSink>]);
+        let began = Began::now();
+        let ends = |id: u128, verdict| {
+            let handle = RecordingHandle::for_sinks("POST", "/".into(), HeaderMap::new(), Bytes::new(), began, sinks.clone());
+            handle.note(|raw| raw.id = Some(Uuid::from_u128(id)));
+            handle.discard(verdict)
+        };
+        assert!(!ends(1, Verdict::Pass) && ring.captured().len() == 1, "the first of its second is taken");
+        (0..PASSED_PER_SECOND).for_each(|_| ring.pass_over(began.ms));
+        assert!(ends(2, Verdict::Pass) && ring.captured().len() == 1);
+        assert_eq!(ring.passed.peek(began.ms), PASSED_PER_SECOND + 1);
+        assert!(!ends(3, Verdict::Warn) && ring.captured().len() == 2, "one that didn't pass is taken");
     }
 
     #[test]

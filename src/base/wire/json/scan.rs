@@ -13,6 +13,9 @@ pub const DEPTH_NOTED_MAX: usize = 8;
 /// Values that are noted in one document at most; a chat request of 32 MiB has a few thousand.
 pub const NODES_MAX: usize = 1 << 20;
 
+/// Length, in bytes, below which a document is short.
+const SHORT: usize = 2048;
+
 /// Kind of a value.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Kind {
@@ -104,7 +107,9 @@ impl<'b> Scanner<'b> {
     /// Scans `bytes`, which must be UTF-8, noting every value down to `depth_noted`. `known` values of the root object's members are
     /// skipped.
     pub fn scan(bytes: &'b [u8], depth_noted: usize, known: &'b [&'b [u8]]) -> Result<Vec<ValueSpan>, JsonError> {
-        let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / 24 + 8 });
+        // A value for each eight bytes in what is short, as most answers are; for each 24 in conversations, which are texts.
+        let bytes_each = if bytes.len() < SHORT { 8 } else { 24 };
+        let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / bytes_each + 8 });
         let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
         scanner.blank();
         scanner.value(0)?;
@@ -147,12 +152,21 @@ impl<'b> Scanner<'b> {
         Some((kind, scanner.at))
     }
 
+    #[inline]
     fn peek(&self) -> u8 {
         // 0 is allowed nowhere outside strings, so it also represents the end.
         self.bytes.get(self.at).copied().unwrap_or(0)
     }
 
+    #[inline]
     fn blank(&mut self) {
+        // Nearly always there is none, or one.
+        if self.peek() <= b' ' {
+            self.blanks();
+        }
+    }
+
+    fn blanks(&mut self) {
         while matches!(self.peek(), b' ' | b'\n' | b'\r' | b'\t') {
             self.at += 1;
         }

@@ -43,7 +43,7 @@ async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) 
         let recalled = recall_for(&app, &standard, &caller.scope, endpoint, &head).await?;
         let further = recalled.tools_with(head.further_tools());
         let tools = standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &app.schemas)?;
-        let basis = basis(&app, &standard, endpoint.chat, caller.scope, tools);
+        let basis = basis(&app, &standard, endpoint.chat, caller.scope, tools, app.now_ms());
         let begun = A::begin(&document, &head, &recalled, basis)?;
         (selection, begun.body)
     };

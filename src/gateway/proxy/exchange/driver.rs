@@ -395,7 +395,7 @@ impl Drop for ExchangeDriver {
         let findings = self.record.is_finished().then(|| self.attempts.findings());
         self.cassette.finish_recording(&self.context, findings);
         if !self.record.is_made() {
-            let record = self.make_record();
+            let record = self.make_record(total);
             self.worker.app.recorder.take(&record);
         }
     }

@@ -1,5 +1,7 @@
 //! End of an exchange: its headers, its trace, its record, and the wait until the record is on disk.
 
+use std::time::Duration;
+
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header::InvalidHeaderValue};
 use uuid::Uuid;
 
@@ -54,9 +56,8 @@ impl ExchangeTracer {
 }
 
 impl ExchangeDriver {
-    /// Makes the record of the exchange, and exports its trace.
-    pub(super) fn make_record(&mut self) -> ExchangeRecord {
-        let total = self.clock.elapsed();
+    /// Makes the record of the exchange, which took `total`, and exports its trace.
+    pub(super) fn make_record(&mut self, total: Duration) -> ExchangeRecord {
         let (record, state) = self.recording();
         let made = record.build(&state, total);
         self.tracer.end(&self.worker.app, &made);
@@ -80,7 +81,7 @@ impl ExchangeDriver {
             }
         }
         if app.recorder.commits() {
-            let first = self.make_record();
+            let first = self.make_record(self.clock.elapsed());
             let told = app.recorder.take_committed(&first);
             if !tokio::time::timeout(app.settings.ledger.wait, told).await.is_ok_and(|told| told.is_ok()) {
                 late = Some("the ledger can't be written: the record of this exchange isn't on disk yet");

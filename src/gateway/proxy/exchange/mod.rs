@@ -103,11 +103,12 @@ pub async fn serve<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming
 async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, place, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
+    let now_ms = app.now_ms();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     let owner = PrefixOwner { api: A::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
     let (came, mut prefix) = read_known(&app, &owner, (body, place), tape.as_ref(), &standard, A::DEPTH_NOTED).await?;
-    let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
+    let restored = app.kept.restore::<A>(app.recorder.shelf(), &standard, &came, &caller.scope, now_ms).await;
     let document = match restored.body {
         Some(body) => {
             helper_threads::step_for(body.len()).await;
@@ -133,9 +134,9 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
     let delivery = Delivery::of(head.streams());
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), A::API.path(), came.bytes(), tape);
     let basis = cassette.basis(Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), app.now_ms()).await,
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), now_ms).await,
         prefix: prefix.clone(),
-        ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools)
+        ..basis(&app, &standard, worker.endpoints[selection.upstream()].chat, caller.scope, tools, now_ms)
     });
     let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
@@ -209,7 +210,14 @@ pub(super) fn read(body: Bytes, standard: &Standard, depth: usize) -> Result<Doc
 }
 
 /// Inputs for judging an exchange that begins now.
-pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream, scope: Scope, tools: Arc<ToolSet>) -> Basis<'b> {
+pub(super) fn basis<'b>(
+    app: &'b App,
+    standard: &'b Standard,
+    upstream: Upstream,
+    scope: Scope,
+    tools: Arc<ToolSet>,
+    now_ms: u64,
+) -> Basis<'b> {
     Basis {
         id: Uuid::now_v7(),
         rules: &standard.rules,
@@ -220,7 +228,7 @@ pub(super) fn basis<'b>(app: &'b App, standard: &'b Standard, upstream: Upstream
         scope,
         tools,
         schemas: &app.schemas,
-        now_ms: app.now_ms(),
+        now_ms,
         upstream,
         protocol: standard.protocol.as_deref(),
         held_bytes_max: usize::try_from(app.settings.limits.held_bytes).unwrap_or(usize::MAX),

@@ -55,12 +55,13 @@ pub async fn responses(worker: Arc<Worker>, incoming: Incoming) -> Response<Body
 pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> Result<Box<ExchangeDriver>, Failure> {
     let Incoming { headers, query, body, place, caller, started, tape, held } = incoming;
     let app = worker.app.clone();
+    let now_ms = app.now_ms();
     let standard = app.standard(&caller).clone();
     let info = CallerInfo::of(app.client_name(&caller), &headers);
     let owner = PrefixOwner { api: Responses::API, scope: caller.scope.clone(), rules: standard.rules.clone() };
     let (came, mut prefix) = read_known(&app, &owner, (body, place), tape.as_ref(), &standard, DEPTH_NOTED).await?;
     tool_rounds::check(&standard, 1)?;
-    let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, app.now_ms()).await;
+    let restored = app.kept.restore::<Responses>(app.recorder.shelf(), &standard, &came, &caller.scope, now_ms).await;
     let document = match restored.body {
         Some(body) => {
             helper_threads::step_for(body.len()).await;
@@ -88,7 +89,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     }
     if let (Some(previous), None, true) = (&head.previous, &recalled.thread, app.settings.runs_tools()) {
         // What was said there isn't known, but where the upstream has it.
-        let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, app.now_ms()).await;
+        let upstream_id = app.kept.upstream_id(app.recorder.shelf(), &caller.scope, previous, now_ms).await;
         recalled.thread = upstream_id.map(|id| Arc::new(Thread { upstream_id: Some(id), incomplete: true, ..Thread::default() }));
     }
     check_named(&app, &standard, &caller.scope, endpoint, &head, &recalled).await?;
@@ -104,9 +105,9 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     let delivery = Delivery::of(head.stream);
     let cassette = CassetteSession::new(&app.cassettes, selection.upstream(), Responses::API.path(), came.bytes(), tape);
     let basis = Basis {
-        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), app.now_ms()).await,
+        beyond: app.loops.beyond(|| app.recorder.scope(&caller.scope), info.session.as_deref(), now_ms).await,
         prefix: prefix.clone(),
-        ..basis(&app, &standard, endpoint.chat, caller.scope, tools)
+        ..basis(&app, &standard, endpoint.chat, caller.scope, tools, now_ms)
     };
     let basis = cassette.basis(basis);
     let begin = move |document: &Document, basis: Basis<'_>| {

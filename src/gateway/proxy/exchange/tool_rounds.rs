@@ -301,7 +301,7 @@ async fn continue_with<A: Adapter>(driver: &mut ExchangeDriver, added: &[String]
     let document = Document::parse(body).map_err(|_| broken())?;
     let earlier = driver.context.clone();
     let Some(base) = &driver.rounds.base else { return Err(broken()) };
-    let own = basis(driver.app(), &base.standard, base.upstream, earlier.scope.clone(), earlier.tools().clone());
+    let own = basis(driver.app(), &base.standard, base.upstream, earlier.scope.clone(), earlier.tools().clone(), driver.app().now_ms());
     let mut begun = (base.prepare)(&document, Basis { id: earlier.id, beyond: base.beyond.clone(), ..own })?;
     if let Some(context) = begun.unshared() {
         context.text.ask_ledger = earlier.text.ask_ledger;

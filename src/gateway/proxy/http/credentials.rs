@@ -3,7 +3,7 @@
 //! A caller's credential goes only to the upstream that the request was routed to; it also separates one caller's marks
 //! from another's. Other upstreams get an allowlist of headers and parameters, because credentials can't be enumerated.
 
-use http::{HeaderMap, HeaderName, header};
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 
 use crate::{cassette::redact::patterns::is_credential_header, marks::Scope};
 
@@ -93,6 +93,14 @@ pub fn scope(headers: &HeaderMap, query: Option<&str>) -> Scope {
     }
 }
 
+/// The one credential of a request that has no other: its `Authorization` header.
+pub fn only<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Option<&'h HeaderValue> {
+    let only = headers.get(header::AUTHORIZATION).filter(|own| query.is_none() && !own.as_bytes().trim_ascii().is_empty())?;
+    let count = headers.keys().filter(|name| HEADERS.contains(&name.as_str())).count();
+    // A name counts once, however many values it has.
+    (count == 1 && headers.get_all(header::AUTHORIZATION).iter().nth(1).is_none()).then_some(only)
+}
+
 /// Names and values of the credentials, in an order that doesn't depend on how they were sent.
 fn sent(headers: &HeaderMap, query: Option<&str>, counts: impl Fn(&str) -> bool) -> Vec<(String, Vec<u8>)> {
     let of_headers = headers.iter().filter(|(name, value)| counts(name.as_str()) && !value.as_bytes().trim_ascii().is_empty());
@@ -144,6 +152,27 @@ mod tests {
         for anonymous in [&[][..], &[("cookie", "a=b")], &[("x-csrf-token", "1")], &[("authorization", " ")], &[("x-request-id", "7")]] {
             assert_eq!(of(anonymous, Some("api-version=1&key=")), Scope::anonymous(), "{anonymous:?}");
         }
+    }
+
+    #[test]
+    fn the_only_credential() {
+        let only = |sent: &[(&'static str, &'static str)], query| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in sent {
+                headers.append(*name, value.parse().unwrap());
+            }
+            self::only(&headers, query).cloned()
+        };
+        let own = ("authorization", "Bearer x");
+        for also in [&[][..], &[("accept", "*/*"), ("cookie", "a=b"), ("x-company-auth", "c")]] {
+            assert_eq!(only(&[&[own], also].concat(), None).unwrap(), "Bearer x", "{also:?}");
+        }
+        for others in
+            [&[][..], &[("authorization", " ")], &[own, own], &[own, ("x-api-key", "a")], &[own, ("api-key", "")], &[("x-api-key", "a")]]
+        {
+            assert_eq!(only(others, None), None, "{others:?}");
+        }
+        assert_eq!(only(&[own], Some("key=a")), None);
     }
 
     #[test]

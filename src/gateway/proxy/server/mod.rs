@@ -22,7 +22,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode, Uri};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming as HyperBody, service::service_fn};
@@ -42,7 +42,7 @@ use crate::{
     messages::adapter::Messages,
     openai::{Api, path::normalised},
     proxy::{
-        app::App,
+        app::{App, LastCaller},
         error::Error,
         exchange::responses,
         helper_threads::Movable,
@@ -195,10 +195,15 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
     let idle = worker.app.settings.limits.client_idle;
     let worker = worker.clone();
     let overloaded = connected.is_none();
+    let last = Arc::new(LastCaller::default());
     let service = service_fn(move |request| {
-        let worker = worker.clone();
+        let (worker, last) = (worker.clone(), last.clone());
         async move {
-            Ok::<_, std::convert::Infallible>(if overloaded { too_many(&worker, api_of(&request)) } else { handle(worker, request).await })
+            Ok::<_, std::convert::Infallible>(if overloaded {
+                too_many(&worker, api_of(request.uri(), request.headers().contains_key(&headers::ANTHROPIC_VERSION)))
+            } else {
+                handle(worker, &last, request).await
+            })
         }
     });
     let connection = graceful
@@ -219,22 +224,23 @@ fn too_many(worker: &Worker, api: Api) -> Response<Body> {
 }
 
 /// Handles one request of any kind.
-async fn handle(worker: Arc<Worker>, request: Request<HyperBody>) -> Response<Body> {
+async fn handle(worker: Arc<Worker>, last: &LastCaller, request: Request<HyperBody>) -> Response<Body> {
     let started = Began::now();
-    let api = api_of(&request);
-    match dispatch(worker, request, started).await {
+    // What the caller reads is known by little of the request, and looked at only if it's needed.
+    let (uri, version) = (request.uri().clone(), request.headers().get(&headers::ANTHROPIC_VERSION).is_some());
+    match dispatch(worker, last, request, started).await {
         Ok(response) => response,
-        Err(failure) => failure.response(api),
+        Err(failure) => failure.response(api_of(&uri, version)),
     }
 }
 
-/// The API whose errors the caller reads.
-fn api_of(request: &Request<HyperBody>) -> Api {
-    let path = normalised(request.uri().path()).unwrap_or_default();
-    if of_messages(&path).is_some() || request.headers().contains_key(&headers::ANTHROPIC_VERSION) { Api::Messages } else { Api::Chat }
+/// The API whose errors the caller reads. `version`: the request names a version of the Messages API.
+fn api_of(uri: &Uri, version: bool) -> Api {
+    let path = normalised(uri.path()).unwrap_or_default();
+    if version || of_messages(&path).is_some() { Api::Messages } else { Api::Chat }
 }
 
-async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
+async fn dispatch(worker: Arc<Worker>, last: &LastCaller, request: Request<HyperBody>, started: Began) -> Result<Response<Body>, Failure> {
     let settings = &worker.app.settings;
     request_checks::header_bounds(request.headers())?;
     if settings.listen.ip().to_canonical().is_loopback() {
@@ -258,7 +264,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
         | Route::Pass(_)
         | Route::PassBeside(_) => {}
     }
-    let caller = worker.app.caller(request.headers(), request.uri().query()).ok_or_else(|| {
+    let caller = worker.app.caller(last, request.headers(), request.uri().query()).ok_or_else(|| {
         let sent = [http::header::AUTHORIZATION, headers::API_KEY].iter().any(|name| request.headers().contains_key(name));
         let message = if sent {
             "this API key isn't known to toolmark: ask whoever runs it for one (`[[clients]]` of its settings)"
@@ -306,7 +312,7 @@ async fn dispatch(worker: Arc<Worker>, request: Request<HyperBody>, started: Beg
     let (body, place) = if conversation { (body, place) } else { (place.of(body), TextMemory::Kept) };
     let tape = match found {
         Route::Stored(_) => None,
-        _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body).await,
+        _ => worker.app.cassettes.capture(&parts.uri, &parts.headers, &body, started).await,
     };
     let incoming = Incoming { headers: parts.headers, query, body, place, caller, started, tape: tape.clone(), held };
     let response = match found {

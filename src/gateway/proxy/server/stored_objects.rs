@@ -695,7 +695,7 @@ impl StoredCaller<'_> {
         let further = recalled.tools_with(head.further_tools());
         let rules = &self.standard.rules;
         let tools = self.standard.tools.get(head.brought(&further), &rules.policy, &rules.checks, &self.app.schemas)?;
-        let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools);
+        let mut basis = basis(self.app, self.standard, self.endpoint(holder.upstream)?.chat, self.scope.clone(), tools, self.app.now_ms());
         // Nobody answers this.
         basis.protocol = None;
         let mut begun = request::begin(&document, &head, &recalled, further, basis)?;

@@ -11,7 +11,9 @@
 //! | `tc:CODE TOOL` | violations with this code in what this tool has to do with |
 //! | `mc:CODE MODEL` | violations with this code in exchanges with this model |
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
 
 use crate::{
     ledger::record::{CallOutcome, CallRecord, ExchangeRecord},
@@ -73,7 +75,7 @@ pub struct Aggregates {
     rows_max: usize,
     rows: Vec<AggregateRow>,
     /// Index of each name's row.
-    places: BTreeMap<Box<str>, usize>,
+    places: HashMap<Box<str>, usize, RandomState>,
     /// Number of rows of each kind.
     counts: [usize; AggregateKey::ALL.len()],
     /// Buffer for a row's name during a lookup.
@@ -82,7 +84,7 @@ pub struct Aggregates {
 
 impl Default for Aggregates {
     fn default() -> Self {
-        Self { rows_max: ROWS_MAX, rows: Vec::new(), places: BTreeMap::new(), counts: Default::default(), name: String::new() }
+        Self { rows_max: ROWS_MAX, rows: Vec::new(), places: HashMap::default(), counts: Default::default(), name: String::new() }
     }
 }
 
@@ -135,7 +137,7 @@ impl Aggregates {
         self.rows.iter_mut().for_each(|row| row.changed = false);
     }
 
-    /// The rows that changed since the last call.
+    /// The rows that changed since the last call, by name.
     pub fn changed(&mut self) -> Vec<(Box<str>, CounterSet)> {
         let mut changed = Vec::new();
         for (name, at) in &self.places {
@@ -144,10 +146,11 @@ impl Aggregates {
                 changed.push((name.clone(), row.sums.clone()));
             }
         }
+        changed.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         changed
     }
 
-    /// All rows, by name.
+    /// All rows, with their names.
     pub fn rows(&self) -> impl Iterator<Item = (&str, &CounterSet)> {
         self.places.iter().map(|(name, at)| (&**name, &self.rows[*at].sums))
     }

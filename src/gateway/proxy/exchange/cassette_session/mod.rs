@@ -156,6 +156,9 @@ impl CassetteSession {
     /// Adds the exchange's outcome to the recording, and ends it. `findings`: `None` if the application didn't wait for the end.
     pub fn finish_recording(&mut self, context: &Context, findings: Option<&ExchangeFindings>) {
         let Some(tape) = self.tape.take() else { return };
+        if findings.is_some_and(|findings| tape.discard(findings.verdict())) {
+            return;
+        }
         let rules = &context.rules;
         let policy =
             RecordedPolicy { source: rules.source.to_string(), mode: mode(rules.policy.mode).into(), digest: rules.digest.to_string() };
@@ -184,7 +187,7 @@ pub(in crate::proxy) fn record_attempt(
     let url = [&*endpoint.origin, target.as_str()].concat();
     let headers = match tape.extent() {
         CaptureExtent::Whole => headers.clone(),
-        CaptureExtent::Bodies => endpoint.own_header(),
+        CaptureExtent::UnlessPassed => endpoint.own_header(),
     };
     let number = tape.attempt(&endpoint.settings.name, url, headers, body.clone());
     (tape, number)
