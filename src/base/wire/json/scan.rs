@@ -94,6 +94,10 @@ fn is_odd_name(name: &[u8], kind: Kind) -> bool {
     kind == Kind::Escaped || name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii())
 }
 
+/// Sign that a scan has failed. It is empty, so that results are passed in registers; the reason is in [`Scanner::error`].
+#[derive(Debug)]
+struct ScanFailure;
+
 /// State of one scan.
 pub(in crate::wire) struct Scanner<'b> {
     bytes: &'b [u8],
@@ -101,6 +105,7 @@ pub(in crate::wire) struct Scanner<'b> {
     nodes: Vec<ValueSpan>,
     depth_noted: usize,
     known: &'b [&'b [u8]],
+    error: JsonError,
 }
 
 impl<'b> Scanner<'b> {
@@ -110,14 +115,35 @@ impl<'b> Scanner<'b> {
         // A value for each eight bytes in what is short, as most answers are; for each 24 in conversations, which are texts.
         let bytes_each = if bytes.len() < SHORT { 8 } else { 24 };
         let nodes = Vec::with_capacity(if depth_noted < 3 { 32 } else { bytes.len() / bytes_each + 8 });
-        let mut scanner = Self { bytes, at: 0, nodes, depth_noted, known };
+        let mut scanner = Self::at(bytes, 0, nodes, depth_noted, known);
         scanner.blank();
-        scanner.value(0)?;
-        scanner.blank();
-        if scanner.at != bytes.len() {
-            return Err(JsonError::Syntax(scanner.at));
+        let scanned = scanner.value(0);
+        scanner.finish(scanned)
+    }
+
+    fn at(bytes: &'b [u8], at: usize, nodes: Vec<ValueSpan>, depth_noted: usize, known: &'b [&'b [u8]]) -> Self {
+        Self { bytes, at, nodes, depth_noted, known, error: JsonError::Syntax(0) }
+    }
+
+    /// The values, if nothing follows the document.
+    fn finish(mut self, scanned: Result<(), ScanFailure>) -> Result<Vec<ValueSpan>, JsonError> {
+        if let Err(ScanFailure) = scanned {
+            return Err(self.error);
         }
-        Ok(scanner.nodes)
+        self.blank();
+        if self.at == self.bytes.len() { Ok(self.nodes) } else { Err(JsonError::Syntax(self.at)) }
+    }
+
+    #[cold]
+    fn fail(&mut self, error: JsonError) -> ScanFailure {
+        self.error = error;
+        ScanFailure
+    }
+
+    /// What stands at the current position isn't allowed there.
+    #[cold]
+    fn unexpected(&mut self) -> ScanFailure {
+        self.fail(JsonError::Syntax(self.at))
     }
 
     /// Continues a scan at the end of an element of an array that is the value of one of the root object's members, with the nodes up to
@@ -131,23 +157,25 @@ impl<'b> Scanner<'b> {
         depth_noted: usize,
         known: &'b [&'b [u8]],
     ) -> Result<Vec<ValueSpan>, JsonError> {
-        let mut scanner = Self { bytes, at, nodes, depth_noted, known };
-        while !scanner.more(b']')? {
-            scanner.value(2)?;
+        let mut scanner = Self::at(bytes, at, nodes, depth_noted, known);
+        let scanned = scanner.rest(array, names);
+        scanner.finish(scanned)
+    }
+
+    /// Scans what follows an element of the array whose node has this index, up to the end of the root object.
+    fn rest(&mut self, array: usize, names: NameSet) -> Result<(), ScanFailure> {
+        while !self.more(b']')? {
+            self.value(2)?;
         }
-        scanner.close(Some(array), Kind::Array, NameTraits::NONE);
-        let names = if scanner.more(b'}')? { names.traits } else { scanner.members(0, names)? };
-        scanner.close(Some(0), Kind::Object, names);
-        scanner.blank();
-        if scanner.at != bytes.len() {
-            return Err(JsonError::Syntax(scanner.at));
-        }
-        Ok(scanner.nodes)
+        self.close(Some(array), Kind::Array, NameTraits::NONE);
+        let names = if self.more(b'}')? { names.traits } else { self.members(0, names)? };
+        self.close(Some(0), Kind::Object, names);
+        Ok(())
     }
 
     /// The string at the start of `bytes`: its kind and its length in bytes, quotes included.
     pub fn leading_string(bytes: &'b [u8]) -> Option<(Kind, usize)> {
-        let mut scanner = Self { bytes, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
+        let mut scanner = Self::at(bytes, 0, Vec::new(), 0, &[]);
         let kind = scanner.string().ok().filter(|_| bytes.first() == Some(&b'"'))?;
         Some((kind, scanner.at))
     }
@@ -172,12 +200,12 @@ impl<'b> Scanner<'b> {
         }
     }
 
-    fn open(&mut self, depth: usize) -> Result<Option<usize>, JsonError> {
+    fn open(&mut self, depth: usize) -> Result<Option<usize>, ScanFailure> {
         if depth > self.depth_noted {
             return Ok(None);
         }
         if self.nodes.len() >= NODES_MAX {
-            return Err(JsonError::TooMany);
+            return Err(self.fail(JsonError::TooMany));
         }
         self.nodes.push(ValueSpan { start: self.at as u32, end: 0, next: 0, kind: Kind::Null, names: NameTraits::NONE });
         Ok(Some(self.nodes.len() - 1))
@@ -191,11 +219,11 @@ impl<'b> Scanner<'b> {
     }
 
     /// Notes a value without inner values, which begins at `start` and ends at the current position.
-    fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), JsonError> {
+    fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), ScanFailure> {
         if depth <= self.depth_noted {
             let next = self.nodes.len() + 1;
             if next > NODES_MAX {
-                return Err(JsonError::TooMany);
+                return Err(self.fail(JsonError::TooMany));
             }
             self.nodes.push(ValueSpan { start: start as u32, end: self.at as u32, next: next as u32, kind, names: NameTraits::NONE });
         }
@@ -203,9 +231,9 @@ impl<'b> Scanner<'b> {
     }
 
     // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
-    fn value(&mut self, depth: usize) -> Result<(), JsonError> {
+    fn value(&mut self, depth: usize) -> Result<(), ScanFailure> {
         if depth > DEPTH_MAX {
-            return Err(JsonError::TooDeep);
+            return Err(self.fail(JsonError::TooDeep));
         }
         let start = self.at;
         let kind = match self.peek() {
@@ -229,13 +257,13 @@ impl<'b> Scanner<'b> {
             b't' => self.word(b"true", Kind::True)?,
             b'f' => self.word(b"false", Kind::False)?,
             b'n' => self.word(b"null", Kind::Null)?,
-            _ => return Err(JsonError::Syntax(self.at)),
+            _ => return Err(self.unexpected()),
         };
         self.note(start, depth, kind)
     }
 
     /// Scans the members of an object, and tells of their names.
-    fn object(&mut self, depth: usize) -> Result<NameTraits, JsonError> {
+    fn object(&mut self, depth: usize) -> Result<NameTraits, ScanFailure> {
         self.at += 1;
         self.blank();
         if self.peek() == b'}' {
@@ -246,10 +274,10 @@ impl<'b> Scanner<'b> {
     }
 
     /// Scans members up to the end of their object. `names`: those of its members so far.
-    fn members(&mut self, depth: usize, mut names: NameSet) -> Result<NameTraits, JsonError> {
+    fn members(&mut self, depth: usize, mut names: NameSet) -> Result<NameTraits, ScanFailure> {
         loop {
             if self.peek() != b'"' {
-                return Err(JsonError::Syntax(self.at));
+                return Err(self.unexpected());
             }
             let start = self.at;
             let (kind, odd) = self.name()?;
@@ -257,7 +285,7 @@ impl<'b> Scanner<'b> {
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
-                return Err(JsonError::Syntax(self.at));
+                return Err(self.unexpected());
             }
             self.at += 1;
             self.blank();
@@ -271,7 +299,7 @@ impl<'b> Scanner<'b> {
     }
 
     /// Skips a value that was checked before. Returns whether there was one.
-    fn pass_known(&mut self) -> Result<bool, JsonError> {
+    fn pass_known(&mut self) -> Result<bool, ScanFailure> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         // An array or object ends with its own text, whatever follows.
         let Some(known) = self.known.iter().find(|known| rest.starts_with(known) && matches!(known.first(), Some(b'[' | b'{'))) else {
@@ -283,7 +311,7 @@ impl<'b> Scanner<'b> {
         Ok(true)
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), JsonError> {
+    fn array(&mut self, depth: usize) -> Result<(), ScanFailure> {
         self.at += 1;
         self.blank();
         if self.peek() == b']' {
@@ -299,7 +327,7 @@ impl<'b> Scanner<'b> {
     }
 
     /// Scans a comma (false) or the closing bracket (true).
-    fn more(&mut self, close: u8) -> Result<bool, JsonError> {
+    fn more(&mut self, close: u8) -> Result<bool, ScanFailure> {
         self.blank();
         let byte = self.peek();
         if byte == close {
@@ -307,24 +335,24 @@ impl<'b> Scanner<'b> {
             return Ok(true);
         }
         if byte != b',' {
-            return Err(JsonError::Syntax(self.at));
+            return Err(self.unexpected());
         }
         self.at += 1;
         self.blank();
         Ok(false)
     }
 
-    fn word(&mut self, word: &[u8], kind: Kind) -> Result<Kind, JsonError> {
+    fn word(&mut self, word: &[u8], kind: Kind) -> Result<Kind, ScanFailure> {
         if !self.bytes[self.at..].starts_with(word) {
-            return Err(JsonError::Syntax(self.at));
+            return Err(self.unexpected());
         }
         self.at += word.len();
         Ok(kind)
     }
 
-    fn digits(&mut self) -> Result<(), JsonError> {
+    fn digits(&mut self) -> Result<(), ScanFailure> {
         if !self.peek().is_ascii_digit() {
-            return Err(JsonError::Syntax(self.at));
+            return Err(self.unexpected());
         }
         while self.peek().is_ascii_digit() {
             self.at += 1;
@@ -332,7 +360,7 @@ impl<'b> Scanner<'b> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), JsonError> {
+    fn number(&mut self) -> Result<(), ScanFailure> {
         if self.peek() == b'-' {
             self.at += 1;
         }
@@ -357,22 +385,39 @@ impl<'b> Scanner<'b> {
 
     /// Scans a name: its kind, and whether it is odd as in [`NameTraits::odd`].
     #[inline]
-    fn name(&mut self) -> Result<(Kind, bool), JsonError> {
-        let start = self.at;
-        // Nearly every name ends within one block.
-        if let Some(chunk) = self.bytes.get(start + 1..).and_then(|rest| rest.first_chunk()) {
+    fn name(&mut self) -> Result<(Kind, bool), ScanFailure> {
+        let (start, mut at, mut found) = (self.at, self.at + 1, 0);
+        // Nearly every name ends within one block, or two, and few at the document's end.
+        while let Some(chunk) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
             let end = special(chunk).trailing_zeros();
-            if chunk.get(end as usize) == Some(&b'"') {
-                self.at = start + 2 + end as usize;
-                return Ok((Kind::Plain, odd(chunk) & ((1 << end) - 1) != 0));
+            if end < LANES as u32 {
+                found |= odd(chunk) & ((1 << end) - 1);
+                if chunk[end as usize] != b'"' {
+                    break;
+                }
+                self.at = at + 1 + end as usize;
+                return Ok((Kind::Plain, found != 0));
             }
+            found |= odd(chunk);
+            at += LANES;
         }
         let kind = self.string()?;
         Ok((kind, is_odd_name(&self.bytes[start..self.at], kind)))
     }
 
     #[inline]
-    fn string(&mut self) -> Result<Kind, JsonError> {
+    fn string(&mut self) -> Result<Kind, ScanFailure> {
+        if let Some(chunk) = self.bytes.get(self.at + 1..).and_then(|rest| rest.first_chunk()) {
+            let end = special(chunk).trailing_zeros() as usize;
+            if chunk.get(end) == Some(&b'"') {
+                self.at += end + 2;
+                return Ok(Kind::Plain);
+            }
+        }
+        self.long_string()
+    }
+
+    fn long_string(&mut self) -> Result<Kind, ScanFailure> {
         let at = plain_end(self.bytes, self.at + 1);
         match self.bytes.get(at) {
             Some(b'"') => {
@@ -383,12 +428,12 @@ impl<'b> Scanner<'b> {
                 self.at = at;
                 self.escaped_string().map(|()| Kind::Escaped)
             }
-            _ => Err(JsonError::Syntax(at)),
+            _ => Err(self.fail(JsonError::Syntax(at))),
         }
     }
 
     /// Scans a string from its first backslash on. JSON within JSON has one every few bytes, so blocks are looked at as a whole.
-    fn escaped_string(&mut self) -> Result<(), JsonError> {
+    fn escaped_string(&mut self) -> Result<(), ScanFailure> {
         // True if the next byte belongs to the escape before it.
         let mut within = false;
         while let Some(block) = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk::<64>()) {
@@ -404,7 +449,7 @@ impl<'b> Scanner<'b> {
             if inside != u64::MAX {
                 let end = self.at + inside.trailing_ones() as usize;
                 if control >> inside.trailing_ones() & 1 == 1 {
-                    return Err(JsonError::Syntax(end));
+                    return Err(self.fail(JsonError::Syntax(end)));
                 }
                 self.at = end + 1;
                 return Ok(());
@@ -422,13 +467,13 @@ impl<'b> Scanner<'b> {
                     return Ok(());
                 }
                 Some(b'\\') => self.escape()?,
-                _ => return Err(JsonError::Syntax(self.at)),
+                _ => return Err(self.unexpected()),
             }
         }
     }
 
     /// Checks escapes other than those of quotes and backslashes. `rare`: one bit for the byte behind each one's backslash.
-    fn rare_escapes(&mut self, mut rare: u64, block: &[u8; 64]) -> Result<(), JsonError> {
+    fn rare_escapes(&mut self, mut rare: u64, block: &[u8; 64]) -> Result<(), ScanFailure> {
         let start = self.at;
         while rare != 0 {
             let place = rare.trailing_zeros() as usize;
@@ -443,18 +488,18 @@ impl<'b> Scanner<'b> {
         Ok(())
     }
 
-    fn escape(&mut self) -> Result<(), JsonError> {
+    fn escape(&mut self) -> Result<(), ScanFailure> {
         self.at += 1;
         match self.peek() {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => self.at += 1,
             b'u' => {
-                let digits = self.bytes.get(self.at + 1..self.at + 5).ok_or(JsonError::Syntax(self.at))?;
-                if !digits.iter().all(u8::is_ascii_hexdigit) {
-                    return Err(JsonError::Syntax(self.at));
+                let digits = self.bytes.get(self.at + 1..self.at + 5).unwrap_or_default();
+                if digits.len() != 4 || !digits.iter().all(u8::is_ascii_hexdigit) {
+                    return Err(self.unexpected());
                 }
                 self.at += 5;
             }
-            _ => return Err(JsonError::Syntax(self.at)),
+            _ => return Err(self.unexpected()),
         }
         Ok(())
     }
@@ -590,8 +635,8 @@ mod tests {
         ) {
             let text = format!("\"{}\"", inside.concat());
             let bytes = &text.as_bytes()[..(text.len() - cut.min(text.len()) / 8).max(1)];
-            let mut scanner = Scanner { bytes, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
-            let found = scanner.string().map(|_| scanner.at);
+            let mut scanner = Scanner::at(bytes, 0, Vec::new(), 0, &[]);
+            let found = scanner.string().map(|_| scanner.at).map_err(|ScanFailure| scanner.error);
             match (found, end_of_string(bytes)) {
                 (Ok(found), Ok(expected)) => prop_assert_eq!(found, expected),
                 (Err(JsonError::Syntax(found)), Err(expected)) => prop_assert_eq!(found, expected),
@@ -602,9 +647,9 @@ mod tests {
         #[test]
         fn odd_names(bytes in proptest::collection::vec(prop_oneof![30 => 0x23_u8..0x5b, 30 => 0x61_u8..0x7f, 3 => Just(0xc3_u8)], 0..40), behind in 0_usize..30) {
             let text = [b"\"", &*bytes, b"\"", &vec![b'Z'; behind]].concat();
-            let mut scanner = Scanner { bytes: &text, at: 0, nodes: Vec::new(), depth_noted: 0, known: &[] };
+            let mut scanner = Scanner::at(&text, 0, Vec::new(), 0, &[]);
             let odd = bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
-            prop_assert_eq!(scanner.name(), Ok((Kind::Plain, odd)));
+            prop_assert_eq!(scanner.name().ok(), Some((Kind::Plain, odd)));
             prop_assert_eq!(scanner.at, bytes.len() + 2);
         }
 
