@@ -91,6 +91,13 @@ impl<T: Send + 'static> Movable<T> {
         Self { running: Some(Box::pin(exchange)), away: None }
     }
 
+    /// Wraps the exchange that `make` returns: it is made in the memory where it stays, as moving it there would copy some kilobytes.
+    #[inline]
+    pub fn made<F: Future<Output = T> + Send + 'static>(make: impl FnOnce() -> F) -> Self {
+        let exchange = Box::write(Box::<F>::new_uninit(), make());
+        Self { running: Some(Box::into_pin(exchange)), away: None }
+    }
+
     fn leave(&mut self, waker: &Waker) {
         let Some(running) = self.running.take() else { return };
         let away = Arc::new(Mutex::new(HandoverSlot::Out(waker.clone())));

@@ -317,11 +317,11 @@ async fn dispatch(worker: Arc<Worker>, last: &LastCaller, request: Request<Hyper
     let incoming = Incoming { headers: parts.headers, query, body, place, caller, started, tape: tape.clone(), held };
     let response = match found {
         // Boxed: hyper moves what it is given, and either is large.
-        Route::Responses => Movable::new(responses::responses(worker, incoming)).await,
+        Route::Responses => Movable::made(|| responses::responses(worker, incoming)).await,
         Route::Stored(what) => Movable::new(stored_objects::stored(worker, what, method, incoming)).await,
         Route::CountTokens => Movable::new(exchange::count::count::<Messages>(worker, incoming)).await,
-        Route::Messages => Movable::new(exchange::serve::<Messages>(worker, incoming)).await,
-        _ => Movable::new(exchange::serve::<Chat>(worker, incoming)).await,
+        Route::Messages => Movable::made(|| exchange::serve::<Messages>(worker, incoming)).await,
+        _ => Movable::made(|| exchange::serve::<Chat>(worker, incoming)).await,
     };
     Ok(match tape {
         Some(tape) => Body::recorded(response, tape),
