@@ -62,7 +62,7 @@ const ROOTS: [&str; 2] = ["lib", "main"];
 
 /// Folders of `src/` that are packages of several rooms, and those that are one room and a package.
 const PACKAGES: [&str; 3] = ["base", "core", "gateway"];
-const ROOM_PACKAGES: [&str; 6] = ["claims", "schema", "config", "policy", "cassette", "settings"];
+const ROOM_PACKAGES: [&str; 7] = ["allocator", "claims", "schema", "config", "policy", "cassette", "settings"];
 
 static TESTS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\n#\[cfg\(test\)\]\n(?:#\[[^\n]*\]\n)*mod \w+ \{").unwrap());
 static USE: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)(#\[cfg\(test\)\]\n)?^[ \t]*(?:pub(?:\([^)]*\))? )?use ([^;]+);").unwrap());
