@@ -641,7 +641,7 @@ impl PassageChecker {
         self.sources(&scene, passage, start, rules, found);
         self.note_open_act(&scene, passage);
         if bond >= CitationScope::Introduced {
-            let numbers = whole.plain().numbers.iter().filter(|number| !number.ordinal);
+            let numbers = whole.plain().numbers().iter().filter(|number| !number.ordinal);
             self.tell(numbers.flat_map(|number| number.readings()).map(|reading| (passage.start, reading.value)).collect());
         }
     }
@@ -661,7 +661,7 @@ impl PassageChecker {
 
     /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
     fn learn(&mut self, whole: &Arc<LazyPassage>, grounds: &EvidenceIndex) {
-        let numbers = whole.plain().numbers.len();
+        let numbers = whole.plain().numbers().len();
         if numbers == 0 || numbers > LEARNED_MAX || !grounds.results.iter().any(|source| source.recent) || grounds.is_endless() {
             return;
         }
@@ -708,7 +708,7 @@ impl PassageChecker {
         let scene = CheckContext::new(whole.plain(), kind, lexicon, sources, CitationScope::Near, grounds);
         if scene.sources.iter().all(|source| source.fails() || source.is_trial()) {
             self.failed(&scene, &whole.passage, start, rules, found);
-        } else if whole.plain().numbers.len() + whole.plain().dates.dates.len() > 0
+        } else if whole.plain().numbers().len() + whole.plain().dates().dates.len() > 0
             && !tells_own_look(&scene)
             && let Some(finding) = account::told_of_nothing(&CheckContext { bond: CitationScope::Cited, ..scene })
         {

@@ -40,10 +40,8 @@ pub struct AnalyzedPassage {
     pub words: Vec<Word>,
     /// The addresses in it.
     pub urls: Vec<Range<usize>>,
-    /// The dates and times in it.
-    pub dates: Dates,
-    /// The numbers in it.
-    pub numbers: Vec<Number>,
+    dates: OnceLock<Dates>,
+    numbers: OnceLock<Vec<Number>>,
     folded: OnceLock<String>,
     lower: OnceLock<String>,
     asks: OnceLock<bool>,
@@ -74,9 +72,21 @@ impl AnalyzedPassage {
         if !urls.is_empty() {
             words = without(&text, &urls);
         }
-        let digits = text.bytes().any(|byte| byte.is_ascii_digit());
-        let (dates, numbers) = if digits { (date::dates(&text), numbers(&text)) } else { Default::default() };
-        Self { text, words, urls, dates, numbers, ..Self::default() }
+        Self { text, words, urls, ..Self::default() }
+    }
+
+    /// The dates and times in it.
+    pub fn dates(&self) -> &Dates {
+        self.dates.get_or_init(|| if self.has_digits() { date::dates(&self.text) } else { Dates::default() })
+    }
+
+    /// The numbers in it.
+    pub fn numbers(&self) -> &[Number] {
+        self.numbers.get_or_init(|| if self.has_digits() { numbers(&self.text) } else { Vec::new() })
+    }
+
+    fn has_digits(&self) -> bool {
+        self.text.bytes().any(|byte| byte.is_ascii_digit())
     }
 
     /// Its text, folded.
@@ -91,13 +101,13 @@ impl AnalyzedPassage {
 
     /// It has a question mark.
     pub fn asks(&self) -> bool {
-        *self.asks.get_or_init(|| self.text.contains(['?', '？']))
+        *self.asks.get_or_init(|| self.text.contains('?') || self.text.contains('？'))
     }
 
     /// Does something lie there that is read as a whole: a date, a time of day, an address?
     pub fn is_taken(&self, span: &Range<usize>) -> bool {
-        let dates = self.dates.dates.iter().map(|date| &date.span);
-        let times = self.dates.times.iter().map(|time| &time.span);
+        let dates = self.dates().dates.iter().map(|date| &date.span);
+        let times = self.dates().times.iter().map(|time| &time.span);
         dates.chain(times).chain(&self.urls).any(|taken| taken.start < span.end && span.start < taken.end)
     }
 }

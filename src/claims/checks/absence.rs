@@ -63,7 +63,7 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             || scene.plain.is_taken(&(number.span.start..number.end))
             || scene.grounds.has_plain_number(number, Precision::Exact, source)
     };
-    let number = scene.plain.numbers.iter().find(|number| !known(number))?;
+    let number = scene.plain.numbers().iter().find(|number| !known(number))?;
     Some(ClaimFinding {
         rule: "told_of_null",
         code: Code::ClaimMismatch,

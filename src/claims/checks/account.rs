@@ -241,7 +241,7 @@ fn turns_down(lower: &str) -> bool {
 fn names_status(scene: &CheckContext<'_>) -> bool {
     let status = |number: &Number| number.whole().filter(|code| (400..600).contains(code) && number.unit.is_none());
     let has = |code: u64| scene.sources.iter().any(|source| source.fails() && stands_in(source.folded(), &code.to_string()));
-    scene.plain.numbers.iter().filter_map(status).any(has)
+    scene.plain.numbers().iter().filter_map(status).any(has)
 }
 
 /// Does a word of this text deny something, in any language?
@@ -656,8 +656,8 @@ pub(crate) fn told_of_nothing(scene: &CheckContext<'_>) -> Option<ClaimFinding> 
     }
     // What the call asked for may be said again; something more must be told.
     let unsaid = |date: &date::Date| !scene.grounds.said_dates().dates.iter().any(|said| date.is(said));
-    let foreign = scene.plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact))
-        || scene.plain.dates.dates.iter().any(unsaid);
+    let foreign = scene.plain.numbers().iter().any(|number| !scene.has_number(number, number::Precision::Exact))
+        || scene.plain.dates().dates.iter().any(unsaid);
     // In German a capital makes no name.
     let names = scene.lexicon.language != "de" && foreign_names(scene).next().is_some();
     if scene.bond == CitationScope::Introduced && !tells_of_things(scene, names) {
@@ -706,8 +706,8 @@ fn tells_existence(scene: &CheckContext<'_>) -> bool {
 fn tells_of_things(scene: &CheckContext<'_>, names: bool) -> bool {
     let plain = scene.plain;
     let counts = || plain.words.iter().any(|word| scene.lexicon.count(&word.lower).is_some_and(|count| count > 1));
-    let numbers = || plain.numbers.iter().any(|number| !scene.has_number(number, number::Precision::Exact));
-    let dates = || plain.dates.dates.iter().any(|date| !scene.grounds.said_dates().dates.iter().any(|said| date.is(said)));
+    let numbers = || plain.numbers().iter().any(|number| !scene.has_number(number, number::Precision::Exact));
+    let dates = || plain.dates().dates.iter().any(|date| !scene.grounds.said_dates().dates.iter().any(|said| date.is(said)));
     scene.kind == Kind::Sentence && (names || counts() || numbers() || dates()) && !states::is_unsure(plain.folded(), &plain.words)
 }
 
@@ -753,7 +753,7 @@ const MADE_OF: usize = 12;
 
 /// Is it made of two other numbers of the passage, or of one and one that was said: 105 kg in jars of 500 g?
 fn is_made_here(scene: &CheckContext<'_>, start: usize, value: u64) -> bool {
-    let others = scene.plain.numbers.iter().filter(|other| other.span.start != start).take(MADE_OF);
+    let others = scene.plain.numbers().iter().filter(|other| other.span.start != start).take(MADE_OF);
     let others: Vec<f64> = others.flat_map(Number::readings).map(|reading| reading.value).take(MADE_OF * 2).collect();
     let said: Vec<f64> = scene.grounds.said_numbers().iter().rev().take(MADE_OF).copied().filter(|said| *said > 1.0).collect();
     let of_said = |one: &f64| {
@@ -776,7 +776,7 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         return None;
     }
     let mut said: Vec<(usize, usize, u64)> = Vec::new();
-    for number in &scene.plain.numbers {
+    for number in scene.plain.numbers() {
         let free = !number.ordinal && number.unit.is_none() && !scene.plain.is_taken(&(number.span.start..number.end));
         said.extend(number.whole().filter(|_| free).map(|whole| (number.span.start, number.end, whole)));
     }
@@ -873,7 +873,7 @@ fn counted(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> Option<ClaimFi
         // `27 of 36, so she missed nine`; `How many buckets do I need?`, of one kind of them.
         // `On 90 kg that's six sacks`, of 15 kg each.
         let of_rate = || {
-            let others = scene.plain.numbers.iter().filter(|other| other.span.start != start).filter_map(Number::whole).take(RATED_OF);
+            let others = scene.plain.numbers().iter().filter(|other| other.span.start != start).filter_map(Number::whole).take(RATED_OF);
             let rates = || sources.iter().flat_map(|source| source.facts().numbers.iter()).filter(|rate| **rate > 1.0).take(RATED_OF);
             others.into_iter().any(|other| rates().any(|rate| value as f64 * rate == other as f64))
         };
@@ -1474,10 +1474,10 @@ fn of_record(
         _ => Vec::new(),
     };
     let mine: Vec<u32> = leaves().flat_map(times_of).collect();
-    for time in scene.plain.dates.times.iter().filter(|_| !mine.is_empty()) {
+    for time in scene.plain.dates().times.iter().filter(|_| !mine.is_empty()) {
         // Of several times each stands in the part of its own comma.
         let (from, to) = if own.at < time.span.start { (own.end, time.span.start) } else { (time.span.end, own.at) };
-        let apart = scene.plain.dates.times.len() > 1 && scene.text().get(from..to).is_some_and(|gap| gap.contains(','));
+        let apart = scene.plain.dates().times.len() > 1 && scene.text().get(from..to).is_some_and(|gap| gap.contains(','));
         let near = !apart && shares_clause(scene.text(), own.at..own.end, time.span.clone()) && !of_others(&time.span);
         let theirs = || outside().any(|leaf| times_of(leaf).contains(&time.minutes));
         let said = || scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
@@ -1603,7 +1603,7 @@ fn every(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let amount = scene
         .words_before(first.start)
         .last()
-        .is_some_and(|word| scene.plain.numbers.iter().any(|number| number.end >= word.end && number.span.start < word.end));
+        .is_some_and(|word| scene.plain.numbers().iter().any(|number| number.end >= word.end && number.span.start < word.end));
     // `All but one`
     static BUT: WordList = WordList::new(&[
         "but", "except", "bar", "save", "außer", "bis", "sauf", "excepté", "menos", "excepto", "salvo", "tranne", "exceto", "behalve", "op",
@@ -1811,7 +1811,7 @@ fn weekday_of_call(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         "önce",
     ]);
     let [source] = scene.sources.as_slice() else { return None };
-    if source.reads() || source.fails() || !scene.plain.dates.dates.is_empty() {
+    if source.reads() || source.fails() || !scene.plain.dates().dates.is_empty() {
         return None;
     }
     let mut said = scene.plain.words.iter().filter_map(|word| Some((word, weekday_of(word)?)));
@@ -1826,7 +1826,7 @@ fn weekday_of_call(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // `Sunday roast` as a title, a day that the result has, `Thursday's call was moved to the 9th`: of another day than the call's.
     let names_it = |text: &str| lexicon::words(text).iter().any(|word| weekday_of(word) == Some(day));
     let has_it = || source.facts().dates.dates.iter().flat_map(date::Date::days).any(|other| date::weekday(other) == day);
-    let other_day = || scene.plain.numbers.iter().any(|number| number.ordinal);
+    let other_day = || scene.plain.numbers().iter().any(|number| number.ordinal);
     if names_it(&source.arguments) || names_it(&source.text) || has_it() || other_day() {
         return None;
     }
@@ -1858,7 +1858,7 @@ fn weekday(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         }
         let next = scene
             .plain
-            .dates
+            .dates()
             .dates
             .iter()
             .find(|date| date.span.start >= word.end || date.span.start <= word.start && date.span.end >= word.end);
@@ -1964,7 +1964,7 @@ fn denied(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         facts.lines > 1
     };
     if !something
-        || !scene.plain.numbers.iter().all(|number| {
+        || !scene.plain.numbers().iter().all(|number| {
             number.whole() == Some(0)
                 || scene.grounds.said_numbers_have(number.readings().next().map_or(0.0, |reading| reading.value))
                 || scene.has_number(number, number::Precision::Exact)
@@ -2172,7 +2172,7 @@ fn is_about_call(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
             })
         };
         let counted = || {
-            scene.plain.numbers.iter().any(|number| {
+            scene.plain.numbers().iter().any(|number| {
                 number.end <= word.start && word.start <= number.end + 1 && scene.has_number(number, number::Precision::Exact)
             })
         };
@@ -2411,7 +2411,7 @@ const SHARE_WORDS_IN_FRONT: usize = 2;
 
 /// "22 of 40 points, so 65 %".
 fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     let percents: Vec<_> = numbers.iter().filter(|number| number.percent).collect();
     let [percent] = percents.as_slice() else { return None };
     if scene.bond != CitationScope::Cited {
@@ -2537,7 +2537,7 @@ fn measured(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     ];
     let [source] = scene.sources.as_slice() else { return None };
     let facts = source.facts();
-    for number in scene.plain.numbers.iter().filter(|number| number.unit.is_some() && !number.percent && !number.scaled) {
+    for number in scene.plain.numbers().iter().filter(|number| number.unit.is_some() && !number.percent && !number.scaled) {
         let unit = number.unit?;
         let value = number.readings().next()?.value;
         let equal: Vec<&NamedValue> =
@@ -2617,7 +2617,7 @@ fn named_field(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         "currently",
     ]);
     let reckons = cues::reckons(scene.plain);
-    scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
+    scene.plain.numbers().iter().filter(|number| !number.ordinal && !number.scaled).find_map(|number| {
         if scene.plain.is_taken(&(number.span.start..number.end)) {
             return None;
         }

@@ -172,7 +172,7 @@ pub fn bindings(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     // A line of a list that names one record tells of that one, to its end.
     let of_one = scene.kind == Kind::Line && table.columns && !scene.text().contains('|') && !several;
     // `Mert, Defne'ye 900 TL`: what one owes the other.
-    let between = scene.kind == Kind::Line && several && scene.plain.numbers.len() == 1;
+    let between = scene.kind == Kind::Line && several && scene.plain.numbers().len() == 1;
     let clauses = clauses(scene, &texts);
     let mut last: Option<u64> = None;
     for clause in clauses {
@@ -270,7 +270,7 @@ impl<'s> Table<'s> {
 
     /// The row of the only day that a clause tells, where one row has it.
     fn day(&self, scene: &CheckContext<'_>, clause: &Range<usize>) -> Option<u64> {
-        let mut days = scene.plain.dates.dates.iter().filter(|day| clause.start <= day.span.start && day.span.end <= clause.end);
+        let mut days = scene.plain.dates().dates.iter().filter(|day| clause.start <= day.span.start && day.span.end <= clause.end);
         let (Some(day), None) = (days.next(), days.next()) else { return None };
         // `From 1 to 5 May`: of all days between.
         let before = scene.words_before(day.span.start);
@@ -496,7 +496,7 @@ impl<'s> Table<'s> {
             WordList::new(&["no", "nr", "num", "number", "id", "numero", "nummer", "numer", "sira", "n", "番号", "号", "编号"]);
         let cells = || self.rows.iter().flat_map(|row| &row.cells);
         let Some(column) = cells().map(|cell| cell.column.as_str()).find(|column| IDS.has(column)) else { return Vec::new() };
-        let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && number.unit.is_none() && number.whole().is_some());
+        let numbers = scene.plain.numbers().iter().filter(|number| !number.ordinal && number.unit.is_none() && number.whole().is_some());
         let of = |number: &Number| {
             let has = |row: &Row| {
                 row.cells.iter().any(|cell| cell.column == column && cell.number.is_some_and(|value| number.whole() == Some(value as u64)))
@@ -515,7 +515,7 @@ impl<'s> Table<'s> {
         if real < 2 || self.rows.len() >= 64 || self.sources.len() > 1 || figures() {
             return None;
         }
-        let mut numbers = scene.plain.numbers.iter().filter(|number| clause.start <= number.span.start && number.end <= clause.end);
+        let mut numbers = scene.plain.numbers().iter().filter(|number| clause.start <= number.span.start && number.end <= clause.end);
         let (Some(number), None) = (numbers.next(), numbers.next()) else { return None };
         let span = number.span.start..number.end;
         let count = number.whole().filter(|_| !number.ordinal && number.unit.is_none() && !scene.plain.is_taken(&span))?;
@@ -578,7 +578,7 @@ impl<'s> Table<'s> {
             return None;
         }
         // A number where the result says what it is of.
-        let of_columns = if self.columns { plain.numbers.as_slice() } else { &[] };
+        let of_columns = if self.columns { plain.numbers() } else { &[] };
         for number in of_columns.iter().filter(|number| inside(&number.span) && !number.ordinal) {
             let span = number.span.start..number.end;
             if plain.is_taken(&span) {
@@ -607,7 +607,7 @@ impl<'s> Table<'s> {
             }
             if mask == 0
                 || mask & own != 0
-                || changes::is_of_change(scene.text(), &plain.numbers, number)
+                || changes::is_of_change(scene.text(), plain.numbers(), number)
                 || self.is_free(scene, number)
                 || rows(own).any(|row| makes(row, number))
             {
@@ -627,7 +627,7 @@ impl<'s> Table<'s> {
             }
             return Some(self.finding(scene, span, own, Certainty::Likely, "record_number"));
         }
-        for date in plain.dates.dates.iter().filter(|date| inside(&date.span)) {
+        for date in plain.dates().dates.iter().filter(|date| inside(&date.span)) {
             let days = |row: &Row| row.dates.iter().any(|other| date.is(other));
             let mask = self.with(days);
             let near = rows(own).any(|row| row.dates.is_empty());
@@ -642,7 +642,7 @@ impl<'s> Table<'s> {
             self.sources.iter().any(|source| failure::is_log(&source.text))
                 || scene.text().contains('|') && !self.sources.iter().all(|source| source.facts().is_structured())
         };
-        for time in plain.dates.times.iter().filter(|time| inside(&time.span)) {
+        for time in plain.dates().times.iter().filter(|time| inside(&time.span)) {
             let has = |row: &Row| row.times.contains(&time.minutes);
             let mask = self.with(has);
             let none = rows(own).any(|row| row.times.is_empty());
@@ -735,7 +735,7 @@ impl<'s> Table<'s> {
             if compares {
                 continue;
             }
-            for number in scene.plain.numbers.iter().filter(|number| inside(&number.span) && !number.ordinal) {
+            for number in scene.plain.numbers().iter().filter(|number| inside(&number.span) && !number.ordinal) {
                 let span = number.span.start..number.end;
                 let telling = number.whole().is_none_or(|whole| whole > 12);
                 let has = |source: &ToolResult| evidence::fits(number, Precision::Exact, &source.facts().numbers);
@@ -752,7 +752,7 @@ impl<'s> Table<'s> {
                     ));
                 }
             }
-            for time in scene.plain.dates.times.iter().filter(|time| inside(&time.span)) {
+            for time in scene.plain.dates().times.iter().filter(|time| inside(&time.span)) {
                 let has = |source: &ToolResult| source.facts().dates.times.iter().any(|other| other.minutes == time.minutes);
                 let said = scene.grounds.said_dates().times.iter().any(|other| other.minutes == time.minutes);
                 let own_has = together.iter().any(|own| has(own) || own.facts().dates.times.is_empty());
@@ -817,7 +817,7 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
         let (one, two) = if other.end <= number.span.start { (other.end, number.span.start) } else { (number.end, other.span.start) };
         of_time(other) && scene.text().get(one..two).is_some_and(|gap| gap.trim().is_empty())
     };
-    of_time(number) && scene.plain.numbers.iter().any(beside)
+    of_time(number) && scene.plain.numbers().iter().any(beside)
 }
 
 /// Do two values of the record make this number?
@@ -961,7 +961,7 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let count_of = |word: &Word| {
         let digits = || {
-            scene.plain.numbers.iter().find(|number| {
+            scene.plain.numbers().iter().find(|number| {
                 let span = number.span.start..number.end;
                 number.span.start == word.start && number.span.end == word.end && number.unit.is_none() && !scene.plain.is_taken(&span)
             })
@@ -981,7 +981,7 @@ pub fn tallies(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let gap = scene.text().get(from..kind.start).unwrap_or_default();
         let ordinal = scene
             .plain
-            .numbers
+            .numbers()
             .iter()
             .any(|known| known.span.start == number.start && (known.ordinal || known.unit.is_some() || known.percent));
         if ordinal || !gap.trim_matches([' ', '*', '_']).is_empty() {

@@ -200,13 +200,13 @@ fn tells(scene: &CheckContext<'_>, value: &Scalar) -> bool {
         Scalar::Number(number) => {
             let amount = number.abs();
             let is = |told: f64| (told - amount).abs() < 1e-9;
-            scene.plain.numbers.iter().filter(|own| !own.ordinal).flat_map(|own| own.readings()).any(|reading| is(reading.value))
+            scene.plain.numbers().iter().filter(|own| !own.ordinal).flat_map(|own| own.readings()).any(|reading| is(reading.value))
                 || amount.fract() == 0.0
                     && amount <= 99.0
                     && scene.plain.words.iter().any(|word| scene.lexicon.numbers.get(&*word.lower).is_some_and(|count| is(*count as f64)))
         }
         Scalar::Text(text) if has_moment(text) => {
-            let (own, said) = (date::dates(text), &scene.plain.dates);
+            let (own, said) = (date::dates(text), scene.plain.dates());
             let time =
                 own.times.iter().all(|time| said.times.iter().any(|told| told.minutes == time.minutes) || is_bare(scene, time.minutes));
             let day = own.dates.iter().all(|day| said.dates.iter().any(|told| told.is(day)));
@@ -220,7 +220,7 @@ fn tells(scene: &CheckContext<'_>, value: &Scalar) -> bool {
 
 /// `10時`, `17 h`, `at 6`: a full hour that is told as a number.
 fn is_bare(scene: &CheckContext<'_>, minutes: u32) -> bool {
-    minutes.is_multiple_of(60) && scene.plain.numbers.iter().any(|number| number.whole() == Some(u64::from(minutes / 60)))
+    minutes.is_multiple_of(60) && scene.plain.numbers().iter().any(|number| number.whole() == Some(u64::from(minutes / 60)))
 }
 
 /// Words by which a passage tells that it became otherwise than asked for.

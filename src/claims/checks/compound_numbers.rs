@@ -128,7 +128,7 @@ fn is_date(scene: &CheckContext<'_>, number: &Number) -> bool {
 
 /// The first number of a range has the unit of the second: `36–52 °F`.
 fn begins_a_range(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let next = scene.plain.numbers.iter().find(|next| next.span.start >= number.end);
+    let next = scene.plain.numbers().iter().find(|next| next.span.start >= number.end);
     let Some(next) = next.filter(|next| number.unit.is_none() && !number.percent && (next.unit.is_some() || next.percent)) else {
         return false;
     };
@@ -139,7 +139,7 @@ fn begins_a_range(scene: &CheckContext<'_>, number: &Number, precision: Precisio
 
 /// `1 h 23 min 45 s` is one amount.
 fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
     // `1 h 35`: minutes without their unit.
     let bare = |at: usize| {
@@ -165,7 +165,7 @@ fn is_of_duration(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(step) = end.readings().next().map(|reading| reading.step) else { return false };
     // What is smaller than its last part may be left out: cut, not only rounded.
     let reading = Interpretation { value: total / smallest, step: step * 2.0 };
-    let unit = scene.plain.numbers.get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
+    let unit = scene.plain.numbers().get(first).and_then(|first| first.unit).and_then(|unit| of_seconds(unit, smallest));
     scene.has_number(&Number { readings: [Some(reading), None], unit, ..end.clone() }, Precision::Exact)
         || is_of_clocks(scene, total, smallest)
 }
@@ -235,7 +235,7 @@ fn of_seconds(time: &Unit, seconds: f64) -> Option<&'static Unit> {
 
 /// Sum, difference or product of two numbers of the passage that stand on a result, or one of them with a percentage.
 fn is_reckoned(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     if numbers.len() > NUMBERS_MAX {
         return false;
     }

@@ -138,10 +138,10 @@ fn extreme(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         [one] => value(one)?,
         [] => {
             let mut told =
-                scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+                scene.plain.numbers().iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
             let of_column = |number: &&Number| values.iter().find(|value| evidence::fits(number, Precision::Exact, &[value.abs()]));
             let value = told.find_map(|number| of_column(&number))?;
-            let others = scene.plain.numbers.iter().filter(|number| of_column(number).is_some()).count();
+            let others = scene.plain.numbers().iter().filter(|number| of_column(number).is_some()).count();
             if others != 1 {
                 return None;
             }
@@ -209,7 +209,7 @@ fn aggregate(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if (rows.len() < 2 || scene.sources.iter().any(|source| source.rows().rows.is_empty())) && !objects() {
         return None;
     }
-    scene.plain.numbers.iter().find_map(|number| {
+    scene.plain.numbers().iter().find_map(|number| {
         let span = number.span.start..number.end;
         let telling = !is_compound(scene, number) && number.whole().is_none_or(|whole| whole > 10);
         if number.ordinal || !telling || scene.plain.is_taken(&span) {
@@ -287,13 +287,13 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let plain = !number.ordinal && !number.percent && !scene.plain.is_taken(&(number.span.start..number.end));
         plain && scene.sources.iter().any(|source| evidence::fits(number, Precision::Exact, &source.facts().numbers))
     };
-    let mut told = scene.plain.numbers.iter().filter(standing);
+    let mut told = scene.plain.numbers().iter().filter(standing);
     let (Some(one), Some(other), None) = (told.next(), told.next(), told.next()) else { return None };
     let (one_value, other_value) = (one.readings().next()?.value, other.readings().next()?.value);
     if one.unit.is_none() || one.unit != other.unit || one_value == 0.0 || other_value == 0.0 {
         return None;
     }
-    let percents = scene.plain.numbers.iter().filter(|number| number.percent && !number.ordinal);
+    let percents = scene.plain.numbers().iter().filter(|number| number.percent && !number.ordinal);
     let mut shares =
         percents.filter(|number| !scene.sources.iter().any(|source| scene.grounds.has_plain_number(number, Precision::Exact, source)));
     let (Some(share), None) = (shares.next(), shares.next()) else { return None };
@@ -316,7 +316,7 @@ fn changed(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let of_results = || {
         let bases = || scene.sources.iter().flat_map(|source| source.facts().numbers.iter()).take(SHARE_BASES_MAX);
         let told =
-            scene.plain.numbers.iter().filter(|number| !number.percent && !number.ordinal).filter_map(|number| number.readings().next());
+            scene.plain.numbers().iter().filter(|number| !number.percent && !number.ordinal).filter_map(|number| number.readings().next());
         told.flat_map(|told| bases().map(move |base| told.value / base * 100.0)).any(|value| is(&value))
     };
     if made.iter().any(is) || cues::is_average(scene.plain, share) || of_results() {
@@ -336,7 +336,7 @@ fn is_compound(scene: &CheckContext<'_>, number: &Number) -> bool {
         let (from, to) = if other.end <= number.span.start { (other.end, number.span.start) } else { (number.end, other.span.start) };
         other.span != number.span && of_time(other) && to.saturating_sub(from) <= COMPOUND_GAP
     };
-    of_time(number) && scene.plain.numbers.iter().any(beside)
+    of_time(number) && scene.plain.numbers().iter().any(beside)
 }
 
 /// Bytes between the hours and the minutes of one figure.
@@ -449,7 +449,7 @@ pub fn follows_from_record(scene: &CheckContext<'_>, number: &Number) -> bool {
     let folded = scene.plain.folded();
     // `socks 203, hats 91`: of several, that between the number before and this one.
     let part = || {
-        let from = scene.plain.numbers.iter().rfind(|other| other.end <= number.span.start).map_or(0, |other| other.end);
+        let from = scene.plain.numbers().iter().rfind(|other| other.end <= number.span.start).map_or(0, |other| other.end);
         scene.text().get(from..number.span.start).unwrap_or_default()
     };
     let named = |source: &ToolResult| -> Option<Vec<f64>> {
@@ -543,7 +543,7 @@ fn is_some_sum(column: &[f64], number: &Number) -> bool {
 
 /// The other numbers of the passage and the answer so far.
 fn others(scene: &CheckContext<'_>, number: &Number) -> Vec<f64> {
-    let own = scene.plain.numbers.iter().filter(|other| other.span != number.span && !other.ordinal);
+    let own = scene.plain.numbers().iter().filter(|other| other.span != number.span && !other.ordinal);
     let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&*word.lower)).map(|count| *count as f64);
     let asked = scene.grounds.asked.numbers();
     let mut found: Vec<f64> = own.chain(asked).flat_map(Number::readings).map(|reading| reading.value).chain(words).collect();
@@ -808,7 +808,7 @@ struct Quantity {
 /// `165 minutes, which is 3 hours and 15 minutes`
 fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let mut all: Vec<Quantity> = Vec::new();
-    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal && !number.percent) {
+    for number in scene.plain.numbers().iter().filter(|number| !number.ordinal && !number.percent) {
         let Some(unit) = number.unit else { continue };
         // `1,920` in English has thousands.
         let grouped =
@@ -854,7 +854,7 @@ fn equated(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let gap = gap.trim().trim_start_matches([',', '(']).trim();
         let equates = gap == "=" || data().equates.iter().any(|words| gap == words);
         // `from 43.5 to 41.1 kg, that is 2.4 kg`, `6 × 17.8 kg = 106.8 kg`: said of more than the one before it.
-        let several = scene.plain.numbers.iter().any(|before| before.end <= one.start && one.start - before.end <= EQUATED_BYTES);
+        let several = scene.plain.numbers().iter().any(|before| before.end <= one.start && one.start - before.end <= EQUATED_BYTES);
         let measured = ["time", "length", "mass", "data", "volume", "area", "speed", "distance", "weight"].contains(&one.dimension);
         // `50 km, das sind 3 h pro Tag`: a rate is another thing.
         let after = scene.text().get(other.end..).unwrap_or_default().trim_start().to_lowercase();
@@ -940,7 +940,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
     // `no surgery on the 14th`: numbers that other rows have narrow it to those.
     let numbers = LazyCell::new(|| -> Vec<&Number> {
         let stands = |number: &&Number| rows.iter().any(|row| evidence::fits(number, Precision::Exact, &row.numbers));
-        scene.plain.numbers.iter().take(NUMBERS_OF).filter(stands).collect()
+        scene.plain.numbers().iter().take(NUMBERS_OF).filter(stands).collect()
     });
     let asked = scene.grounds.asked.name_words();
     let is_asked = |folded: &str| asked.iter().any(|own| akin(own, folded));

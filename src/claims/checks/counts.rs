@@ -60,7 +60,7 @@ pub(super) fn is_of_two_numbers(value: u64, source: &ToolResult) -> bool {
 
 fn said(scene: &CheckContext<'_>) -> Vec<CountClaim> {
     let mut found: Vec<CountClaim> = Vec::new();
-    for number in &scene.plain.numbers {
+    for number in scene.plain.numbers() {
         let unit = scene.text().get(number.span.end..number.end).unwrap_or_default().trim();
         let word = unit.chars().count() > 3 && unit.chars().all(char::is_alphabetic);
         let plain = !number.ordinal
@@ -209,7 +209,7 @@ const SOURCES_MAX: usize = 4;
 
 /// Do two other numbers of the passage make it, by a sum or a difference?
 pub(super) fn is_made_in_passage(scene: &CheckContext<'_>, start: usize, value: u64) -> bool {
-    let others = scene.plain.numbers.iter().filter(|other| other.span.start != start);
+    let others = scene.plain.numbers().iter().filter(|other| other.span.start != start);
     let others: Vec<u64> = others.filter_map(Number::whole).take(OTHERS_MAX).collect();
     others
         .iter()

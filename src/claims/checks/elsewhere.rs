@@ -122,14 +122,14 @@ impl<'s> ToldValues<'s> {
                 && !number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value))
         };
         let said = scene.grounds.said_dates();
-        let dates = plain.dates.dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
-        let times = plain.dates.times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
+        let dates = plain.dates().dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
+        let times = plain.dates().times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
         let names = plain.words.iter().filter(|word| account::is_capital_inside(scene, word)).map(|word| fold(&word.lower));
         let written = plain.words.iter().filter(|word| word.lower.contains('_') && word.lower.chars().count() >= VALUE_CHARS_MIN);
         let names = names.chain(written.map(|word| fold(&word.lower)));
         let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);
         let names = names.chain(ids).filter(|name| is_told(scene, name));
-        let numbers = plain.numbers.iter().filter(is_free).map(ToldValue::Number);
+        let numbers = plain.numbers().iter().filter(is_free).map(ToldValue::Number);
         Self(numbers.chain(dates.map(ToldValue::Date)).chain(times.map(ToldValue::Time)).chain(names.map(ToldValue::Name)).collect())
     }
 
@@ -137,7 +137,7 @@ impl<'s> ToldValues<'s> {
     fn add_values(&mut self, scene: &CheckContext<'s>) {
         let values = scene.plain.words.iter().take(WORDS_MAX).filter(|word| is_value(scene, word)).map(|word| fold(&word.lower));
         self.0.extend(values.filter(|value| is_told(scene, value)).map(ToldValue::Name));
-        self.0.extend(scene.plain.numbers.iter().filter_map(|number| member(scene, number)));
+        self.0.extend(scene.plain.numbers().iter().filter_map(|number| member(scene, number)));
     }
 
     fn is_empty(&self) -> bool {

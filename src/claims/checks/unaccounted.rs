@@ -77,7 +77,7 @@ fn without_names(scene: &CheckContext<'_>, from: CitationScope) -> Vec<ClaimFind
 }
 
 fn times(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
-    let own = &scene.plain.dates.times;
+    let own = &scene.plain.dates().times;
     let has_times = scene.sources.iter().any(|source| !source.facts().dates.times.is_empty());
     let epoch = scene.sources.iter().any(|source| source.facts().numbers.last().is_some_and(|number| *number > 1e8));
     // Where nothing has a time, what looks like one may be a pace or a ratio.
@@ -186,11 +186,11 @@ impl KnownTimes {
 
 /// Has the passage what a time can be reckoned with: another time, or a number?
 fn has_operand(scene: &CheckContext<'_>) -> bool {
-    let times = &scene.plain.dates.times;
+    let times = &scene.plain.dates().times;
     let apart = |number: &&Number| !times.iter().any(|time| time.span.start < number.end && number.span.start < time.span.end);
     // The figures of a name are none.
     let counts = |number: &&Number| !values::is_of_name(scene.text(), number.span.start);
-    times.len() > 1 || scene.plain.numbers.iter().filter(apart).any(|number| counts(&number))
+    times.len() > 1 || scene.plain.numbers().iter().filter(apart).any(|number| counts(&number))
 }
 
 /// Parts of words that tell how long something takes, folded or in their script.
@@ -327,7 +327,7 @@ fn ids(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     let mut found = Vec::new();
     for span in id_spans(text).into_iter().take(IDS_MAX) {
         if scene.plain.urls.iter().any(|url| url.start < span.end && span.start < url.end)
-            || scene.plain.dates.dates.iter().any(|date| date.span.start < span.end && span.start < date.span.end)
+            || scene.plain.dates().dates.iter().any(|date| date.span.start < span.end && span.start < date.span.end)
         {
             continue;
         }
@@ -687,7 +687,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let bare = text.split(['\'', '’']).next().unwrap_or(text).to_lowercase();
         let known = KNOWN_NAMES.contains(&format!(" {bare} ")) || scene.lexicon.common.contains(&bare) || lexicon::month(&bare).is_some();
         let previous = scene.words_before(word.start).last().map(|word| word.lower.as_str());
-        let unit = scene.plain.numbers.iter().any(|number| number.span.start <= word.start && word.start < number.end)
+        let unit = scene.plain.numbers().iter().any(|number| number.span.start <= word.start && word.start < number.end)
             || previous.is_some_and(|word| word.bytes().all(|byte| byte.is_ascii_digit()));
         let open = before.rfind('(').is_some_and(|open| before.get(open..).is_some_and(|rest| !rest.contains(')')));
         let placed = previous.is_some_and(|word| PLACES.has(word)) && !before.ends_with("room ");

@@ -93,7 +93,7 @@ fn dates(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
     // A result without any date may be of a day that both sides know.
     let dated = scene.sources.iter().any(|source| !source.facts().dates.dates.is_empty());
     let wrong = |date: &&date::Date| dated && !scene.grounds.has_date(date) && !reckon::dates_from(scene, date);
-    scene.plain.dates.dates.iter().filter(wrong).map(|date| ungrounded(scene, "dates", date.span.clone())).collect()
+    scene.plain.dates().dates.iter().filter(wrong).map(|date| ungrounded(scene, "dates", date.span.clone())).collect()
 }
 
 fn numbers_of(scene: &CheckContext<'_>) -> Vec<ClaimFinding> {
@@ -142,7 +142,7 @@ fn places(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
             && !scene.plain.is_taken(&(number.span.start..number.end))
             && !stands(number)
     };
-    let number = scene.plain.numbers.iter().find(is_wrong)?;
+    let number = scene.plain.numbers().iter().find(is_wrong)?;
     Some(ungrounded(scene, "places", number.span.clone()))
 }
 
@@ -243,7 +243,7 @@ pub fn standing(scene: &CheckContext<'_>) -> Vec<f64> {
 /// The numbers of a passage that stand, and those that don't.
 fn sort<'s>(scene: &'s CheckContext<'_>) -> (Vec<f64>, Vec<&'s Number>) {
     let (mut known, mut open): (Vec<f64>, Vec<(&Number, Precision)>) = (Vec::new(), Vec::new());
-    for number in scene.plain.numbers.iter().filter(|number| !number.ordinal) {
+    for number in scene.plain.numbers().iter().filter(|number| !number.ordinal) {
         if open.len() >= OPEN_MAX {
             break;
         }
@@ -345,7 +345,7 @@ fn is_in_other_degrees(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(own) = degrees(number).filter(|_| hot(number)) else { return false };
     let convert = |value: f64| if own { value * 1.8 + 32.0 } else { (value - 32.0) / 1.8 };
     let others =
-        scene.plain.numbers.iter().filter(|other| other.span.start < number.span.start && hot(other) && degrees(other) == Some(!own));
+        scene.plain.numbers().iter().filter(|other| other.span.start < number.span.start && hot(other) && degrees(other) == Some(!own));
     others.flat_map(Number::readings).any(|other| number.readings().any(|shown| shown.rounds(convert(other.value))))
 }
 
@@ -568,7 +568,7 @@ const SUM_FROM: f64 = 13.0;
 /// Is it told as a total, and the sum of some values of a column: of those that expire this week?
 fn is_sum_of_some(scene: &CheckContext<'_>, number: &Number) -> bool {
     if number.percent
-        || scene.plain.numbers.len() > reckon::RECKONED_MAX
+        || scene.plain.numbers().len() > reckon::RECKONED_MAX
         || !cues::tells_total(scene.plain)
         || number.readings().all(|reading| reading.value < SUM_FROM)
     {

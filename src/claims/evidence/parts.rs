@@ -72,7 +72,7 @@ fn is_rest(scene: &CheckContext<'_>, number: &Number) -> bool {
         let gap = if start >= number.end { number.end..start } else { end..number.span.start };
         scene.text().get(gap).is_some_and(|gap| gap.len() <= GAP_BYTES_MAX && !gap.contains([';', '.', ':', '(', '+', '-', '–']))
     };
-    let digits = scene.plain.numbers.iter().filter(|other| other.span != number.span && near(other.span.start, other.end));
+    let digits = scene.plain.numbers().iter().filter(|other| other.span != number.span && near(other.span.start, other.end));
     let words = scene.plain.words.iter().filter(|word| near(word.start, word.end));
     let others = digits.filter_map(Number::whole).chain(words.filter_map(|word| scene.lexicon.numbers.get(&*word.lower).copied()));
     let others: Vec<u64> = others.filter(|other| *other != own).take(PARTS_MAX).collect();
@@ -118,7 +118,7 @@ fn wholes(source: &ToolResult) -> Vec<Vec<(String, f64)>> {
 /// Is it a share in percent of a part that the passage names, or of what it counts: `82 % (205 people)`?
 fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult) -> bool {
     let other = |other: &&Number| other.span != number.span && other.percent != number.percent;
-    if !number.percent && !scene.plain.numbers.iter().any(|other| other.percent) {
+    if !number.percent && !scene.plain.numbers().iter().any(|other| other.percent) {
         return false;
     }
     let told = Told::of(scene);
@@ -138,7 +138,7 @@ fn is_share(scene: &CheckContext<'_>, number: &Number, source: &ToolResult) -> b
             let (share, count) = if number.percent { (number, other) } else { (other, number) };
             count.whole().is_some_and(|count| counted(share, count as f64))
         };
-        !names.is_empty() && is(number, named, all) || scene.plain.numbers.iter().filter(other).take(reckon::RECKONED_MAX).any(beside)
+        !names.is_empty() && is(number, named, all) || scene.plain.numbers().iter().filter(other).take(reckon::RECKONED_MAX).any(beside)
     })
 }
 

@@ -340,7 +340,7 @@ fn terms(scene: &CheckContext<'_>, own: &[f64]) -> Vec<f64> {
     let counts = plain.words.iter().filter_map(|word| Some((word.start, scene.lexicon.count(&word.lower)? as f64)));
     // `one way` counts nothing.
     let words = counts.filter(|(_, count)| *count > 1.0);
-    let numbers = plain.numbers.iter().filter_map(|number| Some((number.span.start, number.readings().next()?.value)));
+    let numbers = plain.numbers().iter().filter_map(|number| Some((number.span.start, number.readings().next()?.value)));
     let mut found: Vec<(usize, f64)> = words.chain(numbers.filter(|(_, value)| own.contains(value))).collect();
     found.sort_by_key(|(at, _)| *at);
     found.dedup_by_key(|(at, _)| *at);
@@ -353,7 +353,7 @@ fn constants(scene: &CheckContext<'_>) -> Vec<f64> {
     let asked = &scene.grounds.asked;
     let sources = || scene.sources.iter().take(SOURCES_OF).copied();
     let words = scene.plain.words.iter().chain(asked.words()).take(WORDS_OF).filter_map(|word| unit::named(&word.lower));
-    let numbers = scene.plain.numbers.iter().chain(asked.numbers()).take(WORDS_OF).filter_map(|number| number.unit);
+    let numbers = scene.plain.numbers().iter().chain(asked.numbers()).take(WORDS_OF).filter_map(|number| number.unit);
     let keys = sources().flat_map(|source| source.facts().keys().iter().take(WORDS_OF));
     let of_keys = keys.clone().filter_map(|key| unit::named(key));
     let units: Vec<&Unit> = words.chain(numbers).chain(of_keys).collect();
@@ -508,7 +508,7 @@ pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
     let of = |number: &Number| number.unit.filter(|unit| unit.dimension == "temperature");
     let Some(unit) = of(number) else { return false };
     // `63 °F (35 °C) warmer`: what lies between two, in the other unit, which has no zero to be moved.
-    let beside = scene.plain.numbers.iter().rfind(|other| other.end <= number.span.start);
+    let beside = scene.plain.numbers().iter().rfind(|other| other.end <= number.span.start);
     let converted = beside.filter(|other| of(other).is_some_and(|own| own != unit)).is_some_and(|other| {
         let gap = scene.text().get(other.end..number.span.start).unwrap_or_default();
         let factor = of(other).map_or(0.0, |own| own.factor / unit.factor);
@@ -519,7 +519,7 @@ pub fn is_temperature_apart(scene: &CheckContext<'_>, number: &Number) -> bool {
         return true;
     }
     // Only those that stand make another one stand.
-    let others = scene.plain.numbers.iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
+    let others = scene.plain.numbers().iter().filter(|other| other.span != number.span && of(other).is_none_or(|own| own == unit));
     let results = || scene.sources.iter().copied().chain(scene.grounds.results.iter().filter(|other| other.recent).take(RESULTS_OF));
     let stands = |other: &&Number| results().any(|source| fits(other, Precision::Exact, &source.facts().numbers));
     let others = others.filter(stands);
@@ -542,7 +542,7 @@ const SHOWN_MAX: usize = 12;
 
 /// Is it what the sum that the passage shows comes to: `2,400 + 110 × 38 = 6,580`?
 pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     let Some(at) = numbers.iter().position(|other| other.span == number.span) else { return false };
     if !matches!(sign_before(scene, at), "=" | "≈") {
         return false;
@@ -558,7 +558,7 @@ pub fn is_shown_result(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// The sign between the number at this place of the passage and the one before it; empty if there is none, or more than a sign.
 pub fn sign_before<'s>(scene: &CheckContext<'s>, at: usize) -> &'s str {
     let beside = |c: char| matches!(c, ' ' | '\u{a0}' | '\u{202f}' | '*' | '(' | ')') || unit::is_currency_sign(c);
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     match (at.checked_sub(1).and_then(|before| numbers.get(before)), numbers.get(at)) {
         (Some(before), Some(own)) => match scene.text().get(before.end..own.span.start).unwrap_or_default().trim_matches(beside) {
             "plus" => "+",
@@ -585,7 +585,7 @@ fn word_of_sum(gap: &str) -> Option<&'static str> {
 /// The value of these numbers of the passage by the signs between them, products within sums; brackets are passed over.
 pub fn shown_sum(scene: &CheckContext<'_>, operands: RangeInclusive<usize>) -> Option<f64> {
     let value = |at: usize| {
-        let number = scene.plain.numbers.get(at)?;
+        let number = scene.plain.numbers().get(at)?;
         let value = number.readings().next()?.value;
         Some(if number.percent { value / 100.0 } else { value })
     };
@@ -748,14 +748,14 @@ pub fn is_other_concentration(scene: &CheckContext<'_>, number: &Number) -> bool
         |number: &Number| ["mmol/l", "µmol/l", "μmol/l", "umol/l", "nmol/l", "pmol/l"].iter().any(|unit| behind(number).starts_with(unit));
     let by_mass =
         |number: &Number| ["mg/dl", "g/dl", "ng/ml", "µg/dl", "μg/dl", "ug/dl", "mg/l"].iter().any(|unit| behind(number).starts_with(unit));
-    let others = || scene.plain.numbers.iter().filter(|other| other.span != number.span);
+    let others = || scene.plain.numbers().iter().filter(|other| other.span != number.span);
     by_mass(number) && others().any(by_amount) || by_amount(number) && others().any(by_mass)
 }
 
 /// Is it `6.88 of 8 TB`: has it the unit of the number that it is a part of?
 pub fn shares_unit(scene: &CheckContext<'_>, number: &Number, precision: Precision) -> bool {
     const PARTS: [&str; 6] = ["of", "out of", "von", "de", "di", "van"];
-    let next = scene.plain.numbers.iter().find(|other| other.span.start > number.end);
+    let next = scene.plain.numbers().iter().find(|other| other.span.start > number.end);
     let joined = next.and_then(|next| scene.text().get(number.end..next.span.start)).is_some_and(|gap| PARTS.contains(&gap.trim()));
     let Some(whole) = next.filter(|next| joined && number.unit.is_none() && next.unit.is_some()) else { return false };
     let own = Number { unit: whole.unit, ..number.clone() };
@@ -833,7 +833,7 @@ const ADDRESS_BITS: u32 = 32;
 pub fn is_of_prefix(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(whole) = number.whole().filter(|_| number.unit.is_none()) else { return false };
     let prefix = |other: &&Number| scene.text().get(..other.span.start).is_some_and(|before| before.ends_with('/'));
-    let bits = scene.plain.numbers.iter().filter(prefix).filter_map(Number::whole).filter_map(|bits| u32::try_from(bits).ok());
+    let bits = scene.plain.numbers().iter().filter(prefix).filter_map(Number::whole).filter_map(|bits| u32::try_from(bits).ok());
     bits.filter_map(|bits| ADDRESS_BITS.checked_sub(bits)).any(|free| {
         let all = 1_u64.checked_shl(free).unwrap_or_default();
         free > 1 && (whole == all || whole + 2 == all)
@@ -859,7 +859,7 @@ pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
     if spans {
         return true;
     }
-    let own = scene.plain.dates.times.iter();
+    let own = scene.plain.dates().times.iter();
     let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.times);
     let times: Vec<u32> = own.chain(theirs).map(|time| time.minutes).take(TIMES_OF).collect();
     times.iter().enumerate().any(|(at, one)| {
@@ -874,7 +874,7 @@ pub fn lies_between_times(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// Is it the time between two dates, of the passage, of its results or of what was said?
 pub fn lies_between_dates(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension == "time" && unit.factor >= 86_400.0) else { return false };
-    let own = scene.plain.dates.dates.iter().chain(&scene.grounds.said_dates().dates);
+    let own = scene.plain.dates().dates.iter().chain(&scene.grounds.said_dates().dates);
     let theirs = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
     let dates: Vec<&Date> = own.chain(theirs).take(DATES_OF).collect();
     // A day without a year is one of the years that the others have.
@@ -900,7 +900,7 @@ pub fn lies_between_dates(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// it is worth takes knowledge of the world.
 pub fn is_of_another_kind(scene: &CheckContext<'_>, number: &Number) -> bool {
     let Some(unit) = number.unit.filter(|unit| unit.dimension != "time" && !unit.is_money()) else { return false };
-    let others = scene.plain.numbers.iter().filter(|other| other.span != number.span);
+    let others = scene.plain.numbers().iter().filter(|other| other.span != number.span);
     let of_another =
         |other: &&Number| other.unit.is_some_and(|own| own.dimension != unit.dimension) && scene.has_number(other, Precision::Exact);
     let told = |source: &&evidence::ToolResult| {
@@ -915,7 +915,7 @@ pub fn is_of_another_kind(scene: &CheckContext<'_>, number: &Number) -> bool {
 /// Does this date follow from one that is known: some days, weeks, months or years before or after it?
 pub fn dates_from(scene: &CheckContext<'_>, date: &Date) -> bool {
     let grounds = scene.grounds;
-    let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span);
+    let of_passage = scene.plain.dates().dates.iter().filter(|own| own.span != date.span);
     let of_results = scene.sources.iter().flat_map(|source| &source.facts().dates.dates);
     let known: Vec<i64> = of_results.chain(&grounds.said_dates().dates).chain(of_passage).flat_map(Date::days).take(DATES_OF).collect();
     let steps = steps(scene, grounds);
@@ -975,7 +975,7 @@ const YEARS: [i32; 2] = [2025, 2024];
 /// Does this date lie so many days from one that somebody said without its year: `counting from 12 January`?
 fn follows_yearless(scene: &CheckContext<'_>, date: &Date, steps: &[i64]) -> bool {
     let said = scene.grounds.said_dates().dates.iter().flat_map(|said| said.readings.iter().flatten());
-    let of_passage = scene.plain.dates.dates.iter().filter(|own| own.span != date.span).flat_map(|own| own.readings.iter().flatten());
+    let of_passage = scene.plain.dates().dates.iter().filter(|own| own.span != date.span).flat_map(|own| own.readings.iter().flatten());
     let said = said.chain(of_passage);
     let yearless: Vec<(u32, u32)> = said.filter(|(year, ..)| *year == 0).map(|(_, month, day)| (*month, *day)).take(DATES_OF).collect();
     // `Six months from 20 May`; three before the end of June; two full months, to the last day of one.
@@ -1056,7 +1056,7 @@ fn says_working_days(scene: &CheckContext<'_>) -> bool {
 
 fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
     let words = scene.plain.words.iter().filter_map(|word| scene.lexicon.numbers.get(&*word.lower)).map(|count| *count as f64);
-    let own = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+    let own = scene.plain.numbers().iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let asked = grounds.asked.numbers();
     let mut all: Vec<f64> = words.collect();
     all.extend(
@@ -1064,7 +1064,8 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
             .filter_map(|number| number.whole().map(|whole| whole as f64).or_else(|| number.readings().next().map(|one| one.value))),
     );
     // `1,120 GB left and 14 GB a day`: so many days.
-    let in_turn: Vec<f64> = scene.plain.numbers.iter().take(STEPS_OF).filter_map(|number| Some(number.readings().next()?.value)).collect();
+    let in_turn: Vec<f64> =
+        scene.plain.numbers().iter().take(STEPS_OF).filter_map(|number| Some(number.readings().next()?.value)).collect();
     all.extend(in_turn.windows(2).filter(|two| two[1] > 1.0).map(|two| (two[0] / two[1]).round()));
     all.extend(grounds.said_numbers().iter().take(8));
     for source in &scene.sources {
@@ -1076,8 +1077,11 @@ fn steps(scene: &CheckContext<'_>, grounds: &EvidenceIndex) -> Vec<i64> {
         }
     }
     // `72 hours before`
-    let hours =
-        scene.plain.numbers.iter().filter(|number| number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor * 168.0 == WEEK));
+    let hours = scene
+        .plain
+        .numbers()
+        .iter()
+        .filter(|number| number.unit.is_some_and(|unit| unit.dimension == "time" && unit.factor * 168.0 == WEEK));
     all.extend(hours.filter_map(|number| Some(number.readings().next()?.value / 24.0)));
     // `six months' validity`, as the user says it.
     let of_time = |two: &[Word]| {

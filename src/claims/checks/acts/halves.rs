@@ -387,7 +387,7 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
         .any(|word| source.folded_arguments().contains(word));
     // `Both migrations, 0041 and 0042`: the result has the one and the other.
     let named = || {
-        let figures = passage.numbers.iter().filter(|number| !passage.is_taken(&number.span));
+        let figures = passage.numbers().iter().filter(|number| !passage.is_taken(&number.span));
         let figures = figures.filter_map(|number| passage.text.get(number.span.clone()));
         let stands = |figures: &&str| figures.len() > 1 && source.text.split(|c: char| !c.is_ascii_digit()).any(|own| own == *figures);
         figures.filter(stands).count() > 1

@@ -459,12 +459,12 @@ pub(crate) fn unlooked(
     abilities: &ToolCapabilities,
     grounds: &EvidenceIndex,
 ) -> Option<ClaimFinding> {
-    let AnalyzedPassage { text, words: own, numbers, dates, .. } = passage;
+    let AnalyzedPassage { text, words: own, .. } = passage;
     let request = &abilities.asked;
     let asked: &str = request;
-    let tells = !numbers.is_empty() || !dates.dates.is_empty() || !dates.times.is_empty();
+    let dated = || !passage.dates().dates.is_empty() || !passage.dates().times.is_empty();
     let idle = abilities.unseen || abilities.any_ran() || abilities.tools.is_empty() || kind != Kind::Sentence;
-    if !tells || idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || passage.asks() {
+    if idle || asked.is_empty() || asked.len() > QUESTION_BYTES_MAX || passage.asks() || passage.numbers().is_empty() && !dated() {
         return None;
     }
     let digits = |text: &str| text.bytes().any(|byte| byte.is_ascii_digit());
@@ -472,7 +472,7 @@ pub(crate) fn unlooked(
     // `web-1'de`: without its ending.
     let bare = |word: &Word| word.lower.split(['\'', '’']).next().unwrap_or_default().to_owned();
     let foreign = own.iter().find(|word| digits(&word.lower) && !lower.contains(&*word.lower) && !lower.contains(&bare(word)))?;
-    let now = || !dates.dates.is_empty() || !dates.times.is_empty() || has(&LIVE, LIVE_INSIDE, own, text);
+    let now = || dated() || has(&LIVE, LIVE_INSIDE, own, text);
 
     // What somebody else gave may be reckoned with.
     let question = request.words();

@@ -23,7 +23,7 @@ const YEARS: Range<f64> = 1900.0..2101.0;
 pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let text = scene.text();
     let plain = |number: &&Number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end));
-    let numbers: Vec<&Number> = scene.plain.numbers.iter().filter(plain).collect();
+    let numbers: Vec<&Number> = scene.plain.numbers().iter().filter(plain).collect();
     let mut from = 0;
     for (at, pair) in numbers.windows(2).enumerate() {
         let [one, other] = pair else { continue };

@@ -74,7 +74,7 @@ const SLACK: f64 = 0.08;
 
 /// The finding of a passage that tells a measure in two units, and not the same.
 pub(super) fn conversion(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     numbers.windows(2).find_map(|pair| {
         let [one, other] = pair else { return None };
         let (own, theirs) = (one.unit?, other.unit?);

@@ -25,7 +25,7 @@ const ROUNDED: f64 = 0.02;
 /// The finding of a number that is told as the difference or the sum of the two before it, and is none.
 pub(super) fn made_of_two(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let free = |number: &&Number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end));
-    let [one, other, told] = scene.plain.numbers.iter().filter(free).collect::<Vec<&Number>>()[..] else { return None };
+    let [one, other, told] = scene.plain.numbers().iter().filter(free).collect::<Vec<&Number>>()[..] else { return None };
     let text = scene.text();
     let between = gap(text, one.end..other.span.start)?;
     let leads = gap(text, other.end..told.span.start)?;

@@ -35,7 +35,7 @@ pub(super) fn share(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if scene.text().contains('|') {
         return None;
     }
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     let mut shares = numbers.iter().filter(|number| number.percent && !number.ordinal);
     let (Some(share), None) = (shares.next(), shares.next()) else { return None };
     let shown = only(share).filter(|shown| (1.0..=99.0).contains(&shown.value))?;

@@ -76,7 +76,7 @@ pub(super) fn sum(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !written && !text.contains(['+', '−', '×', '·', '÷']) && !text.contains(" - ") && !text.contains(" – ") {
         return None;
     }
-    let numbers = &scene.plain.numbers;
+    let numbers = scene.plain.numbers();
     let gap = |at: usize| -> Option<&str> {
         let (before, own) = (numbers.get(at.checked_sub(1)?)?, numbers.get(at)?);
         text.get(before.end..own.span.start)
@@ -137,7 +137,7 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let of_time = |number: &&Number| {
         !number.ordinal && number.unit.is_some_and(|unit| unit.dimension == "time") && !plain.is_taken(&(number.span.start..number.end))
     };
-    let parts: Vec<&Number> = plain.numbers.iter().filter(of_time).collect();
+    let parts: Vec<&Number> = plain.numbers().iter().filter(of_time).collect();
     let (first, last) = (parts.first()?, parts.last()?);
     let span = first.span.start..last.end;
     if parts.len() > 3 || !is_told_as_span(scene, &span) {
@@ -154,7 +154,7 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if !joined || scene.is_hedged(&span) {
         return None;
     }
-    let made: Vec<f64> = match (&plain.dates.times[..], &plain.dates.dates[..]) {
+    let made: Vec<f64> = match (&plain.dates().times[..], &plain.dates().dates[..]) {
         ([from, to], []) | ([from, to], [_]) => {
             let apart = (i64::from(to.minutes) - i64::from(from.minutes)).rem_euclid(MINUTES_OF_DAY) as f64 * SECONDS_OF_MINUTE;
             vec![apart, SECONDS_OF_DAY - apart]
@@ -167,7 +167,7 @@ pub(super) fn span_of_time(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         _ => return None,
     };
     // Times are read to the minute.
-    let slack = if plain.dates.times.is_empty() { smallest * 0.6 } else { smallest.max(SECONDS_OF_MINUTE) };
+    let slack = if plain.dates().times.is_empty() { smallest * 0.6 } else { smallest.max(SECONDS_OF_MINUTE) };
     if made.iter().any(|made| (made - seconds).abs() <= slack) {
         return None;
     }
@@ -271,7 +271,7 @@ fn is_told_as_span(scene: &CheckContext<'_>, span: &Range<usize>) -> bool {
         return false;
     }
     // Behind both, with nothing between but the word that leads to it.
-    let times = scene.plain.dates.times.iter().map(|time| &time.span).chain(scene.plain.dates.dates.iter().map(|date| &date.span));
+    let times = scene.plain.dates().times.iter().map(|time| &time.span).chain(scene.plain.dates().dates.iter().map(|date| &date.span));
     let last = times.map(|time| time.end).max().unwrap_or(usize::MAX);
     let leads = |word: &Word| word.start >= last && LINKS.has(&word.lower);
     // `11 March and 25 March, 14 days apart`

@@ -23,11 +23,11 @@ pub(super) fn unit_of_another_column(scene: &CheckContext<'_>) -> Option<ClaimFi
     let [source] = scene.sources.as_slice() else { return None };
     let measured = |number: &&Number| number.unit.is_some_and(|unit| !unit.is_money() && unit.dimension != "time") && !number.ordinal;
     let rows = source.rows();
-    if source.is_partial() || !rows.columns || rows.rows.len() < ROWS_MIN || !scene.plain.numbers.iter().any(|number| measured(&number)) {
+    if source.is_partial() || !rows.columns || rows.rows.len() < ROWS_MIN || !scene.plain.numbers().iter().any(|number| measured(&number)) {
         return None;
     }
     let columns = columns(source.facts());
-    for number in scene.plain.numbers.iter().filter(measured) {
+    for number in scene.plain.numbers().iter().filter(measured) {
         let unit = number.unit?;
         let own: Vec<_> = columns.iter().filter(|(column, _)| has_unit(column, unit)).collect();
         if own.is_empty() || own.iter().any(|(_, values)| accounts_for(number, values)) {

@@ -117,7 +117,7 @@ pub(crate) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     // `Twelve weeks from the last, the earliest date is 27 April`: a day that no record has.
     let of_records = |date: &Date| source.facts().dates.dates.iter().any(|own| date.is(own));
-    if !scene.plain.dates.dates.iter().all(of_records) {
+    if !scene.plain.dates().dates.iter().all(of_records) {
         return None;
     }
     let records = Records::of(source)?;
@@ -256,7 +256,7 @@ fn named<'r, 's>(scene: &CheckContext<'_>, records: &'r Records<'s>, superlative
 
 /// The only record that has a number of the sentence in that column, and no other number of it is told.
 fn told<'r>(scene: &CheckContext<'_>, records: &'r Records<'_>, column: &str) -> Option<&'r [RecordValue<'r>]> {
-    let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
+    let numbers = scene.plain.numbers().iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&(number.span.start..number.end)));
     let mut all = numbers.flat_map(|number| {
         let has = move |record: &&Vec<RecordValue<'_>>| {
             record.iter().any(|value| value.key == column && value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own))))
@@ -270,7 +270,7 @@ fn told<'r>(scene: &CheckContext<'_>, records: &'r Records<'_>, column: &str) ->
 /// The column in which a record has the only figure that the sentence tells: `Steinkar, at 2,410 m`.
 fn column_of_figure<'s>(scene: &CheckContext<'_>, record: &[RecordValue<'s>]) -> Option<&'s str> {
     let told = |number: &&Number| !number.ordinal && !number.percent && !scene.plain.is_taken(&(number.span.start..number.end));
-    let mut numbers = scene.plain.numbers.iter().filter(told);
+    let mut numbers = scene.plain.numbers().iter().filter(told);
     let (Some(number), None) = (numbers.next(), numbers.next()) else { return None };
     let is = |value: &&RecordValue<'s>| value.number.is_some_and(|own| number.readings().any(|told| told.rounds(own)));
     let mut columns = record.iter().filter(is);

@@ -65,7 +65,7 @@ impl OrderedList {
 
 /// The finding of a passage that tells an order of its own figures.
 pub(crate) fn order(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
-    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.plain.numbers.len() < 3 {
+    if scene.bond < CitationScope::Introduced || scene.plain.asks() || scene.plain.numbers().len() < 3 {
         return None;
     }
     let all: Vec<&Number> = figures(scene).collect();
@@ -97,7 +97,7 @@ fn sorted(column: &[f64]) -> Vec<f64> {
 
 fn figures<'s>(scene: &CheckContext<'s>) -> impl Iterator<Item = &'s Number> {
     let plain = scene.plain;
-    plain.numbers.iter().filter(move |number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end)))
+    plain.numbers().iter().filter(move |number| !number.ordinal && !plain.is_taken(&(number.span.start..number.end)))
 }
 
 fn value(number: &Number) -> f64 {

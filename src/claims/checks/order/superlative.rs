@@ -188,7 +188,7 @@ fn superlatives() -> Option<&'static Regex> {
 pub(crate) fn superlative(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let [source] = scene.sources.as_slice() else { return None };
     let plain = scene.plain;
-    let told = !plain.numbers.is_empty() || !plain.dates.dates.is_empty() || !plain.dates.times.is_empty();
+    let told = !plain.numbers().is_empty() || !plain.dates().dates.is_empty() || !plain.dates().times.is_empty();
     if !told
         || scene.bond < CitationScope::Introduced
         || scene.endless
@@ -421,16 +421,16 @@ fn told_cells<'r>(scene: &CheckContext<'_>, rows: &'r Rows, place: usize) -> Opt
         }
         Some(())
     };
-    for number in plain.numbers.iter().filter(|number| !number.ordinal && near(number.span.start)) {
+    for number in plain.numbers().iter().filter(|number| !number.ordinal && near(number.span.start)) {
         if plain.is_taken(&(number.span.start..number.end)) {
             continue;
         }
         take(&|cell| cell.number.is_some_and(|value| number.readings().any(|reading| reading.rounds(value))))?;
     }
-    for day in plain.dates.dates.iter().filter(|day| near(day.span.start)) {
+    for day in plain.dates().dates.iter().filter(|day| near(day.span.start)) {
         take(&|cell| date::dates(&cell.raw).dates.iter().any(|own| own.is(day)))?;
     }
-    for time in plain.dates.times.iter().filter(|time| near(time.span.start)) {
+    for time in plain.dates().times.iter().filter(|time| near(time.span.start)) {
         take(&|cell| date::dates(&cell.raw).times.iter().any(|own| own.minutes == time.minutes))?;
     }
     Some(found)

@@ -100,7 +100,7 @@ fn swapped(scene: &CheckContext<'_>, records: &Records<'_>, sentence: &str) -> O
         scene.text().get(..number.span.start).is_some_and(|before| before.ends_with(|c: char| c.is_alphanumeric() || c == '-'))
     };
     let free = |number: &&Number| !number.ordinal && !in_word(number) && !scene.plain.is_taken(&(number.span.start..number.end));
-    let [one, other] = scene.plain.numbers.iter().filter(free).collect::<Vec<&Number>>()[..] else { return None };
+    let [one, other] = scene.plain.numbers().iter().filter(free).collect::<Vec<&Number>>()[..] else { return None };
     if scene.plain.words.iter().any(|word| denies(word) || is_nothing_said(word)) {
         return None;
     }
@@ -326,7 +326,7 @@ fn figure_of_another<'r, 's>(
 ) -> Option<&'r RecordValue<'s>> {
     let (start, end) = (clause.first()?.start, clause.last()?.end);
     let inside = |at: usize| at >= start && at < end;
-    for told in scene.plain.dates.dates.iter().filter(|date| inside(date.span.start)) {
+    for told in scene.plain.dates().dates.iter().filter(|date| inside(date.span.start)) {
         let is = |value: &RecordValue<'_>| date::dates(value.raw).dates.iter().any(|own| own.agrees(told));
         if record.iter().any(is) || scene.grounds.said_dates().dates.iter().any(|said| said.is(told)) {
             continue;
@@ -337,14 +337,14 @@ fn figure_of_another<'r, 's>(
         let own = record.iter().find(|value| value.key == key && !key.is_empty());
         let own_told = |value: &RecordValue<'_>| {
             let own = date::dates(value.raw).dates;
-            own.is_empty() || scene.plain.dates.dates.iter().any(|date| own.iter().any(|own| own.agrees(date)))
+            own.is_empty() || scene.plain.dates().dates.iter().any(|date| own.iter().any(|own| own.agrees(date)))
         };
         if let Some(own) = own.filter(|own| key != named_by && !own_told(own)) {
             return Some(own);
         }
     }
     for told in
-        scene.plain.numbers.iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end)))
+        scene.plain.numbers().iter().filter(|number| inside(number.span.start) && !scene.plain.is_taken(&(number.span.start..number.end)))
     {
         // `33 min` isn't a price of 32.50.
         let timed = told.unit.is_some_and(|unit| unit.dimension == "time");
@@ -385,7 +385,7 @@ fn figure_of_another<'r, 's>(
             _ => continue,
         };
         let own_told = |value: &RecordValue<'_>| {
-            value.number.is_none_or(|own| scene.plain.numbers.iter().any(|number| number.readings().any(|reading| reading.rounds(own))))
+            value.number.is_none_or(|own| scene.plain.numbers().iter().any(|number| number.readings().any(|reading| reading.rounds(own))))
         };
         let own = record.iter().find(|value| value.key == key);
         if let Some(own) = own.filter(|own| key != named_by && !own_told(own)) {

@@ -44,7 +44,7 @@ pub struct ToldCount {
 pub(crate) fn asked_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let source = only_result(scene).filter(|source| scene.kind != Kind::Heading && (source.reads() || source.lists_records()))?;
     let may_count = |word: &Word| scene.lexicon.count(&word.lower).is_some() || is_half(&word.lower);
-    if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(may_count) {
+    if scene.plain.numbers().is_empty() && !scene.plain.words.iter().any(may_count) {
         return None;
     }
     let records = Records::of(source)?;
@@ -257,7 +257,7 @@ fn is_sum_of_some(column: &[f64], sum: f64) -> bool {
 pub fn counts_of(scene: &CheckContext<'_>, all: usize) -> Vec<ToldCount> {
     let plain = scene.plain;
     let mut found: Vec<ToldCount> = Vec::new();
-    for number in &plain.numbers {
+    for number in plain.numbers() {
         let counts = !number.ordinal
             && !number.percent
             && number.unit.is_none()

@@ -96,7 +96,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if let Some(record) = below_minimum(source, &clauses) {
         return Some(account::whole(scene, "compared", Code::FalseAbsence, &record, Certainty::Likely));
     }
-    let told = only_bound(&scene.plain.numbers, &scene.plain.dates, scene.plain.lower());
+    let told = only_bound(scene.plain.numbers(), scene.plain.dates(), scene.plain.lower());
     let asked = || {
         let asked = &scene.grounds.asked;
         let read = only_bound(&numbers(asked), &dates(asked), asked.lower());

@@ -40,7 +40,7 @@ pub(crate) fn part_counts(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let counts = |word: &Word| scene.lexicon.count(&word.lower).is_some() || word.lower == "single";
-    if scene.plain.numbers.is_empty() && !scene.plain.words.iter().any(counts) || cues::reckons(scene.plain) {
+    if scene.plain.numbers().is_empty() && !scene.plain.words.iter().any(counts) || cues::reckons(scene.plain) {
         return None;
     }
     let records = Records::of(source)?;
@@ -146,7 +146,7 @@ fn count_of(scene: &CheckContext<'_>, clause: &[Word], counts: impl Fn(&Range<us
     let (first, last) = (clause.first()?, clause.last()?);
     let inside = |at: usize| at >= first.start && at < last.end;
     let mut told = Vec::new();
-    for number in scene.plain.numbers.iter().filter(|number| inside(number.span.start)) {
+    for number in scene.plain.numbers().iter().filter(|number| inside(number.span.start)) {
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
         let plain = !number.ordinal
             && !is_of_name(scene.text(), number.span.start)

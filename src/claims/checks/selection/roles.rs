@@ -116,7 +116,7 @@ fn swapped_figures(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<Cl
 
 /// The figures of a passage, also as words, with their places.
 fn figures_of(scene: &CheckContext<'_>) -> Vec<(usize, usize, f64)> {
-    let numbers = scene.plain.numbers.iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&number.span));
+    let numbers = scene.plain.numbers().iter().filter(|number| !number.ordinal && !scene.plain.is_taken(&number.span));
     let mut found: Vec<(usize, usize, f64)> =
         numbers.filter_map(|number| Some((number.span.start, number.span.end, number.readings().next()?.value))).collect();
     for word in &scene.plain.words {

@@ -30,7 +30,7 @@ pub(crate) fn totals(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let is_average = |number: &Number| cues::is_average(scene.plain, number);
-    if !cues::tells_total(scene.plain) && !scene.plain.numbers.iter().any(is_average) {
+    if !cues::tells_total(scene.plain) && !scene.plain.numbers().iter().any(is_average) {
         return None;
     }
     let facts = source.facts();
@@ -46,7 +46,7 @@ pub(crate) fn totals(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     // What the sentence or the question names of a record chooses some of them.
     let chooses = |word: &Word| !is_plain(word) && records.say(&word.folded());
-    let averages = scene.plain.numbers.iter().any(is_average);
+    let averages = scene.plain.numbers().iter().any(is_average);
     let is_time = |word: &Word| data().times.contains(&word.folded());
     if averages && scene.plain.words.iter().any(is_time) {
         return None;
@@ -59,7 +59,7 @@ pub(crate) fn totals(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let said = number.readings().any(|reading| scene.grounds.said_numbers_have(reading.value));
         !counts && !said && !scene.plain.is_taken(&(number.span.start..number.end))
     };
-    let numbers: Vec<&Number> = scene.plain.numbers.iter().filter(own).collect();
+    let numbers: Vec<&Number> = scene.plain.numbers().iter().filter(own).collect();
     let [number] = numbers[..] else { return None };
     let stands = |leaf: &NamedValue| leaf.value.number().is_some_and(|value| number.readings().any(|reading| reading.rounds(value)));
     let of_time = number.unit.is_some_and(|unit| unit.dimension == "time");

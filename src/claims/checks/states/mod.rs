@@ -164,9 +164,9 @@ pub(crate) fn states(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let partial = words.partial.stand_in(&state);
     // `Ready on 9 March` is told of what will be, `80 percent ready` of how far it is.
     let plain = scene.plain;
-    let placed = !plain.dates.dates.is_empty()
-        || !plain.dates.times.is_empty()
-        || plain.numbers.iter().any(|number| number.percent || number.ordinal);
+    let placed = !plain.dates().dates.is_empty()
+        || !plain.dates().times.is_empty()
+        || plain.numbers().iter().any(|number| number.percent || number.ordinal);
     let is_ready = |clause: &str| !placed && words.ready.stand_in(clause) && !words.almost.stand_in(text);
     // One of its lines may be whole.
     let of_line = |clause: &str| {
@@ -229,7 +229,7 @@ pub(crate) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     // `All five`: as many as there are, and no part of them.
     let counted = || {
-        let figures = scene.plain.numbers.iter().filter_map(Number::whole);
+        let figures = scene.plain.numbers().iter().filter_map(Number::whole);
         let mut told = figures.chain(scene.plain.words.iter().filter_map(|word| scene.lexicon.count(&word.lower)));
         told.any(|count| count == rows.rows.len() as u64)
     };
