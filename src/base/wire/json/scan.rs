@@ -219,6 +219,7 @@ impl<'b> Scanner<'b> {
     }
 
     /// Notes a value without inner values, which begins at `start` and ends at the current position.
+    #[inline(always)]
     fn note(&mut self, start: usize, depth: usize, kind: Kind) -> Result<(), ScanFailure> {
         if depth <= self.depth_noted {
             let next = self.nodes.len() + 1;
@@ -231,6 +232,7 @@ impl<'b> Scanner<'b> {
     }
 
     // INVARIANT: depth is at most DEPTH_MAX, so the recursion is bounded.
+    #[inline(always)]
     fn value(&mut self, depth: usize) -> Result<(), ScanFailure> {
         if depth > DEPTH_MAX {
             return Err(self.fail(JsonError::TooDeep));
@@ -238,28 +240,22 @@ impl<'b> Scanner<'b> {
         let start = self.at;
         let kind = match self.peek() {
             b'"' => self.string()?,
-            b'{' => {
-                let node = self.open(depth)?;
-                let names = self.object(depth)?;
-                self.close(node, Kind::Object, names);
-                return Ok(());
-            }
-            b'[' => {
-                let node = self.open(depth)?;
-                self.array(depth)?;
-                self.close(node, Kind::Array, NameTraits::NONE);
-                return Ok(());
-            }
-            b'-' | b'0'..=b'9' => {
-                self.number()?;
-                Kind::Number
-            }
+            b'{' | b'[' => return self.container(depth),
+            b'-' | b'0'..=b'9' => self.number()?,
             b't' => self.word(b"true", Kind::True)?,
             b'f' => self.word(b"false", Kind::False)?,
             b'n' => self.word(b"null", Kind::Null)?,
             _ => return Err(self.unexpected()),
         };
         self.note(start, depth, kind)
+    }
+
+    /// Scans an object or an array.
+    fn container(&mut self, depth: usize) -> Result<(), ScanFailure> {
+        let (node, is_object) = (self.open(depth)?, self.peek() == b'{');
+        let names = if is_object { self.object(depth)? } else { self.array(depth)? };
+        self.close(node, if is_object { Kind::Object } else { Kind::Array }, names);
+        Ok(())
     }
 
     /// Scans the members of an object, and tells of their names.
@@ -311,22 +307,24 @@ impl<'b> Scanner<'b> {
         Ok(true)
     }
 
-    fn array(&mut self, depth: usize) -> Result<(), ScanFailure> {
+    /// Scans the elements of an array, which has no names.
+    fn array(&mut self, depth: usize) -> Result<NameTraits, ScanFailure> {
         self.at += 1;
         self.blank();
         if self.peek() == b']' {
             self.at += 1;
-            return Ok(());
+            return Ok(NameTraits::NONE);
         }
         loop {
             self.value(depth + 1)?;
             if self.more(b']')? {
-                return Ok(());
+                return Ok(NameTraits::NONE);
             }
         }
     }
 
     /// Scans a comma (false) or the closing bracket (true).
+    #[inline(always)]
     fn more(&mut self, close: u8) -> Result<bool, ScanFailure> {
         self.blank();
         let byte = self.peek();
@@ -360,7 +358,7 @@ impl<'b> Scanner<'b> {
         Ok(())
     }
 
-    fn number(&mut self) -> Result<(), ScanFailure> {
+    fn number(&mut self) -> Result<Kind, ScanFailure> {
         if self.peek() == b'-' {
             self.at += 1;
         }
@@ -380,11 +378,11 @@ impl<'b> Scanner<'b> {
             }
             self.digits()?;
         }
-        Ok(())
+        Ok(Kind::Number)
     }
 
     /// Scans a name: its kind, and whether it is odd as in [`NameTraits::odd`].
-    #[inline]
+    #[inline(always)]
     fn name(&mut self) -> Result<(Kind, bool), ScanFailure> {
         let (start, mut at, mut found) = (self.at, self.at + 1, 0);
         // Nearly every name ends within one block, or two, and few at the document's end.
@@ -405,7 +403,7 @@ impl<'b> Scanner<'b> {
         Ok((kind, is_odd_name(&self.bytes[start..self.at], kind)))
     }
 
-    #[inline]
+    #[inline(always)]
     fn string(&mut self) -> Result<Kind, ScanFailure> {
         if let Some(chunk) = self.bytes.get(self.at + 1..).and_then(|rest| rest.first_chunk()) {
             let end = special(chunk).trailing_zeros() as usize;
