@@ -12,6 +12,7 @@ use regex::Regex;
 
 /// Rooms, lowest first, each with what it uses of the world outside: the same as the table in docs/architecture.md.
 const ROOMS: &[(&str, &[&str])] = &[
+    ("allocator", &[]),
     ("wire", &[]),
     ("violation", &[]),
     ("claims", &[]),

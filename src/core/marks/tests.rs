@@ -127,6 +127,7 @@ fn a_scope_has_a_digest_for_each_key() {
         assert_eq!(digests(&same, keys), [first, second, first, second]);
     }
     assert_ne!(Scope::client("b").digest(&one), first);
+    assert_eq!(format!("{scope:?}"), "Scope(\"client:a\")", "what is stored lies under keys made of it");
 }
 
 #[test]
