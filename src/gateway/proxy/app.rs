@@ -81,9 +81,10 @@ pub struct Caller {
     client: Option<usize>,
 }
 
-/// The last caller of a connection, so that a credential that comes again isn't hashed again.
+/// The last caller of a connection, so that a credential that comes again isn't hashed again. The credential is a copy: the header's bytes
+/// would hold the connection's whole read buffer.
 #[derive(Default)]
-pub struct LastCaller(Mutex<Option<(HeaderValue, Caller)>>);
+pub struct LastCaller(Mutex<Option<(Box<[u8]>, Caller)>>);
 
 impl fmt::Debug for LastCaller {
     /// Without the credential.
@@ -97,11 +98,11 @@ impl LastCaller {
     fn get(&self, credential: &HeaderValue) -> Option<Caller> {
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (own, caller) = last.as_ref()?;
-        bool::from(own.as_bytes().ct_eq(credential.as_bytes())).then(|| caller.clone())
+        bool::from(own.ct_eq(credential.as_bytes())).then(|| caller.clone())
     }
 
     fn set(&self, credential: &HeaderValue, caller: &Caller) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((credential.clone(), caller.clone()));
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some((credential.as_bytes().into(), caller.clone()));
     }
 }
 
