@@ -505,11 +505,12 @@ pub fn words(text: &str) -> Vec<Word> {
     let class = |at: usize| text.as_bytes().get(at).map(|byte| CLASSES[usize::from(*byte)]);
     let mut at = 0;
     while at < text.len() {
-        let (start, mut ascii) = (at, true);
+        let (start, mut ascii, mut upper) = (at, true, false);
         loop {
             match class(at) {
-                // Most text is ASCII: one look-up a byte.
+                // Most text is ASCII, and in lower case: one look-up a byte.
                 Some(LetterClass::Letter) => at += 1,
+                Some(LetterClass::Upper) => (at, upper) = (at + 1, true),
                 Some(LetterClass::Inside) if at > start => at += 1,
                 Some(LetterClass::Unknown) => match text.get(at..).and_then(|rest| rest.chars().next()) {
                     Some(c) if c.is_alphanumeric() || c == '’' && at > start => (at, ascii) = (at + c.len_utf8(), false),
@@ -527,7 +528,11 @@ pub fn words(text: &str) -> Vec<Word> {
         if !word.ends_with(|c: char| c.is_ascii_alphanumeric()) {
             word = word.trim_end_matches(['\'', '’', '-']);
         }
-        let lower = if ascii { word.to_ascii_lowercase_smolstr() } else { word.to_lowercase().into() };
+        let lower = match ascii {
+            true if !upper => word.into(),
+            true => word.to_ascii_lowercase_smolstr(),
+            false => word.to_lowercase().into(),
+        };
         words.push(Word { start, end: start + word.len(), lower });
     }
     words
@@ -536,8 +541,10 @@ pub fn words(text: &str) -> Vec<Word> {
 /// Role of a byte in a word.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 enum LetterClass {
-    /// A letter, a digit or `_`: a word can begin with it.
+    /// A letter in lower case, a digit or `_`: a word can begin with it.
     Letter,
+    /// A letter in upper case.
+    Upper,
     /// An apostrophe or a hyphen: it can stand within a word.
     Inside,
     /// No part of a word.
@@ -551,7 +558,8 @@ const CLASSES: [LetterClass; 256] = {
     let mut byte = 0_u8;
     while byte < 128 {
         classes[byte as usize] = match byte {
-            b'_' | b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => LetterClass::Letter,
+            b'_' | b'0'..=b'9' | b'a'..=b'z' => LetterClass::Letter,
+            b'A'..=b'Z' => LetterClass::Upper,
             b'\'' | b'-' => LetterClass::Inside,
             _ => LetterClass::Never,
         };
