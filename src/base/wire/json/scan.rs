@@ -50,20 +50,26 @@ pub(in crate::wire) struct ValueSpan {
     pub names: NameTraits,
 }
 
-/// What is known of the names of an object's members.
+/// Traits of the names of an object's members, or of one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::wire) struct NameTraits {
-    /// Two may be the same. If false, all differ.
+    /// Two may be the same. If false, all differ. Of one: it has an escape, so that another may be the same in other characters.
     pub twins: bool,
     /// One may have an upper-case letter, a character beyond ASCII or an escape. If false, none has.
     pub odd: bool,
 }
 
 impl NameTraits {
-    /// What holds for names that weren't looked at.
+    /// Those of names that weren't looked at.
     const UNKNOWN: Self = Self { twins: true, odd: true };
-    /// What holds where there are no names.
+    /// Those of no names at all.
     const NONE: Self = Self { twins: false, odd: false };
+
+    /// Those of one name.
+    fn of(name: &[u8], kind: Kind) -> Self {
+        let escaped = kind == Kind::Escaped;
+        Self { twins: escaped, odd: escaped || name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) }
+    }
 }
 
 /// Names of an object's members.
@@ -74,24 +80,19 @@ pub(in crate::wire) struct NameSet {
 }
 
 impl NameSet {
-    /// Adds a name. `quoted`: with its quotes; `odd`: as in [`NameTraits::odd`].
+    /// Adds a name. `quoted`: with its quotes; `own`: its traits.
     #[inline]
-    fn insert(&mut self, quoted: &[u8], kind: Kind, odd: bool) {
+    fn insert(&mut self, quoted: &[u8], own: NameTraits) {
         let bit = name_bit(quoted);
-        self.traits.twins |= self.bits & bit != 0 || kind == Kind::Escaped;
-        self.traits.odd |= odd;
+        self.traits.twins |= self.bits & bit != 0 || own.twins;
+        self.traits.odd |= own.odd;
         self.bits |= bit;
     }
 
     /// Adds a name. `quoted`: with its quotes.
     pub fn add(&mut self, quoted: &[u8], kind: Kind) {
-        self.insert(quoted, kind, is_odd_name(quoted, kind));
+        self.insert(quoted, NameTraits::of(quoted, kind));
     }
-}
-
-/// Whether a name is odd, as in [`NameTraits::odd`].
-fn is_odd_name(name: &[u8], kind: Kind) -> bool {
-    kind == Kind::Escaped || name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii())
 }
 
 /// Sign that a scan has failed. It is empty, so that results are passed in registers; the reason is in [`Scanner::error`].
@@ -140,7 +141,7 @@ impl<'b> Scanner<'b> {
         ScanFailure
     }
 
-    /// What stands at the current position isn't allowed there.
+    /// Fails at the current position: its character isn't allowed there.
     #[cold]
     fn unexpected(&mut self) -> ScanFailure {
         self.fail(JsonError::Syntax(self.at))
@@ -276,8 +277,8 @@ impl<'b> Scanner<'b> {
                 return Err(self.unexpected());
             }
             let start = self.at;
-            let (kind, odd) = self.name()?;
-            names.insert(&self.bytes[start..self.at], kind, odd);
+            let (kind, traits) = self.name()?;
+            names.insert(&self.bytes[start..self.at], traits);
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
@@ -381,9 +382,9 @@ impl<'b> Scanner<'b> {
         Ok(Kind::Number)
     }
 
-    /// Scans a name: its kind, and whether it is odd as in [`NameTraits::odd`].
+    /// Scans a name: its kind and its traits.
     #[inline(always)]
-    fn name(&mut self) -> Result<(Kind, bool), ScanFailure> {
+    fn name(&mut self) -> Result<(Kind, NameTraits), ScanFailure> {
         let (start, mut at, mut found) = (self.at, self.at + 1, 0);
         // Nearly every name ends within one block, or two, and few at the document's end.
         while let Some(chunk) = self.bytes.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -394,13 +395,13 @@ impl<'b> Scanner<'b> {
                     break;
                 }
                 self.at = at + 1 + end as usize;
-                return Ok((Kind::Plain, found != 0));
+                return Ok((Kind::Plain, NameTraits { twins: false, odd: found != 0 }));
             }
             found |= odd(chunk);
             at += LANES;
         }
         let kind = self.string()?;
-        Ok((kind, is_odd_name(&self.bytes[start..self.at], kind)))
+        Ok((kind, NameTraits::of(&self.bytes[start..self.at], kind)))
     }
 
     #[inline(always)]
@@ -647,7 +648,7 @@ mod tests {
             let text = [b"\"", &*bytes, b"\"", &vec![b'Z'; behind]].concat();
             let mut scanner = Scanner::at(&text, 0, Vec::new(), 0, &[]);
             let odd = bytes.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
-            prop_assert_eq!(scanner.name().ok(), Some((Kind::Plain, odd)));
+            prop_assert_eq!(scanner.name().ok().map(|(kind, traits)| (kind, traits.twins, traits.odd)), Some((Kind::Plain, false, odd)));
             prop_assert_eq!(scanner.at, bytes.len() + 2);
         }
 
