@@ -12,8 +12,8 @@ use libmimalloc_sys as mimalloc;
 #[global_allocator]
 static ALLOCATOR: Mimalloc = Mimalloc;
 
-/// Greatest alignment, in bytes, that mimalloc gives without being asked, to what is at least as large (`MI_MAX_ALIGN_SIZE` of
-/// mimalloc/types.h; smaller blocks are aligned to a power of two no less than their size's greatest).
+/// Greatest alignment, in bytes, that mimalloc gives without being asked (`MI_MAX_ALIGN_SIZE` of mimalloc/types.h). A smaller block is
+/// aligned to every power of two that isn't greater than the block.
 const USUAL_ALIGN: usize = 16;
 
 /// mimalloc as an allocator. Nearly all that is asked for has a usual alignment, for which the library has shorter functions.

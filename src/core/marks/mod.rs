@@ -60,7 +60,7 @@ pub struct Scope(Arc<ScopeName>);
 
 struct ScopeName {
     name: Box<str>,
-    /// The last digest that was asked for, with its key: that of the ledger, for each exchange.
+    /// The digest by the first key that it was asked for with, and that key: the ledger's, which asks for each exchange.
     digest: OnceLock<([u8; 32], u64)>,
 }
 

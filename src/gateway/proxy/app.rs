@@ -3,7 +3,6 @@
 //! An exchange loads the policy once, at its start; a reload swaps the pointer and doesn't disturb running exchanges.
 
 use std::{
-    fmt,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -82,16 +81,9 @@ pub struct Caller {
 }
 
 /// The last caller of a connection, so that a credential that comes again isn't hashed again. The credential is a copy: the header's bytes
-/// would hold the connection's whole read buffer.
+/// would hold the connection's whole read buffer. Nobody waits for the lock: a connection stays with one worker.
 #[derive(Default)]
 pub struct LastCaller(Mutex<Option<(Box<[u8]>, Caller)>>);
-
-impl fmt::Debug for LastCaller {
-    /// Without the credential.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str("LastCaller")
-    }
-}
 
 impl LastCaller {
     /// The caller whose only credential is this, if it was the last one. Takes the same time whichever bytes differ.

@@ -88,7 +88,7 @@ enum HandoverSlot<T> {
 impl<T: Send + 'static> Movable<T> {
     /// Wraps an exchange.
     pub fn new(exchange: impl Future<Output = T> + Send + 'static) -> Self {
-        Self { running: Some(Box::pin(exchange)), away: None }
+        Self::made(|| exchange)
     }
 
     /// Wraps the exchange that `make` returns: it is made in the memory where it stays, as moving it there would copy some kilobytes.

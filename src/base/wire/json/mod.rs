@@ -16,7 +16,7 @@ use bytestring::ByteString;
 use string::JsonText;
 
 pub use scan::{DEPTH_MAX, DEPTH_NOTED_MAX, Kind, NODES_MAX};
-use scan::{NameSet, Scanner, ValueSpan};
+use scan::{NameSet, NameTraits, Scanner, ValueSpan};
 
 /// Reasons why bytes are not accepted as a JSON document.
 #[derive(Clone, Copy, Debug, Eq, PartialEq, thiserror::Error)]
@@ -453,16 +453,16 @@ impl<'d> Value<'d> {
         None
     }
 
+    fn duplicate_name_of_many(self) -> Option<Cow<'d, str>> {
+        let mut seen = std::collections::HashSet::new();
+        self.members().map(Member::name).find(|name| !seen.insert(name.clone()))
+    }
+
     /// True if a member of this object may have a name with an upper-case letter, a character beyond ASCII or an escape. If false, none
     /// has.
     #[inline]
     pub fn may_have_odd_names(self) -> bool {
         self.node().names.odd
-    }
-
-    fn duplicate_name_of_many(self) -> Option<Cow<'d, str>> {
-        let mut seen = std::collections::HashSet::new();
-        self.members().map(Member::name).find(|name| !seen.insert(name.clone()))
     }
 }
 
@@ -480,6 +480,11 @@ impl<'d> Member<'d> {
     #[inline]
     pub fn name(self) -> Cow<'d, str> {
         self.key.text().unwrap_or_default()
+    }
+
+    /// True if the name has an upper-case letter, a character beyond ASCII or an escape.
+    pub fn has_odd_name(self) -> bool {
+        NameTraits::of(self.key.raw(), self.key.kind()).odd
     }
 
     /// Returns whether the member has this name.

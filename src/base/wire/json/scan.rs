@@ -66,7 +66,7 @@ impl NameTraits {
     const NONE: Self = Self { twins: false, odd: false };
 
     /// Those of one name.
-    fn of(name: &[u8], kind: Kind) -> Self {
+    pub fn of(name: &[u8], kind: Kind) -> Self {
         let escaped = kind == Kind::Escaped;
         Self { twins: escaped, odd: escaped || name.iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) }
     }

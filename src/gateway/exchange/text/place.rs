@@ -158,8 +158,7 @@ fn is_respelled(object: Value<'_>) -> bool {
         let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
         NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
     };
-    let odd = |key: Value<'_>| key.kind() == Kind::Escaped || key.raw().iter().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii());
-    object.may_have_odd_names() && object.members().any(|member| odd(member.key) && same(&member.name()))
+    object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && same(&member.name()))
 }
 
 /// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see

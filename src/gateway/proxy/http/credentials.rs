@@ -96,9 +96,9 @@ pub fn scope(headers: &HeaderMap, query: Option<&str>) -> Scope {
 /// The one credential of a request that has no other: its `Authorization` header.
 pub fn only<'h>(headers: &'h HeaderMap, query: Option<&str>) -> Option<&'h HeaderValue> {
     let only = headers.get(header::AUTHORIZATION).filter(|own| query.is_none() && !own.as_bytes().trim_ascii().is_empty())?;
-    let count = headers.keys().filter(|name| HEADERS.contains(&name.as_str())).count();
-    // A name counts once, however many values it has.
-    (count == 1 && headers.get_all(header::AUTHORIZATION).iter().nth(1).is_none()).then_some(only)
+    // Each value of a name counts.
+    let count = headers.iter().filter(|(name, _)| HEADERS.contains(&name.as_str())).count();
+    (count == 1).then_some(only)
 }
 
 /// Names and values of the credentials, in an order that doesn't depend on how they were sent.

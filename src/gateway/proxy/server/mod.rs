@@ -226,8 +226,8 @@ fn too_many(worker: &Worker, api: Api) -> Response<Body> {
 /// Handles one request of any kind.
 async fn handle(worker: Arc<Worker>, last: &LastCaller, request: Request<HyperBody>) -> Response<Body> {
     let started = Began::now();
-    // What the caller reads is known by little of the request, and looked at only if it's needed.
-    let (uri, version) = (request.uri().clone(), request.headers().get(&headers::ANTHROPIC_VERSION).is_some());
+    // Only an error's form depends on the API, so the path isn't read for it before there is one.
+    let (uri, version) = (request.uri().clone(), request.headers().contains_key(&headers::ANTHROPIC_VERSION));
     match dispatch(worker, last, request, started).await {
         Ok(response) => response,
         Err(failure) => failure.response(api_of(&uri, version)),

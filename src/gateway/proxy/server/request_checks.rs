@@ -1,6 +1,6 @@
 //! Checks of every request before its body is read: header bounds, host, caller. Pure.
 
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 
 use crate::{
     config::host::canonical_host,
@@ -40,14 +40,10 @@ pub fn plain_body(headers: &HeaderMap) -> Result<(), Failure> {
 /// # Errors
 /// 403 `host_not_allowed`.
 pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) -> Result<(), Failure> {
-    if authority.is_none() && !headers.contains_key(header::ORIGIN) && headers.get(header::HOST).is_some_and(is_plainly_local) {
-        return Ok(());
-    }
-    let text = |value: &HeaderValue| value.to_str().unwrap_or("?").to_owned();
-    let host = authority.map(str::to_owned).or_else(|| headers.get(header::HOST).map(text));
-    let origin = headers.get(header::ORIGIN).map(text);
-    let origin_host = origin.as_deref().map(|origin| origin.split_once("://").map_or("?", |(_, rest)| rest));
-    let hosts = host.as_deref().into_iter().chain(origin_host).map(canonical_host);
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+    let host = authority.or_else(|| text(header::HOST));
+    let origin_host = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or("?", |(_, rest)| rest));
+    let hosts = host.into_iter().chain(origin_host).map(canonical_host);
     for host in hosts.filter(|host| !host.is_loopback()) {
         let name = host.to_string();
         if !allowed.contains(&name) {
@@ -56,13 +52,6 @@ pub fn host(headers: &HeaderMap, authority: Option<&str>, allowed: &[String]) ->
         }
     }
     Ok(())
-}
-
-/// True for the hosts that nearly every client of this machine names, with a port or without.
-fn is_plainly_local(host: &HeaderValue) -> bool {
-    let host = host.as_bytes();
-    let rest = host.strip_prefix(b"127.0.0.1").or_else(|| host.strip_prefix(b"localhost"));
-    rest.is_some_and(|rest| rest.is_empty() || rest.strip_prefix(b":").is_some_and(|port| port.iter().all(u8::is_ascii_digit)))
 }
 
 #[cfg(test)]
