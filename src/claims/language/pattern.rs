@@ -11,16 +11,23 @@ use regex_automata::{
 const LATIN_LETTER: &str = "[A-Za-zªµºÀ-ÖØ-öø-ɏ]";
 /// Such a letter, a digit or `_`, in place of `\w`.
 const LATIN_WORD: &str = "[0-9A-Z_a-zªµºÀ-ÖØ-öø-ɏ]";
+/// Any other character, in place of `\W`.
+const NO_LATIN_WORD: &str = "[^0-9A-Z_a-zªµºÀ-ÖØ-öø-ɏ]";
 
 /// The source of a pattern for texts in Latin letters: letters and digits of other scripts match nothing in it. It takes a quarter of the
 /// memory.
 pub fn in_latin_letters(source: &str) -> String {
-    source.replace(r"\p{L}", LATIN_LETTER).replace(r"\w", LATIN_WORD).replace(r"\d", "[0-9]")
+    with_words(source).replace(r"\p{L}", LATIN_LETTER)
 }
 
 /// The source of a pattern for texts in lower case whose words have no other letters than `a` to `z`.
 pub fn in_ascii_letters(source: &str) -> String {
-    source.replace(r"\p{L}", "[a-z]").replace(r"\b", r"(?-u:\b)")
+    with_words(source).replace(r"\p{L}", "[a-z]").replace(r"\b", r"(?-u:\b)")
+}
+
+/// With the words of Latin letters in place of those of every script.
+fn with_words(source: &str) -> String {
+    source.replace(r"\w", LATIN_WORD).replace(r"\W", NO_LATIN_WORD).replace(r"\d", "[0-9]")
 }
 
 /// A compiled pattern.
