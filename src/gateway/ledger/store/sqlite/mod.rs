@@ -166,6 +166,7 @@ fn lock(path: &Path) -> Result<File, StoreError> {
 
 /// Options with which files are made that only their owner may read and write.
 fn owner_only() -> OpenOptions {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "only Unix has modes"))]
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
