@@ -17,7 +17,9 @@ use super::{
 };
 use crate::{
     checks::{
-        absence, account, actions,
+        absence, account,
+        account::{empty_results, sentence},
+        actions,
         acts::{self, ReportedAct, further::further, halves, idle::idle, unlooked::unlooked},
         bindings, carried_out, consistency,
         counts::{counts, something_of_nothing},
@@ -41,6 +43,7 @@ use crate::{
         lenient_json,
         lexicon::{self, Lexicon, Word, says_success},
         number::{Number, numbers},
+        polarity::failure_words,
         url,
         voice::Voice,
         word_list::{PhraseList, WordList},
@@ -710,7 +713,7 @@ impl PassageChecker {
             self.failed(&scene, &whole.passage, start, rules, found);
         } else if whole.plain().numbers().len() + whole.plain().dates().dates.len() > 0
             && !tells_own_look(&scene)
-            && let Some(finding) = account::told_of_nothing(&CheckContext { bond: CitationScope::Cited, ..scene })
+            && let Some(finding) = empty_results::told_of_nothing(&CheckContext { bond: CitationScope::Cited, ..scene })
         {
             self.found(&finding, &whole.passage, start, grounds.result(ids.first().map_or("", String::as_str)), rules, found);
         }
@@ -764,7 +767,7 @@ impl PassageChecker {
             let next = scene.cites.get(nth + 1).map_or(text.len(), |(place, _)| *place);
             let behind = text.get(*place..next).unwrap_or_default();
             if let Some(source) = scene.sources.get(*at).filter(|source| source.fails())
-                && !account::text_tells_failure(behind)
+                && !failure_words::text_tells_failure(behind)
             {
                 let plain = AnalyzedPassage::of(part);
                 let sources = vec![*source];
@@ -816,9 +819,10 @@ impl PassageChecker {
         // Unless that is what was asked for: `Mark lift 2 as out of service`.
         let outage = || {
             let own = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
-            account::tells_outage(scene.text()) && !account::tells_outage(&scene.grounds.asked) && !own()
+            failure_words::tells_outage(scene.text()) && !failure_words::tells_outage(&scene.grounds.asked) && !own()
         };
-        let told = if trial { tells_trial(scene) } else { account::tells_of_failure(scene) || regrets(scene) || echoes(scene) || outage() };
+        let told =
+            if trial { tells_trial(scene) } else { sentence::tells_of_failure(scene) || regrets(scene) || echoes(scene) || outage() };
         if told {
             self.told_failure.note();
         }
@@ -863,7 +867,7 @@ impl PassageChecker {
             let verbs = || scene.plain.words.iter().any(|word| scene.lexicon.verb(&word.lower).is_some_and(|verb| verb.means != "read"));
             !trial
                 && scene.bond >= CitationScope::Introduced
-                && (told_of() || item() || long && (values || verbs() || account::foreign_names(scene).next().is_some()))
+                && (told_of() || item() || long && (values || verbs() || sentence::foreign_names(scene).next().is_some()))
         };
         if !success && !statement() && !is_bare_statement(scene) {
             return;
@@ -898,7 +902,7 @@ impl PassageChecker {
             return;
         }
         let told_before = scene.bond == CitationScope::Cited
-            && scene.sources.iter().all(|source| account::is_empty(source))
+            && scene.sources.iter().all(|source| empty_results::is_empty(source))
             && self.told_failure.is_told();
         if let Some(finding) = self.partial(scene, passage) {
             self.told_failure.note();
@@ -1402,7 +1406,7 @@ fn errors_of(source: &ToolResult) -> Vec<String> {
     let told = |leaf: &NamedValue| if let Scalar::Text(text) = &leaf.value { Some(fold(text)) } else { None };
     let mut errors: Vec<String> = reasons.filter_map(told).collect();
     if !source.facts().json && source.text.len() <= ERROR_BYTES_MAX {
-        let lines = source.text.lines().filter(|line| account::text_tells_failure(line) || line.len() == source.text.len());
+        let lines = source.text.lines().filter(|line| failure_words::text_tells_failure(line) || line.len() == source.text.len());
         errors.extend(lines.map(|line| fold(&bare(line))));
     }
     errors

@@ -27,5 +27,5 @@ pub mod word_index;
 pub fn warm_up() {
     language::lexicon::warm_up();
     checks::acts::warm_up();
-    let _ready = (checks::states::data(), checks::account::text_tells_failure(""));
+    let _ready = (checks::states::data(), language::polarity::failure_words::text_tells_failure(""));
 }

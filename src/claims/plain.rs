@@ -47,9 +47,9 @@ pub struct AnalyzedPassage {
     asks: OnceLock<bool>,
     /// It shows that it reckons; see `cues::reckons`.
     pub reckons: OnceLock<bool>,
-    /// It tells that something isn't there or isn't so; see `account::tells_nothing`.
+    /// It tells that something isn't there or isn't so; see `sentence::tells_nothing`.
     pub tells_nothing: OnceLock<bool>,
-    /// It tells of a failure; see `account::tells_of_failure`.
+    /// It tells of a failure; see `sentence::tells_of_failure`.
     pub tells_failure: OnceLock<bool>,
 }
 

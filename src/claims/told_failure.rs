@@ -1,6 +1,6 @@
 //! Whether an answer has told of a failure so far. Passages are read for it when a check first asks, which few answers need. Pure.
 
-use super::checks::account;
+use crate::language::polarity::failure_words;
 
 /// Bytes of passages that wait to be read.
 const WAITING_BYTES_MAX: usize = 16 << 10;
@@ -41,7 +41,7 @@ impl ToldFailure {
     }
 
     fn read(&mut self) {
-        self.told = self.told || self.waiting.iter().any(|passage| account::text_tells_failure(passage));
+        self.told = self.told || self.waiting.iter().any(|passage| failure_words::text_tells_failure(passage));
         (self.waiting, self.waiting_bytes) = (Vec::new(), 0);
     }
 }

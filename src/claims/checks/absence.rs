@@ -3,7 +3,7 @@
 //! Only an absence without conditions is judged: `no flight below 150` may be true of a list of flights.
 
 use crate::{
-    checks::{account, selection},
+    checks::{account::sentence, selection},
     context::{CheckContext, CitationScope, ClaimFinding, names_thing},
     evidence::{
         ToolResult,
@@ -15,6 +15,7 @@ use crate::{
         lexicon::{Word, words},
         number::{Number, Precision},
         pattern::PatternMatch,
+        polarity::negation,
         word_list::WordList,
     },
     passage::Kind,
@@ -43,7 +44,7 @@ pub fn told_of_null(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || source.fails()
         || source.is_partial()
         || facts.leaves.len() > LEAVES_MAX
-        || account::tells_nothing(scene)
+        || sentence::tells_nothing(scene)
     {
         return None;
     }
@@ -221,7 +222,7 @@ fn names_record(scene: &CheckContext<'_>, before: std::ops::Range<usize>) -> boo
         _ => false,
     };
     subject.chars().any(char::is_alphanumeric)
-        && scene.sources.iter().any(|source| source.facts().leaves.iter().take(account::LEAVES_OF).any(names))
+        && scene.sources.iter().any(|source| source.facts().leaves.iter().take(sentence::LEAVES_OF).any(names))
 }
 
 /// Lines of a result that are looked through.
@@ -234,7 +235,7 @@ fn has_blank(source: &ToolResult) -> bool {
     if !source.facts().is_structured() && source.text.lines().take(LINES_MAX).any(row) {
         return true;
     }
-    source.facts().leaves.iter().take(account::LEAVES_OF).any(|leaf| match &leaf.value {
+    source.facts().leaves.iter().take(sentence::LEAVES_OF).any(|leaf| match &leaf.value {
         Scalar::Null => true,
         Scalar::Text(text) => text.trim().is_empty(),
         _ => false,
@@ -309,7 +310,7 @@ fn is_denied(word: &str, source: &ToolResult) -> bool {
     let said: Vec<&str> = source.folded().split(' ').collect();
     let own = fold(word);
     own.chars().count() >= 4
-        && said.windows(DENIED_WITHIN).any(|near| near.first().is_some_and(|first| account::denies(first)) && near.contains(&own.as_str()))
+        && said.windows(DENIED_WITHIN).any(|near| near.first().is_some_and(|first| negation::denies(first)) && near.contains(&own.as_str()))
 }
 
 /// Is a noun that names no list and no tool one that the result or its call has? `no DVDs` of a list of books may be true.

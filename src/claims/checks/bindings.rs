@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use crate::{
-    checks::{account, states, values},
+    checks::{states, values},
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         self, ToolResult, failure, reckon,
@@ -17,6 +17,7 @@ use crate::{
         fold::{fold, folded, name_words, stands_in, words_of},
         lexicon::{self, Word},
         number::{Number, Precision},
+        polarity::negation,
         word_list::WordList,
     },
     passage::Kind,
@@ -400,7 +401,7 @@ impl<'s> Table<'s> {
         let mut runs = listed.chunk_by(|one, next| joined(&one.0, &next.0)).filter(|run| run.len() > 1);
         let (Some(listed), None) = (runs.next(), runs.next()) else { return None };
         let of_others = others.iter().any(|(_, rows, _)| !listed.iter().any(|(_, own, _)| own == rows));
-        if of_others || account::denies(scene.text()) || states::is_unsure(scene.plain.folded(), &scene.plain.words) {
+        if of_others || negation::denies(scene.text()) || states::is_unsure(scene.plain.folded(), &scene.plain.words) {
             return None;
         }
         // `Medium and above`, `open in some form`.

@@ -5,7 +5,7 @@
 //! `{"end":"11:00"}`. The arguments are known to the conversation, so no other check holds them against the answer.
 
 use crate::{
-    checks::account,
+    checks::account::sentence,
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ArgumentDifference, ToolResult,
@@ -54,11 +54,11 @@ pub(crate) fn carried_out(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let differences = source.differences(|| differences(source));
     let told = differences.iter().find(|difference| tells(scene, &difference.asked) && !tells(scene, &difference.done))?;
     // Who tells both that it was asked for and that it wasn't done so tells the truth.
-    if account::tells_of_failure(scene) || says_otherwise(scene) {
+    if sentence::tells_of_failure(scene) || says_otherwise(scene) {
         return None;
     }
     let expected = format!("{}: {}", told.key, written(&told.done));
-    Some(account::whole(scene, "carried_out", Code::ClaimMismatch, &expected, Certainty::Likely))
+    Some(sentence::whole(scene, "carried_out", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// The arguments whose place in the result holds another value.

@@ -8,7 +8,7 @@ use std::{borrow::Cow, cell::LazyCell, ops::Range, sync::OnceLock};
 use serde::Deserialize;
 
 use crate::{
-    checks::account,
+    checks::account::{sentence, weekdays},
     context::{CheckContext, CitationScope, ClaimFinding, RowSums},
     evidence::{
         self, ToolResult, derive, reckon,
@@ -19,6 +19,7 @@ use crate::{
         fold::{akin, behind_last, fold, name_words, stands_in, words_of},
         lexicon::{self, Word, WordSet},
         number::{Interpretation, Number, Precision},
+        polarity::negation,
         word_list::{WordList, data_file},
     },
 };
@@ -933,7 +934,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
     let denies = scene.plain.words.get(deny)?;
     let after = scene.plain.words.get(deny + 1..).unwrap_or_default();
     let end = clause_end(scene, denies.end);
-    if account::excludes(scene, clause_start(scene, denies.start)..end) {
+    if sentence::excludes(scene, clause_start(scene, denies.start)..end) {
         return None;
     }
     let clause: Vec<&Word> = after.iter().filter(|word| word.end <= end).take(8).collect();
@@ -963,7 +964,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
                 // `GPS: none`, `Hepatitis B;0`
                 let blank = |cell: &Cell| match cell.number {
                     Some(number) => number == 0.0,
-                    None => words_of(&cell.folded).any(account::is_nothing),
+                    None => words_of(&cell.folded).any(negation::is_nothing),
                 };
                 let all = || numbers.iter().all(|number| evidence::fits(number, Precision::Exact, &row.numbers));
                 row.cells.iter().any(|cell| cell.number.is_none() && is(&cell.folded)) && !row.cells.iter().any(blank) && all()
@@ -991,7 +992,7 @@ fn denied_value_behind(scene: &CheckContext<'_>, source: &ToolResult, deny: usiz
             || source.nouns().iter().any(|noun| akin(noun, &folded))
             || stands_in(source.folded_arguments(), &folded)
             || !english && is_asked(&folded)
-            || dated && (lexicon::month(&word.lower).is_some() || account::weekday_of(word).is_some())
+            || dated && (lexicon::month(&word.lower).is_some() || weekdays::weekday_of(word).is_some())
     };
     let own = word.folded();
     let says = |row: &Row, folded: &str| {

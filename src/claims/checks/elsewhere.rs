@@ -1,7 +1,7 @@
 //! A sentence whose values all stand in another result than the one it cites. Pure.
 
 use crate::{
-    checks::{account, acts, selection::is_plain, unaccounted::id_spans},
+    checks::{account::sentence, acts, selection::is_plain, unaccounted::id_spans},
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult, equals,
@@ -70,7 +70,7 @@ pub(crate) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     let expected =
         format!("the execution of `{}`, whose result has what the sentence tells; that of `{}` has nothing of it", other.tool, cited.tool);
-    Some(account::whole(scene, "elsewhere", Code::ClaimMismatch, &expected, Certainty::Likely))
+    Some(sentence::whole(scene, "elsewhere", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// Does the sentence name a thing that the cited call was about: `bk-0913, taken at 02:00, passes the test (id of the test of bk-0913)`?
@@ -124,7 +124,7 @@ impl<'s> ToldValues<'s> {
         let said = scene.grounds.said_dates();
         let dates = plain.dates().dates.iter().filter(|date| !said.dates.iter().any(|other| date.is(other)));
         let times = plain.dates().times.iter().filter(|time| !said.times.iter().any(|other| other.minutes == time.minutes));
-        let names = plain.words.iter().filter(|word| account::is_capital_inside(scene, word)).map(|word| fold(&word.lower));
+        let names = plain.words.iter().filter(|word| sentence::is_capital_inside(scene, word)).map(|word| fold(&word.lower));
         let written = plain.words.iter().filter(|word| word.lower.contains('_') && word.lower.chars().count() >= VALUE_CHARS_MIN);
         let names = names.chain(written.map(|word| fold(&word.lower)));
         let ids = id_spans(&plain.text).into_iter().take(IDS_MAX).filter_map(|span| plain.text.get(span)).map(fold);

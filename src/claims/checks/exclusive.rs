@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::{
     checks::{
-        account::{self, NamedRecords},
+        account::{named_records::NamedRecords, sentence},
         states,
     },
     context::{CheckContext, ClaimFinding},
@@ -184,7 +184,7 @@ pub(super) fn exclusive(scene: &CheckContext<'_>, names: &NamedRecords<'_>) -> O
         let tells =
             |clause: String| all.in_text(&clause) & excluded(all.copulas.stand_in(&clause)) != 0 && !all.other_times.stand_in(&clause);
         let expected = format!("{}: {value}", leaf.key);
-        states::clauses(scene).any(tells).then(|| account::whole(scene, "exclusive", Code::ClaimMismatch, &expected, Certainty::Likely))
+        states::clauses(scene).any(tells).then(|| sentence::whole(scene, "exclusive", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
 }
 

@@ -11,7 +11,7 @@ use foldhash::fast::FixedState;
 use serde::Deserialize;
 
 use crate::{
-    checks::{account, acts, states},
+    checks::{account::sentence, acts, states},
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult,
@@ -141,7 +141,7 @@ fn is_new(scene: &CheckContext<'_>, words: &[Word]) -> bool {
         word.chars().count() >= TELLING_CHARS && !data().small.contains(word.as_str()) && !scene.lexicon.common.contains(word.as_str())
     };
     let telling: Vec<&String> = own.iter().filter(tells).collect();
-    telling.len() >= NEW_WORDS_MIN && !telling.iter().any(|word| account::is_known_word(scene, word))
+    telling.len() >= NEW_WORDS_MIN && !telling.iter().any(|word| sentence::is_known_word(scene, word))
 }
 
 /// Do these words tell of what has been?

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::{
     checks::{
-        account::{LEAVES_OF, is_known_word},
+        account::sentence::{LEAVES_OF, is_known_word},
         acts,
         values::{self, quoted, ungrounded},
     },

@@ -8,6 +8,7 @@ pub mod lenient_json;
 pub mod lexicon;
 pub mod number;
 pub mod pattern;
+pub mod polarity;
 pub mod request;
 mod samples;
 pub mod tool_names;

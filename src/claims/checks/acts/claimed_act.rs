@@ -14,10 +14,13 @@ use super::{
     says_we, sentence, talk, tells_of_acts, tells_of_year, tells_others, unlooked,
 };
 use crate::{
-    checks::{account, values::quoted},
+    checks::values::quoted,
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, ToolCapability, ToolRunState},
-    language::word_list::WordList,
+    language::{
+        polarity::{failure_words, negation},
+        word_list::WordList,
+    },
     passage::Kind,
 };
 use toolmark_base::violation::{Certainty, Code};
@@ -196,7 +199,7 @@ impl<'c> ClaimedAct<'c> {
         // `Unlocked` is `locked: false` of a result.
         let reported = || case.is_reported(&said.verb) || said.verb.strip_prefix("un").is_some_and(|state| case.is_reported(state));
         // What was looked up was refused: `the plan was rejected`.
-        let refused = || looked && account::FAILED_DEEDS.iter().any(|deed| said.verb.starts_with(deed));
+        let refused = || looked && failure_words::FAILED_DEEDS.iter().any(|deed| said.verb.starts_with(deed));
         // `is set by your administrator`: how it is done, and by whom.
         let before = words.iter().rev().find(|word| word.end <= said.span.start).map_or("", |word| word.lower.as_str());
         let next = words.iter().find(|word| word.start >= said.span.end);
@@ -260,10 +263,10 @@ impl<'c> ClaimedAct<'c> {
         // `The transfer is set up but hasn't gone through`. An address may have any word in it.
         let denied = |clause: &str| {
             let plain: Vec<&str> = clause.split(' ').filter(|word| !word.contains(['@', '/'])).collect();
-            account::denies(&plain.join(" "))
+            negation::denies(&plain.join(" "))
         };
         // Where the answer has told of the failure, what it says of states and of others' acts is told beside it.
-        let in_script = || said.speech.is_script() && account::text_tells_failure(case.text);
+        let in_script = || said.speech.is_script() && failure_words::text_tells_failure(case.text);
         in_script()
             || !first && (in_words() || case.before.failure)
             || case.text.get(clause(case.text, said.span.clone())).is_some_and(denied)
@@ -316,7 +319,7 @@ impl<'c> ClaimedAct<'c> {
             || abilities.acted_before
             || grounds.is_some_and(tells_of_acts)
             || !(first || asked && named) && tells_of_year(words)
-            || failed && !first && (case.before.failure || account::denies(text))
+            || failed && !first && (case.before.failure || negation::denies(text))
             || unlooked::tells_history(text)
             || halts(&abilities.asked, grounds)
     }

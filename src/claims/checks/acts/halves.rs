@@ -6,18 +6,27 @@
 
 use smol_str::SmolStr;
 
-use crate::checks::acts::{ActForm, Before, ReportedAct, ReportedActs, open_part};
-use crate::checks::states;
-use crate::context::ClaimFinding;
-use crate::evidence::facts::ResultFacts;
-use crate::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
-use crate::evidence::{EvidenceIndex, ToolResult};
-use crate::language::cues::ALL;
-use crate::language::fold::{fold, name_words};
-use crate::language::lexicon::{self, Word, words};
-use crate::language::word_list::{PhraseList, WordList};
-use crate::passage::Kind;
-use crate::plain::AnalyzedPassage;
+use crate::{
+    checks::{
+        acts::{ActForm, Before, ReportedAct, ReportedActs, open_part},
+        states,
+    },
+    context::ClaimFinding,
+    evidence::{
+        EvidenceIndex, ToolResult,
+        facts::ResultFacts,
+        tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+    },
+    language::{
+        cues::ALL,
+        fold::{fold, name_words},
+        lexicon::{self, Word, words},
+        polarity::negation,
+        word_list::{PhraseList, WordList},
+    },
+    passage::Kind,
+    plain::AnalyzedPassage,
+};
 use toolmark_base::violation::{Certainty, Code};
 
 /// Parts of a request that are told apart, and names in each.
@@ -598,7 +607,7 @@ fn sent_nothing(passage: &AnalyzedPassage, ran: &RecentCalls<'_>, abilities: &To
 
 /// Does no word of the passage deny, offer or doubt?
 pub(super) fn has_no_denial(passage: &AnalyzedPassage) -> bool {
-    let denies = |word: &Word| crate::checks::account::is_nothing(&word.lower) || is_not_so(word);
+    let denies = |word: &Word| negation::is_nothing(&word.lower) || is_not_so(word);
     let inside = ["没", "未", "不", "ません", "ない", "नहीं", "않"];
     !passage.words.iter().any(denies) && !inside.iter().any(|part| passage.text.contains(part))
 }

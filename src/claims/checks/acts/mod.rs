@@ -39,6 +39,7 @@ use crate::{
         fold::{akin, behind_last, fold, folded, name_words, stands_in},
         lexicon::{Word, WordSet},
         pattern::{Pattern, PatternMatch, in_ascii_letters, in_latin_letters},
+        polarity::{failure_words, negation},
         word_list::{PhraseList, WordList, data_file},
     },
     passage::Kind,
@@ -780,7 +781,7 @@ impl ActSentence<'_> {
     /// The answer tells of the failure, and what failed has the stem of the verb: `the marks were released in March`, as its reason says.
     fn is_reason(&self, verb: &str) -> bool {
         let stem: String = fold(verb).chars().take(STEM + 1).collect();
-        let told = || self.before.failure || super::account::text_tells_failure(self.text);
+        let told = || self.before.failure || failure_words::text_tells_failure(self.text);
         let has = |grounds: &EvidenceIndex| grounds.results.iter().any(|source| source.fails() && source.folded().contains(&stem));
         stem.chars().count() > STEM && self.grounds.is_some_and(has) && told()
     }
@@ -1081,7 +1082,7 @@ fn not_run(would: Option<&ToolCapability>, abilities: &ToolCapabilities) -> Stri
 
 /// Does a word of the sentence deny something?
 fn denies(words: &[Word]) -> bool {
-    words.iter().any(|word| super::account::is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
+    words.iter().any(|word| negation::is_nothing(&word.lower) || word.lower.ends_with("n't") || word.lower.ends_with("n’t"))
 }
 
 /// Does the tool's name say that it runs something?

@@ -10,18 +10,18 @@ use super::{
     leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own,
     tells_of_year,
 };
-
 use crate::{
-    checks::account::{self, text_tells_failure},
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, ToolCapabilities},
     language::{
         fold::{akin, fold, stands_in},
         lexicon::Word,
         pattern::Pattern,
+        polarity::{failure_words::text_tells_failure, negation},
         word_list::{PhraseList, WordList},
     },
 };
+
 use toolmark_base::violation::{Certainty, Code};
 
 /// Words of a sentence that is read.
@@ -292,7 +292,7 @@ pub(super) fn told_as_done(case: &ActSentence<'_>, told: &ReportedActs) -> Optio
         };
         asked.asks_for_act()
             && (act.speech.code != "en" || asked.begins_with_act())
-            && !(worded || account::denies(text) || tells_of_year(words) || QUOTES_OTHERS.stands_in(text))
+            && !(worded || negation::denies(text) || tells_of_year(words) || QUOTES_OTHERS.stands_in(text))
     };
     let certain = alone && (first && about || unopposed() && ((about || act.speech.code != "en") && own() || plain()));
     let certainty = if certain { Certainty::Certain } else { Certainty::Likely };

@@ -3,12 +3,13 @@
 use std::ops::Range;
 
 use crate::{
-    checks::{account, figures::finding},
+    checks::figures::finding,
     context::{CheckContext, ClaimFinding},
     evidence,
     language::{
         changes::{Direction, direction_of, is_from_to, tells_distance, tells_places},
         number::{Number, Precision},
+        polarity::negation,
         word_list::WordList,
     },
 };
@@ -39,7 +40,7 @@ pub(super) fn change(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         // Without one it may be told behind the number that says by how much.
         let direction = direction_of(before).or_else(|| direction_of(behind));
         let signs = [one, other].iter().any(|number| matches!(scene.sign_before(number.span.start), Some('-' | '−' | '–')));
-        if signs || account::denies(before) || tells_places(before) {
+        if signs || negation::denies(before) || tells_places(before) {
             continue;
         }
         let values: Vec<(f64, f64)> = one.readings().zip(other.readings()).map(|(first, last)| (first.value, last.value)).collect();

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use crate::{
     checks::{
-        account,
+        account::sentence,
         selection::{
             QUESTION_WORDS_MAX, RecordValue, Records,
             another::{by_columns, named_alone},
@@ -154,7 +154,7 @@ pub(crate) fn ends(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let best = others.iter().copied().reduce(if end.most { f64::max } else { f64::min })?;
     let shown = among.iter().find(|record| scale::place(record, column) == Some(best))?;
     let shown: Vec<String> = shown.iter().take(3).map(RecordValue::shown).filter(|shown| !shown.is_empty()).collect();
-    wrong.then(|| account::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
+    wrong.then(|| sentence::whole(scene, "ends", Code::ClaimMismatch, &shown.join(", "), Certainty::Likely))
 }
 
 /// True of words of what is reckoned from several columns. `por 189 €` is none.

@@ -6,7 +6,7 @@ pub mod ends;
 pub mod superlative;
 
 use crate::{
-    checks::{account, states},
+    checks::{account::sentence, states},
     context::{CheckContext, CitationScope, ClaimFinding},
     language::{fold::fold, number::Number},
     passage::Kind,
@@ -58,7 +58,7 @@ impl OrderedList {
             // The rest of a list that is out of order is told by this one.
             self.introduced = Some(false);
             self.items.clear();
-            account::whole(scene, "order", Code::ClaimMismatch, "its figures aren't in that order", Certainty::Likely)
+            sentence::whole(scene, "order", Code::ClaimMismatch, "its figures aren't in that order", Certainty::Likely)
         })
     }
 }
@@ -86,7 +86,7 @@ pub(crate) fn order(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         })
     };
     (alike && !is_sorted(all.iter().map(|number| value(number))) && column())
-        .then(|| account::whole(scene, "order", Code::ClaimMismatch, "its figures aren't in that order", Certainty::Likely))
+        .then(|| sentence::whole(scene, "order", Code::ClaimMismatch, "its figures aren't in that order", Certainty::Likely))
 }
 
 fn sorted(column: &[f64]) -> Vec<f64> {

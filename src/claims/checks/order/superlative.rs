@@ -9,7 +9,7 @@ use std::{ops::Range, sync::OnceLock};
 use regex::Regex;
 
 use crate::{
-    checks::account,
+    checks::account::sentence,
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult,
@@ -203,7 +203,7 @@ pub(crate) fn superlative(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         return None;
     }
     let place = place(scene)?;
-    if OTHERS.stands_in(scene.text()) || account::tells_nothing(scene) || narrows(scene, source, &place) {
+    if OTHERS.stands_in(scene.text()) || sentence::tells_nothing(scene) || narrows(scene, source, &place) {
         return None;
     }
     let cells = told_cells(scene, rows, place.start)?;
@@ -218,7 +218,7 @@ pub(crate) fn superlative(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let beside = || plain.words.iter().filter(|word| word.start.abs_diff(place.start) <= RATE_BYTES);
     let reckoned = || scene.grounds.asked.words().iter().chain(beside()).any(|word| RATES.has(&word.lower));
     let wrong = !cells.iter().any(|(_, column)| ends(column)) && !reckoned();
-    wrong.then(|| account::whole(scene, "superlative", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
+    wrong.then(|| sentence::whole(scene, "superlative", Code::ClaimMismatch, "another one has the most or the least", Certainty::Likely))
 }
 
 /// The place of the passage's only superlative.

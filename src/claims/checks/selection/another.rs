@@ -2,7 +2,7 @@
 
 use crate::{
     checks::{
-        account,
+        account::{sentence, weekdays},
         selection::{QUESTION_WORDS_MAX, RecordValue, Records, clauses, data, denies, folded_words, is_nothing_said, only_result},
         states,
     },
@@ -75,7 +75,7 @@ pub(crate) fn another(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         let told = text_of_another(&records, key, record, &folded, sentence, scene)
             .or_else(|| figure_of_another(&records, key, record, clause, scene))?;
         let expected = format!("{}: {}", told.key, told.shown());
-        Some(account::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
+        Some(sentence::whole(scene, "another", Code::ClaimMismatch, &expected, Certainty::Likely))
     })
 }
 
@@ -125,7 +125,7 @@ fn swapped(scene: &CheckContext<'_>, records: &Records<'_>, sentence: &str) -> O
         && is(first, one).is_none()
         && is(second, other).is_none();
     let own = first.iter().find(|value| value.key == key)?;
-    wrong.then(|| account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
+    wrong.then(|| sentence::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
 }
 
 /// `Who has the parking lesson?` answered with one whose lesson is another.
@@ -164,7 +164,7 @@ fn asked_of_another(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<C
         let own = record.iter().find(|own| own.key == *column && !own.text.is_empty())?;
         let wrong = !std::ptr::eq(record, wanted) && !stands_in(&own.text, &value.text);
         return wrong
-            .then(|| account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely));
+            .then(|| sentence::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely));
     }
     if !names_none(records, asked) {
         return None;
@@ -187,7 +187,7 @@ fn asked_of_another(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<C
         return None;
     }
     let own = record.iter().find(|own| own.key == value.key && !own.text.is_empty())?;
-    Some(account::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
+    Some(sentence::whole(scene, "another", Code::ClaimMismatch, &format!("{}: {}", own.key, own.shown()), Certainty::Likely))
 }
 
 /// True of a text that names no record by any column.
@@ -226,7 +226,7 @@ pub fn by_columns<'r, 's>(records: &'r Records<'s>, folded: &str) -> Vec<(&'s st
     // `Thursday` names the record of `Thu`.
     let with_days;
     let folded = if folded.contains("day") {
-        let days = words_of(folded).filter(|word| word.ends_with("day") && account::weekday_named(word).is_some());
+        let days = words_of(folded).filter(|word| word.ends_with("day") && weekdays::weekday_named(word).is_some());
         with_days = days.filter_map(|day| day.get(..DAY_CHARS)).fold(folded.to_owned(), |text, day| text + " " + day);
         &*with_days
     } else {

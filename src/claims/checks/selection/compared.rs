@@ -15,7 +15,7 @@ use super::{
     scale::{self, DAY},
 };
 use crate::{
-    checks::account,
+    checks::account::{member_values, sentence},
     context::{CheckContext, ClaimFinding},
     evidence::{ToolResult, facts::Scalar},
     language::{
@@ -91,10 +91,10 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if let Some(clause) = clauses.iter().find(denies_overdue) {
         let records = Records::of(source)?;
         let first = overdue(scene, source, &records, clause)?;
-        return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
+        return Some(sentence::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
     }
     if let Some(record) = below_minimum(source, &clauses) {
-        return Some(account::whole(scene, "compared", Code::FalseAbsence, &record, Certainty::Likely));
+        return Some(sentence::whole(scene, "compared", Code::FalseAbsence, &record, Certainty::Likely));
     }
     let told = only_bound(scene.plain.numbers(), scene.plain.dates(), scene.plain.lower());
     let asked = || {
@@ -165,7 +165,7 @@ pub(crate) fn compared(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     if denies_all(clause) {
         let first = inside.iter().find(|record| !is_called_off(record))?;
-        return Some(account::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
+        return Some(sentence::whole(scene, "compared", Code::FalseAbsence, &shown(first), Certainty::Likely));
     }
     if clause.iter().any(denies) || of_question || among.len() < 2 {
         return None;
@@ -318,7 +318,7 @@ const LASTING: [(&str, &str, f64); 15] = [
 /// True if the name of a column has its unit as a word: `duration_s`, but not `rooms` with its `ms`.
 fn names_unit(scene: &CheckContext<'_>, key: &str) -> bool {
     let unit = LASTING.iter().find(|(ending, ..)| key.ends_with(ending));
-    unit.is_some_and(|(ending, word, _)| key == *ending || scene.sources.iter().any(|source| account::is_word_of_name(word, source)))
+    unit.is_some_and(|(ending, word, _)| key == *ending || scene.sources.iter().any(|source| member_values::is_word_of_name(word, source)))
 }
 
 /// Seconds that a value lasts: `67` minutes, `7m02s`; `34:12` where a bound in minutes says what it is.

@@ -2,7 +2,8 @@
 
 use crate::{
     checks::{
-        account, acts,
+        account::sentence,
+        acts,
         selection::{
             QUESTION_WORDS_MAX, ReadWords, Reading, Records, SENTENCE_BYTES_MAX, SelectionClaim, clauses, data, denies, is_for_any,
             is_plain,
@@ -63,7 +64,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
         return None;
     }
     if let Some(amount) = denied_amount(source, clause) {
-        return Some(account::whole(scene, "denial", Code::FalseAbsence, &amount, Certainty::Likely));
+        return Some(sentence::whole(scene, "denial", Code::FalseAbsence, &amount, Certainty::Likely));
     }
     // `No te queda ninguna multa pendiente` of `pendientes: 0`.
     let zero = |leaf: &&NamedValue| leaf.record == 0 && matches!(leaf.value, Scalar::Number(0.0) | Scalar::Flag(false) | Scalar::Null);
@@ -158,7 +159,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     if clause.iter().any(lacks) {
         return None;
     }
-    Some(account::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
+    Some(sentence::whole(scene, "denial", Code::FalseAbsence, &records.shown(&decided), Certainty::Likely))
 }
 
 /// Words behind a denial among which an amount is named, and letters of its name.

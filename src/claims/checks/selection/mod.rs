@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::{
-    checks::account,
+    checks::account::weekdays,
     context::{CheckContext, CitationScope, NounPhrase},
     evidence::{
         ToolResult, derive,
@@ -346,7 +346,7 @@ impl Reading<'_, '_> {
 /// Is it a day of the week, or several: `Sundays`?
 fn is_weekday(word: &Word) -> bool {
     let single = || Word { lower: word.lower.trim_end_matches('s').into(), ..word.clone() };
-    account::weekday_of(word).or_else(|| account::weekday_of(&single())).is_some()
+    weekdays::weekday_of(word).or_else(|| weekdays::weekday_of(&single())).is_some()
 }
 
 fn is_common(part: &str, lexicon: &Lexicon) -> bool {

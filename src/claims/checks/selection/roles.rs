@@ -2,7 +2,7 @@
 
 use crate::{
     checks::{
-        account,
+        account::sentence,
         selection::{RecordValue, Records, clauses, denies, folded_words, is_plain},
     },
     context::{CheckContext, CitationScope, ClaimFinding},
@@ -71,7 +71,7 @@ fn name_of_another(scene: &CheckContext<'_>, records: &Records<'_>, clause: &[Wo
         return None;
     }
     let expected = format!("{}: {}", role.key, role.text);
-    Some(account::whole(scene, "roles", Code::ClaimMismatch, &expected, Certainty::Likely))
+    Some(sentence::whole(scene, "roles", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// Place of a name of several words among these.
@@ -110,7 +110,7 @@ fn swapped_figures(scene: &CheckContext<'_>, records: &Records<'_>) -> Option<Cl
     let swapped = of_one.key != of_other.key && one != other && of_one.number == Some(other) && of_other.number == Some(one);
     swapped.then(|| {
         let expected = format!("{}: {other}, {}: {one}", of_one.key, of_other.key);
-        account::whole(scene, "roles", Code::ClaimMismatch, &expected, Certainty::Certain)
+        sentence::whole(scene, "roles", Code::ClaimMismatch, &expected, Certainty::Certain)
     })
 }
 

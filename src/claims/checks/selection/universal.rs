@@ -3,7 +3,7 @@
 
 use super::{Records, clauses, conditions, data, denies, is_plain, only_result, scale};
 use crate::{
-    checks::account,
+    checks::account::sentence,
     context::{CheckContext, CitationScope, ClaimFinding},
     language::{cues, fold::stands_in, lexicon::Word, word_list::WordList},
     passage::Kind,
@@ -115,7 +115,7 @@ pub(crate) fn universal(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if clause.iter().any(narrows) {
         return None;
     }
-    Some(account::whole(scene, "universal", Code::CountMismatch, &super::shown_values(exception), Certainty::Likely))
+    Some(sentence::whole(scene, "universal", Code::CountMismatch, &super::shown_values(exception), Certainty::Likely))
 }
 
 #[cfg(test)]

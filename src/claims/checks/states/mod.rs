@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 
 use crate::{
-    checks::{account, values},
+    checks::{account::sentence, values},
     context::{CheckContext, CitationScope, ClaimFinding},
     evidence::{
         ToolResult,
@@ -23,6 +23,7 @@ use crate::{
         fold::{akin, fold, stands_in},
         lexicon::{Word, WordSet},
         number::Number,
+        polarity::{failure_words, negation},
         word_list::{FoldedParts, PhraseList, WordList, data_file},
     },
     passage::Kind,
@@ -191,7 +192,7 @@ pub(crate) fn states(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
         || runs && !placed && clauses(scene).any(|clause| words.finished.stand_in(&clause))
         || over && is_about(scene, source) && !words.over.stand_in(text) && clauses(scene).any(|clause| words.holds.stand_in(&clause));
     let expected = format!("the result has the state `{state}`");
-    told.then(|| account::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
+    told.then(|| sentence::whole(scene, "states", Code::ClaimMismatch, &expected, Certainty::Likely))
 }
 
 /// The finding of a passage that tells all of several records as done, of which one is refused, broken or not begun, and isn't named.
@@ -210,19 +211,19 @@ pub(crate) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     let rows = source.rows();
     if tells_all
         && !scene.says(&scene.lexicon.near)
-        && !account::text_tells_failure(scene.text())
+        && !failure_words::text_tells_failure(scene.text())
         && !words.pending.stand_in(folded)
         && clauses(scene).any(|clause| words.done.stand_in(&clause) && !words.partial.stand_in(&clause))
         && let Some(line) = source.text.lines().take(LINES_MAX).find(|line| line_fails(line))
         && failure::is_log(&source.text)
     {
-        return Some(account::whole(scene, "all_done", Code::ClaimMismatch, line.trim(), Certainty::Likely));
+        return Some(sentence::whole(scene, "all_done", Code::ClaimMismatch, line.trim(), Certainty::Likely));
     }
     if !tells_all
         || !rows.columns
         || rows.rows.len() < 2
         || scene.says(&scene.lexicon.near)
-        || account::text_tells_failure(scene.text())
+        || failure_words::text_tells_failure(scene.text())
         || words.pending.stand_in(folded)
     {
         return None;
@@ -252,7 +253,7 @@ pub(crate) fn all_done(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     };
     let row = open.iter().find(|row| !named(row)).filter(|_| open.len() < rows.rows.len())?;
     let expected: Vec<&str> = row.cells.iter().take(6).map(|cell| cell.raw.as_str()).collect();
-    Some(account::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
+    Some(sentence::whole(scene, "all_done", Code::ClaimMismatch, &expected.join(", "), Certainty::Likely))
 }
 
 /// Lines of a result in which a failure is looked for.
@@ -302,9 +303,9 @@ impl OpenAct {
 
     /// True if the answer tells it somewhere.
     pub fn is_told(&self, answer: &str) -> bool {
-        let denies = || account::denies(answer);
+        let denies = || negation::denies(answer);
         let of_kind = match self {
-            Self::Failed => denies() || account::tells_outage(answer),
+            Self::Failed => denies() || failure_words::tells_outage(answer),
             Self::Unchanged => denies() || ALREADY.stands_in(&fold(answer)),
             Self::Trial | Self::State(_) => false,
         };
@@ -435,11 +436,11 @@ fn tells_failure(sentence: &str, folded: &str) -> bool {
         "juz nie",
         "artik",
     ]);
-    if !account::text_tells_failure(sentence) {
+    if !failure_words::text_tells_failure(sentence) {
         return false;
     }
     let zeros = || sentence.split(|c: char| !(c.is_alphanumeric() || matches!(c, '\'' | '’'))).filter(|word| *word != "0");
-    !ENDED.stands_in(folded) && (!sentence.contains('0') || account::text_tells_failure(&zeros().collect::<Vec<&str>>().join(" ")))
+    !ENDED.stands_in(folded) && (!sentence.contains('0') || failure_words::text_tells_failure(&zeros().collect::<Vec<&str>>().join(" ")))
 }
 
 /// Is the passage about this result: does it cite it, or say a word of it or of its call?
@@ -474,7 +475,7 @@ pub(super) fn clauses<'s>(scene: &'s CheckContext<'_>) -> impl Iterator<Item = S
     let all: Vec<String> = cut(scene.text()).split(marks).map(str::to_owned).collect();
     all.into_iter().take(CLAUSES_MAX).filter_map(|clause| {
         let folded = fold(&clause);
-        (!account::denies(&clause) && !data().unsure.stand_in(&folded)).then_some(folded)
+        (!negation::denies(&clause) && !data().unsure.stand_in(&folded)).then_some(folded)
     })
 }
 

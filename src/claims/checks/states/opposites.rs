@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::{
     checks::{
-        account,
+        account::sentence,
         selection::{RecordValue, Records, clauses, denies, folded_words, is_nothing_said},
         states,
     },
@@ -164,7 +164,7 @@ impl Pair {
         }
         let state = if value.flag.is_some() { format!("{}: {}", value.key, value.flag == Some(true)) } else { value.text.clone() };
         let expected = format!("the result has the state `{state}`");
-        Some(account::whole(scene, "opposites", Code::ClaimMismatch, &expected, Certainty::Likely))
+        Some(sentence::whole(scene, "opposites", Code::ClaimMismatch, &expected, Certainty::Likely))
     }
 }
 
