@@ -20,7 +20,15 @@ use crate::{
         absence, account,
         account::{empty_results, sentence},
         actions,
-        acts::{self, ReportedAct, further::further, halves, idle::idle, unlooked::unlooked},
+        acts::{
+            self,
+            act_sentence::Before,
+            further::further,
+            halves,
+            idle::idle,
+            speech::reported::{self, ReportedAct},
+            unlooked::unlooked,
+        },
         bindings, carried_out, consistency,
         counts::{counts, something_of_nothing},
         elsewhere, fields, figures,
@@ -260,9 +268,9 @@ impl ActCue {
             *self = Self { start, ..Self::default() };
         }
         if !self.found && pending.len() > self.scanned {
-            let from = pending.floor_char_boundary(self.scanned.saturating_sub(acts::CUE_BYTES_MAX));
+            let from = pending.floor_char_boundary(self.scanned.saturating_sub(reported::CUE_BYTES_MAX));
             let new = pending.get(from..).unwrap_or_default();
-            self.found = acts::may_say_done(new) || from == 0 && acts::may_begin_with_act(new);
+            self.found = reported::may_say_done(new) || from == 0 && reported::may_begin_with_act(new);
             self.scanned = pending.len();
         }
         self.found
@@ -354,9 +362,9 @@ impl PassageChecker {
         let open = scene.sources.iter().find_map(|source| Some((states::open_act(source)?, source.execution_id.as_ref()?)));
         // `The coupon expired in May`, of an error that says so.
         let open =
-            open.filter(|(act, _)| *act != OpenAct::Failed || !(echoes_end(scene) && acts::told(scene.plain, passage.kind).is_empty()));
+            open.filter(|(act, _)| *act != OpenAct::Failed || !(echoes_end(scene) && reported::told(scene.plain, passage.kind).is_empty()));
         // `A bit over 171 thousand`, of a dry run that was made to know it.
-        let asks = || scene.grounds.asked.is_question() && acts::told(scene.plain, passage.kind).is_empty();
+        let asks = || scene.grounds.asked.is_question() && reported::told(scene.plain, passage.kind).is_empty();
         let open = open.filter(|(act, _)| *act != OpenAct::Trial || !asks());
         if let Some((act, id)) = open {
             let span = trimmed(&passage.text);
@@ -450,8 +458,8 @@ impl PassageChecker {
         let known = (!fenced && lexicon::may_say_done(&whole.passage.text)).then(|| self.language_of(whole));
         let known = known.and_then(|language| actions::actions(whole.plain(), language, abilities));
         let (plain, kind, grounds) = (whole.plain(), whole.passage.kind, evidence.grounds());
-        let told = if fenced { acts::ReportedActs::default() } else { acts::told(plain, kind) };
-        let before = acts::Before {
+        let told = if fenced { reported::ReportedActs::default() } else { reported::told(plain, kind) };
+        let before = Before {
             apart: self.cites && !cites,
             failure: !told.is_empty() && self.told_failure.is_told(),
             passages: self.judged,
@@ -818,7 +826,7 @@ impl PassageChecker {
         let trial = scene.sources.iter().all(|source| source.is_trial());
         // Unless that is what was asked for: `Mark lift 2 as out of service`.
         let outage = || {
-            let own = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
+            let own = || reported::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless());
             failure_words::tells_outage(scene.text()) && !failure_words::tells_outage(&scene.grounds.asked) && !own()
         };
         let told =
@@ -841,7 +849,7 @@ impl PassageChecker {
         if scene.bond != CitationScope::Cited && scene.grounds.results.iter().any(other) {
             return;
         }
-        let deed = || acts::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
+        let deed = || reported::told(scene.plain, passage.kind).iter().any(|said| !said.is_harmless() || said.is_own_look());
         let success = says_success(scene.plain.lower()) || deed() || trial && scene.plain.words.iter().any(|word| word.lower == "now");
         let statement = || {
             let asked = scene.grounds.asked.folded();
@@ -1213,7 +1221,7 @@ fn tells_trial(scene: &CheckContext<'_>) -> bool {
 
 /// Does the passage say that the assistant looked something up?
 fn tells_own_look(scene: &CheckContext<'_>) -> bool {
-    acts::told(scene.plain, scene.kind).iter().any(ReportedAct::is_own_look)
+    reported::told(scene.plain, scene.kind).iter().any(ReportedAct::is_own_look)
 }
 
 /// Is it a sentence without figures and names, beside an empty result?
@@ -1393,7 +1401,7 @@ fn echoes_end(scene: &CheckContext<'_>) -> bool {
     // `Loan 5, which had expired, was extended`: the act itself is told too.
     let acted = |source: &ToolResult| {
         let verb = name_words(&source.tool).into_iter().next().unwrap_or_default();
-        words().any(|word| acts::is_form_of(word, &verb))
+        words().any(|word| acts::speech::verb_forms::is_form_of(word, &verb))
     };
     let ends: Vec<&str> = words().map(SmolStr::as_str).filter(|word| ENDS.has(word)).collect();
     let ended = |source: &ToolResult| !ends.is_empty() && errors_of(source).iter().any(|error| ends.iter().any(|end| error.contains(end)));

@@ -26,6 +26,6 @@ pub mod word_index;
 /// not for a thread that serves.
 pub fn warm_up() {
     language::lexicon::warm_up();
-    checks::acts::warm_up();
+    checks::acts::speech::warm_up();
     let _ready = (checks::states::data(), language::polarity::failure_words::text_tells_failure(""));
 }

@@ -50,7 +50,7 @@ pub(crate) fn elsewhere(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     }
     // `204 No Content`: what was done is told by the call.
     let says_little = cited.text.len() <= LITTLE_BYTES;
-    if !cited.reads() && (says_little || !acts::told(scene.plain, scene.kind).is_empty()) {
+    if !cited.reads() && (says_little || !acts::speech::reported::told(scene.plain, scene.kind).is_empty()) {
         return None;
     }
     let mut told = ToldValues::of(scene);

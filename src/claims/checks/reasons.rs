@@ -166,7 +166,7 @@ fn may_tell(scene: &CheckContext<'_>, source: &ToolResult) -> bool {
     let facts = source.facts();
     let told = scene.plain.folded();
     let asked = scene.grounds.asked.folded();
-    let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
+    let language = acts::speech::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
     let english = language == "en";
     // Words of a value that neither the passage nor the question has.
     let untold = |text: &str| {

@@ -661,7 +661,7 @@ fn named_by_nobody(scene: &CheckContext<'_>) -> Option<ClaimFinding> {
     if scene.bond != CitationScope::Cited || scene.text().contains('|') || scene.sources.iter().any(|source| source.is_partial()) {
         return None;
     }
-    let language = acts::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
+    let language = acts::speech::language_of(scene.text(), &scene.plain.words).unwrap_or(scene.lexicon.language.as_str());
     let german = language == "de";
     if !german && !matches!(language, "en" | "es" | "fr" | "it" | "pt" | "pl" | "nl" | "tr") {
         return None;

@@ -4,17 +4,31 @@
 //! failure told, how certain is the finding.
 
 use super::{
-    ALREADY, AS_IT_IS, ActForm, ActSentence, EARLIER, IN_MIND, NEVER, ReportedAct, Speech, clause, denies, halts, has_finite, has_form,
-    is_about_order, is_finished, is_made_or_changed, is_message, is_of_language, is_of_what_is_shown, is_run, is_told_of_others, is_vague,
-    is_verb_of, is_written, names_tools_thing, not_run, orders,
+    orders,
     readings::{
         brings_text, is_about_tool, is_editor, is_english, is_habitual, is_of_other_language, is_plain_present, is_text_stem, is_text_work,
         leaves_alone, plays, presents, swaps_words, tell_of_tool, tells_of_own,
     },
-    says_we, sentence, talk, tells_of_acts, tells_of_year, tells_others, unlooked,
+    talk, unlooked,
 };
 use crate::{
-    checks::values::quoted,
+    checks::{
+        acts::{
+            act_sentence::{ActSentence, not_run, sentence, tells_of_acts},
+            excuses::{
+                ALREADY, AS_IT_IS, EARLIER, IN_MIND, NEVER, denies, has_finite, is_about_order, is_made_or_changed, is_message,
+                is_of_language, is_of_what_is_shown, is_run, is_told_of_others, is_vague, is_written, names_tools_thing, says_we,
+                tells_of_year, tells_others,
+            },
+            readings::halts,
+            speech::{
+                Speech,
+                reported::{ActForm, ReportedAct, clause},
+                verb_forms::{has_form, is_finished, is_verb_of},
+            },
+        },
+        values::quoted,
+    },
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, ToolCapability, ToolRunState},
     language::{

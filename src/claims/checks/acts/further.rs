@@ -3,8 +3,15 @@
 //! One execution accounts for one act. Who says `also` says that there was another; where a single call ran since the request and it is
 //! of another kind, nothing accounts for that one.
 
-use super::{ActForm, ActSentence, Before, ReportedAct, clause, has_form, is_of_language, is_verb_of};
 use crate::{
+    checks::acts::{
+        act_sentence::{ActSentence, Before},
+        excuses::is_of_language,
+        speech::{
+            reported::{ActForm, ReportedAct, clause},
+            verb_forms::{has_form, is_verb_of},
+        },
+    },
     context::ClaimFinding,
     evidence::{
         EvidenceIndex, ToolResult,

@@ -8,7 +8,7 @@ use smol_str::SmolStr;
 
 use crate::{
     checks::{
-        acts::{ActForm, Before, ReportedAct, ReportedActs, open_part},
+        acts::{ActForm, Before, ReportedAct, ReportedActs, excuses::ALREADY, open_part, speech::verb_forms::is_form_of},
         states,
     },
     context::ClaimFinding,
@@ -404,7 +404,7 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
     // `Both pods have been up for three days`: how long things have been so.
     let lasting = passage.words.iter().any(|word| LASTING.has(&word.lower)) && passage.words.iter().any(|word| word.lower == "for");
     // `Both have been sent already`: how things are that were looked up.
-    let already = passage.words.iter().any(|word| super::ALREADY.has(&word.lower));
+    let already = passage.words.iter().any(|word| ALREADY.has(&word.lower));
     if !deed
         || already
         || lasting
@@ -423,10 +423,10 @@ fn both_of_one(passage: &AnalyzedPassage, ran: &RecentCalls<'_>) -> Option<Claim
 /// `… and your old booking is cancelled` where `cancel_booking` didn't run, the user asked for it, and what ran does something else.
 fn idle_verb(passage: &AnalyzedPassage, deed: &ReportedAct, ran: &RecentCalls<'_>, abilities: &ToolCapabilities) -> Option<ClaimFinding> {
     let verb_of = |tool: &str| name_words(tool).into_iter().next().unwrap_or_default();
-    let does = |tool: &str| crate::checks::acts::is_form_of(&deed.verb, &verb_of(tool));
+    let does = |tool: &str| is_form_of(&deed.verb, &verb_of(tool));
     let acts = |ability: &&ToolCapability| ability.effect() == crate::evidence::tool_capabilities::Effect::Acts;
     let idle = abilities.tools.iter().filter(acts).find(|ability| !abilities.recent.contains_key(&ability.tool) && does(&ability.tool))?;
-    let asked = abilities.asked.name_words().iter().any(|word| crate::checks::acts::is_form_of(&deed.verb, word));
+    let asked = abilities.asked.name_words().iter().any(|word| is_form_of(&deed.verb, word));
     let backed = abilities.recent.keys().any(|tool| does(tool))
         || ran.texts().any(|text| text.contains(&fold(&deed.verb)))
         || ran.has(&verb_of(&idle.tool));
@@ -847,7 +847,7 @@ mod tests {
             ..ToolCapabilities::default()
         };
         let plain = AnalyzedPassage::of(text);
-        beyond(&plain, Kind::Sentence, &acts::told(&plain, Kind::Sentence), &abilities, &grounds, Before::default())
+        beyond(&plain, Kind::Sentence, &acts::speech::reported::told(&plain, Kind::Sentence), &abilities, &grounds, Before::default())
             .map(|finding| finding.rule)
     }
 

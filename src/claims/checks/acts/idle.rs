@@ -4,15 +4,20 @@
 //! offers, declines, or tells what holds in general.
 
 use super::{
-    ReportedActs, has_form, is_of_thought, not_run,
     orders::{is_of_others, is_open_word},
-    quotes,
     readings::{EMPTY_WORDS, brings_text, is_about_tool, plays, presents},
     talk,
     unlooked::{asks_for_text, is_hedged, tells_history},
 };
 use crate::{
-    checks::written_output::asks_for_example,
+    checks::{
+        acts::{
+            act_sentence::not_run,
+            readings::quotes,
+            speech::{is_of_thought, reported::ReportedActs, verb_forms::has_form},
+        },
+        written_output::asks_for_example,
+    },
     context::ClaimFinding,
     evidence::{
         EvidenceIndex,
@@ -241,8 +246,8 @@ static FINITE_VERBS: WordList = WordList::new(&[
 
 #[cfg(test)]
 mod tests {
-    use super::{super::told, *};
-    use crate::evidence::tool_capabilities::ToolCapability;
+    use super::*;
+    use crate::{checks::acts::speech::reported::told, evidence::tool_capabilities::ToolCapability};
 
     #[test]
     fn orders_that_stand_as_carried_out() {

@@ -6,13 +6,22 @@
 use std::{ops::Range, sync::Arc};
 
 use super::{
-    Before, EMPTY_WORDS, ReportedActs, acts, clause,
+    acts,
     halves::{RecentCalls, finding, has_no_denial},
     orders::{character_pairs, is_open_word, shares_characters},
-    script, speeches,
 };
 use crate::{
-    checks::states,
+    checks::{
+        acts::{
+            act_sentence::Before,
+            readings::EMPTY_WORDS,
+            speech::{
+                reported::{ReportedActs, clause},
+                script, speeches,
+            },
+        },
+        states,
+    },
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, OpenOrder, ToolCapabilities},
     language::{

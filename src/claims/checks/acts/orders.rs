@@ -4,13 +4,22 @@
 //! sentence that tells of the very things that were ordered, in a form in which something has been done or is so now, tells the order as
 //! done, whatever its verb.
 
-use super::{
-    ActForm, ActSentence, EARLIER, EMPTY_WORDS, HERE, HERE_PHRASES, LANGUAGES_TIED, ReportedAct, ReportedActs, Speech, brings_text,
-    has_form, is_about_tool, is_conditional, is_finished, is_form_of, is_indirect, is_plain_present, is_quoted, is_verb_of, is_written,
-    leaves_alone, not_run, plays, presents, said, sentence, speeches, swaps_words, talk, tell_of_tool, tells_of_acts, tells_of_own,
-    tells_of_year,
-};
+use super::talk;
 use crate::{
+    checks::acts::{
+        act_sentence::{ActSentence, not_run, sentence, tells_of_acts},
+        excuses::{EARLIER, is_conditional, is_indirect, is_written, tells_of_year},
+        readings::{
+            EMPTY_WORDS, HERE, HERE_PHRASES, brings_text, is_about_tool, is_plain_present, is_quoted, leaves_alone, plays, presents,
+            swaps_words, tell_of_tool, tells_of_own,
+        },
+        speech::{
+            LANGUAGES_TIED, Speech,
+            reported::{ActForm, ReportedAct, ReportedActs, said},
+            speeches,
+            verb_forms::{has_form, is_finished, is_form_of, is_verb_of},
+        },
+    },
     context::ClaimFinding,
     evidence::tool_capabilities::{Effect, ToolCapabilities},
     language::{

@@ -1,9 +1,20 @@
 //! Readings of a sentence under which it reports no act: work on words, a form, stage directions, what the user tells, what holds for
 //! all of a kind. Pure.
 
-use super::{ActForm, ActSentence, LANGUAGES_TIED, ReportedAct, Speech, is_finished, is_form_of, languages, speeches, talk};
+use super::talk;
 use crate::{
-    checks::values::quoted,
+    checks::{
+        acts::{
+            act_sentence::ActSentence,
+            speech::{
+                LANGUAGES_TIED, Speech, languages,
+                reported::{ActForm, ReportedAct},
+                speeches,
+                verb_forms::{is_finished, is_form_of},
+            },
+        },
+        values::quoted,
+    },
     evidence::{
         EvidenceIndex,
         tool_capabilities::{Effect, ToolCapabilities, ToolCapability},

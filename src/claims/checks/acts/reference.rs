@@ -1,15 +1,18 @@
 //! A number of a booking, a ticket or a receipt that nobody gave, in a conversation in which nothing ran: `Reference: MUS-0937`. Pure.
 
 use super::{
-    ActSentence,
     idle::is_about_words,
-    not_run,
     orders::{is_draft, is_of_others},
-    quotes,
     unlooked::is_hedged,
 };
 use crate::{
-    checks::unaccounted::id_spans,
+    checks::{
+        acts::{
+            act_sentence::{ActSentence, not_run},
+            readings::quotes,
+        },
+        unaccounted::id_spans,
+    },
     context::ClaimFinding,
     evidence::tool_capabilities::Effect,
     language::{
@@ -157,9 +160,9 @@ pub(super) fn reference(case: &ActSentence<'_>) -> Option<ClaimFinding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Before, acts, told};
-    use super::*;
+    use super::{super::acts, *};
     use crate::{
+        checks::acts::{act_sentence::Before, speech::reported::told},
         evidence::tool_capabilities::{ToolCapabilities, ToolCapability},
         passage::Kind,
         plain::AnalyzedPassage,

@@ -2,11 +2,9 @@
 //!
 //! The whole message must be of that kind: `Keep it short` is, `Refund order A1. Keep it short.` isn't.
 
-use super::{
-    has_form,
-    readings::{PAUSES, halts},
-};
+use super::readings::{PAUSES, halts};
 use crate::{
+    checks::acts::speech::verb_forms::has_form,
     evidence::{
         EvidenceIndex,
         tool_capabilities::{Effect, ToolCapabilities},

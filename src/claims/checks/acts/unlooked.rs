@@ -3,18 +3,24 @@
 //! Only where all of it holds: the user asks for information that a reading tool is about, or about something of theirs; nothing ran
 //! in the conversation, and nobody gave a number in it; the sentence tells a number, a date or a time, as the case now, without a hedge.
 
-use super::{QUESTION_BYTES_MAX, readings};
-use crate::checks::written_output::asks_for_example;
-use crate::context::ClaimFinding;
-use crate::evidence::EvidenceIndex;
-use crate::evidence::tool_capabilities::{Effect, ToolCapabilities, ToolCapability};
-use crate::language::date;
-use crate::language::fold::{akin, fold};
-use crate::language::lexicon::Word;
-use crate::language::request::UserRequest;
-use crate::language::word_list::{PhraseList, WordList};
-use crate::passage::Kind;
-use crate::plain::AnalyzedPassage;
+use super::readings;
+use crate::{
+    checks::{acts::looks::QUESTION_BYTES_MAX, written_output::asks_for_example},
+    context::ClaimFinding,
+    evidence::{
+        EvidenceIndex,
+        tool_capabilities::{Effect, ToolCapabilities, ToolCapability},
+    },
+    language::{
+        date,
+        fold::{akin, fold},
+        lexicon::Word,
+        request::UserRequest,
+        word_list::{PhraseList, WordList},
+    },
+    passage::Kind,
+    plain::AnalyzedPassage,
+};
 use toolmark_base::violation::{Certainty, Code};
 
 /// Words of a tool's description that are read.
@@ -493,7 +499,7 @@ pub(crate) fn unlooked(
         return None;
     }
     // A hedge of another clause is none of this number's.
-    let clause = super::clause(text, foreign.start..foreign.end);
+    let clause = crate::checks::acts::speech::reported::clause(text, foreign.start..foreign.end);
     let near: Vec<Word> = own.iter().filter(|word| word.start >= clause.start && word.end <= clause.end).cloned().collect();
     let denies = |word: &Word| word.lower.ends_with("n't") || word.lower.ends_with("n’t");
     let condition = own.iter().any(|word| word.end <= foreign.start && CONDITIONS.has(&word.lower));

@@ -231,7 +231,8 @@ fn beyond_all<'t>(reading: &Reading<'_, '_>, told: &'t [ToldCount]) -> Option<&'
     let alone =
         asks_how_many(scene) && first.is_empty() && noun.is_none_or(|noun| is_plain(noun) && !PREPOSITIONS.contains(&noun.lower.as_str()));
     // `6件`, `सात ऑर्डर`: scripts whose nouns have no such ending.
-    let script = !scene.text().is_ascii() && matches!(acts::language_of(scene.text(), &scene.plain.words), Some("ja" | "zh" | "hi"));
+    let script =
+        !scene.text().is_ascii() && matches!(acts::speech::language_of(scene.text(), &scene.plain.words), Some("ja" | "zh" | "hi"));
     let asked = asked || script && asks_how_many(scene) && told.iter().all(|other| other.count <= count.count);
     let is_apart = is_limited(scene, count) || first.len() > BEFORE_WORDS || !asked && !first.iter().all(is_plain);
     ((longest as u64 + 1..=3 * longest as u64).contains(&count.count) && (of_list || alone || asked) && !is_apart && !lines() && !stands())

@@ -60,7 +60,7 @@ fn denial_of(scene: &CheckContext<'_>, source: &ToolResult, clause: &[Word]) -> 
     }
     // `no Hemocentro`: in Portuguese it denies nothing.
     let others = || scene.plain.words.iter().any(|word| denies(word) && word.lower != "no");
-    if !others() && acts::language_of(scene.text(), &scene.plain.words) == Some("pt") {
+    if !others() && acts::speech::language_of(scene.text(), &scene.plain.words) == Some("pt") {
         return None;
     }
     if let Some(amount) = denied_amount(source, clause) {
