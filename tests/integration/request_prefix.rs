@@ -12,7 +12,7 @@ use toolmark::{
         active_policy::Standard,
         adapter::{Adapter, RequestHead as _, WholeAnswer as _, WholeConversation},
         context::{Basis, Begun, Upstream},
-        conversation::request_prefix::{PrefixCache, PrefixOwner, PrefixUse},
+        conversation::request_prefix::{PrefixCache, PrefixOwner},
         error::Refusal,
         evidence::material::{abilities, grounds},
     },
@@ -124,11 +124,7 @@ impl Bench {
             }
         };
         if let Some(known) = begun.known.take() {
-            let shared = match &prefix {
-                PrefixUse::Kept(shared) => shared.as_ref(),
-                PrefixUse::Off => None,
-            };
-            cache.keep(owner, known, shared);
+            cache.keep(owner, known, prefix.shared());
         }
         Ok(begun)
     }
@@ -336,7 +332,7 @@ proptest! {
     #[test]
     fn the_cache_changes_nothing(api in select(vec![Api::Chat, Api::Responses, Api::Messages]), script in prop::collection::vec(steps(), 2..14)) {
         let bench = Bench::new();
-        let caches = [PrefixCache::new(64 << 20), PrefixCache::new(6_000)];
+        let caches = [cache_of(64 << 20), cache_of(6_000)];
         let mut conversation: Vec<Value> = bench.turn(api, &Turn::User(1));
         let (mut spaced, mut tools, mut in_front, mut broken, mut claims) = (false, 0, false, false, true);
         let mut sent = Sent { api, body: String::new(), scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
@@ -368,7 +364,7 @@ proptest! {
             let (before, behind) = if in_front { (format!(r#""tools":{tools},"#), String::new()) } else { (String::new(), format!(r#","tools":{tools}"#)) };
             let end = if std::mem::take(&mut broken) { "" } else { "}" };
             sent.body = format!(r#"{{"model":"m",{before}"{name}":[{items}]{behind}{end}"#);
-            let expected = bench.outcome(&sent, &PrefixCache::new(0), claims);
+            let expected = bench.outcome(&sent, &cache_of(0), claims);
             for cache in &caches {
                 prop_assert_eq!(&bench.outcome(&sent, cache, claims), &expected, "{:?}", step);
             }
@@ -382,7 +378,7 @@ proptest! {
 fn where_the_user_spoke_last_is_remembered() {
     let bench = Bench::new();
     for api in [Api::Chat, Api::Responses, Api::Messages] {
-        let cache = PrefixCache::new(1 << 20);
+        let cache = cache_of(1 << 20);
         let mut conversation = bench.turn(api, &Turn::User(1));
         let mut outcomes = |turns: &[Turn], dropped: usize| {
             conversation.truncate(conversation.len() - dropped);
@@ -391,7 +387,7 @@ fn where_the_user_spoke_last_is_remembered() {
             let (name, tools) = members(api, 0);
             let body = format!(r#"{{"model":"m","{name}":[{}],"tools":{tools}}}"#, items.join(","));
             let sent = Sent { api, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
-            assert_eq!(bench.outcome(&sent, &cache, false), bench.outcome(&sent, &PrefixCache::new(0), false));
+            assert_eq!(bench.outcome(&sent, &cache, false), bench.outcome(&sent, &cache_of(0), false));
         };
         outcomes(&[Turn::Called(0, 0), Turn::User(0)], 0);
         outcomes(&[Turn::Parallel(0, 3)], 0);
@@ -420,20 +416,23 @@ fn sent(messages: &str, tools: usize) -> Sent {
     Sent { api: Api::Chat, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 }
 }
 
+/// A cache of this many bytes.
+fn cache_of(bytes: usize) -> PrefixCache {
+    PrefixCache::new(bytes, [9; 32])
+}
+
 /// Bytes of `later` that were found in the cache.
 fn shared(bench: &Bench, cache: &PrefixCache, later: &Sent) -> usize {
     let rules = bench.standards[later.policy].rules.clone();
     let owner = PrefixOwner { api: later.api, scope: Scope::client(later.scope), rules };
-    match cache.find(&owner, &Bytes::copy_from_slice(later.body.as_bytes())) {
-        PrefixUse::Kept(Some(shared)) => shared.len(),
-        PrefixUse::Kept(None) | PrefixUse::Off => 0,
-    }
+    let prefix = cache.find(&owner, &Bytes::copy_from_slice(later.body.as_bytes()));
+    prefix.shared().map_or(0, |shared| shared.len())
 }
 
 #[test]
 fn what_is_shared_is_found_and_only_for_its_owner() {
     let bench = Bench::new();
-    let cache = PrefixCache::new(1 << 20);
+    let cache = cache_of(1 << 20);
     let short = conversation(&bench, 6);
     let first = sent(&short, 0);
     bench.begin(&first, &cache).unwrap();
@@ -456,9 +455,31 @@ fn what_is_shared_is_found_and_only_for_its_owner() {
 }
 
 #[test]
+fn what_was_read_in_another_conversation_is_taken_over() {
+    let bench = Bench::new();
+    let cache = cache_of(1 << 20);
+    let messages = conversation(&bench, 6);
+    let first = bench.begin(&sent(&messages, 0), &cache).unwrap();
+    // Another first message: nothing of the beginning is shared.
+    let turns = messages.split_once("},").unwrap().1;
+    let moved = |policy: usize| Sent { policy, ..sent(&format!(r#"{{"role":"system","content":"Be brief."}},{turns}"#), 0) };
+    let proofs = |begun: &Begun| -> Vec<_> { begun.context.executions.iter().map(|execution| Arc::as_ptr(&execution.proof)).collect() };
+    let (other, under_another_policy) = (bench.begin(&moved(0), &cache).unwrap(), bench.begin(&moved(2), &cache).unwrap());
+    let known = |begun: &Begun| proofs(begun).iter().filter(|proof| proofs(&first).contains(proof)).count();
+    assert!(
+        known(&other) > 0 && known(&other) == other.context.executions.len(),
+        "{} of {}",
+        known(&other),
+        other.context.executions.len()
+    );
+    assert!(!under_another_policy.context.executions.is_empty());
+    assert_eq!(known(&under_another_policy), 0);
+}
+
+#[test]
 fn under_other_tools_nothing_read_is_taken_over() {
     let bench = Bench::new();
-    let cache = PrefixCache::new(1 << 20);
+    let cache = cache_of(1 << 20);
     let messages = conversation(&bench, 6);
     let first = bench.begin(&sent(&messages, 0), &cache).unwrap();
     let same = bench.begin(&sent(&messages, 0), &cache).unwrap();
@@ -474,7 +495,7 @@ fn under_other_tools_nothing_read_is_taken_over() {
 fn evidence_is_read_once() {
     let bench = Bench::new();
     for api in [Api::Chat, Api::Responses, Api::Messages] {
-        let caches = [PrefixCache::new(1 << 20), PrefixCache::new(0)];
+        let caches = [cache_of(1 << 20), cache_of(0)];
         let mut conversation = bench.turn(api, &Turn::User(1));
         conversation.extend((20..40).flat_map(|n| bench.turn(api, &Turn::Called(n, 4))));
         let readings = |conversation: &[Value], cache: &PrefixCache| {
@@ -498,7 +519,7 @@ fn evidence_is_read_once() {
 #[test]
 fn what_was_verified_is_taken_over_up_to_the_last_turn_of_the_model() {
     let bench = Bench::new();
-    let cache = PrefixCache::new(1 << 20);
+    let cache = cache_of(1 << 20);
     let counts = |begun: &Begun| {
         let count = |beginning: &Option<Arc<HistoryBeginning>>| beginning.as_ref().map(|beginning| beginning.count());
         (count(&begun.context.evidence.known), count(&begun.context.evidence.kept))
@@ -521,7 +542,7 @@ fn what_was_verified_is_taken_over_up_to_the_last_turn_of_the_model() {
 #[test]
 fn many_conversations_stay_within_the_bound() {
     let bench = Bench::new();
-    let cache = PrefixCache::new(100_000);
+    let cache = cache_of(100_000);
     let messages = conversation(&bench, 8);
     for number in 0..60 {
         let body = sent(&format!(r#"{{"role":"system","content":"agent {number}"}},{messages}"#), 0);
@@ -531,7 +552,7 @@ fn many_conversations_stay_within_the_bound() {
     let (kept, bytes) = cache.size();
     assert!(kept > 1 && bytes > 50_000, "{kept} {bytes}");
     // What goes on replaces what it goes on from.
-    let cache = PrefixCache::new(1 << 20);
+    let cache = cache_of(1 << 20);
     for turns in 1..8 {
         bench.begin(&sent(&conversation(&bench, turns), 0), &cache).unwrap();
     }

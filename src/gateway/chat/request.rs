@@ -183,7 +183,7 @@ fn data_of(document: &Document) -> Vec<String> {
 pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let memo = inputs.prefix.memo(tools, head.messages.items().count(), SharedPrefix::elements);
+    let memo = inputs.prefix.memo(tools, head.messages.items().map(|message| Some(message.raw())), SharedPrefix::elements);
     let mut known = inputs.prefix.history(tools);
     let mut read = read_history(head, &memo, known, inputs)?;
     if !read.complete {

@@ -50,6 +50,17 @@ pub enum Place<'d> {
 }
 
 impl Place<'_> {
+    /// The bytes that it consists of; `None` if it is more than one message.
+    pub fn raw(&self) -> Option<&[u8]> {
+        match self {
+            Self::Model(messages, _) => match messages.as_slice() {
+                [message] => Some(message.raw()),
+                _ => None,
+            },
+            Self::Result(value, _) | Self::User(value) | Self::Beside(value) | Self::Instructions(value) => Some(value.raw()),
+        }
+    }
+
     /// Byte of the request behind it.
     fn end(&self) -> usize {
         match self {
@@ -146,7 +157,7 @@ pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<
 pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64, memo: &'d [Arc<ItemMemo>]) -> Vec<HistoryItem<'d>> {
     let item = |(at, place): (usize, &Place<'d>)| match place {
         Place::Model(_, calls) => {
-            let known = memo.get(at).filter(|_| !calls.is_empty()).map_or(&[][..], |memo| memo.calls(calls.len()));
+            let known = memo.get(at).filter(|_| !calls.is_empty()).map_or(&[][..], |memo| memo.own.calls(calls.len()));
             let call = |(number, call): (usize, &Value<'d>)| past_call(*call, known.get(number));
             HistoryItem::Assistant(calls.iter().enumerate().map(call).collect())
         }

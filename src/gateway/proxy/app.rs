@@ -154,8 +154,8 @@ impl App {
     /// # Errors
     /// [`Error`] for the first setting, policy or key that can't be used.
     pub fn new(settings: Settings) -> Result<Self, Error> {
-        let mut seed = [0; 2];
-        getrandom::fill(&mut seed).map_err(Error::Random)?;
+        let (mut seed, mut item_key) = ([0; 2], [0; 32]);
+        getrandom::fill(&mut seed).and_then(|()| getrandom::fill(&mut item_key)).map_err(Error::Random)?;
         let held = usize::try_from(settings.limits.held_bytes).unwrap_or(usize::MAX);
         let mcp = Mcp::start(&settings)?;
         let offered = || mcp.as_ref().map(|mcp| mcp.catalog()).unwrap_or_default();
@@ -246,7 +246,7 @@ impl App {
         }
         let originals = Originals::new(settings.limits.request_bytes.max(settings.limits.response_bytes));
         let kept = HiddenTurnStore::new(&settings);
-        let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX));
+        let prefixes = PrefixCache::new(usize::try_from(settings.limits.conversation_cache).unwrap_or(usize::MAX), item_key);
         let app = Self {
             settings,
             ring,

@@ -1,7 +1,9 @@
 //! What was read from the items of a history, for later requests that begin with the same bytes.
 //!
-//! Each value follows from its item alone, for one scope, ring of keys, policy and set of tools; so it is the same in every request in which
-//! the item stands at the same place. It is read when it is first needed. It changes no result, only what results cost, so this counts as pure.
+//! A [`ItemReading`] follows from its item alone, for one API, scope, ring of keys, policy and set of tools: it is the same in every
+//! conversation that has the item. What an [`ItemMemo`] has beside it depends on what stands in front of the item, too: it is the same in
+//! every request that begins with the same bytes. All of it is read when it is first needed. It changes no result, only what results cost,
+//! so this counts as pure.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,9 +16,20 @@ const VIOLATION_BYTES: usize = 512;
 /// Readings of the items of a history, in order. Empty: nothing is to be remembered.
 pub type HistoryMemo = Vec<Arc<ItemMemo>>;
 
-/// Reading of one item of a history.
+/// Reading of one item of a history, in one conversation.
 #[derive(Debug, Default)]
 pub struct ItemMemo {
+    /// What follows from the item alone.
+    pub own: Arc<ItemReading>,
+    /// The edits that stamp it, a result, with the execution that they name.
+    pub stamp: OnceLock<(Arc<ExecutionProof>, Splices)>,
+    /// Evidence read from it, a result, with the place of the call that it answered: the call's item, and its number there.
+    pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
+}
+
+/// Reading of one item, whatever conversation it stands in.
+#[derive(Debug, Default)]
+pub struct ItemReading {
     calls: OnceLock<Box<[CallMemo]>>,
     result: OnceLock<Box<ResultMemo>>,
     /// Text of a message.
@@ -56,13 +69,9 @@ pub struct ResultMemo {
     pub raw_digest: OnceLock<u64>,
     /// The execution that it proves, with the call that it answered.
     pub proof: OnceLock<Arc<ExecutionProof>>,
-    /// The edits that stamp it, with the execution that they name.
-    pub stamp: OnceLock<(Arc<ExecutionProof>, Splices)>,
-    /// Evidence read from it, with the place of the call that it answered: the call's item, and its number there.
-    pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
 }
 
-impl ItemMemo {
+impl ItemReading {
     /// Readings of the item's calls, of which there are `count`.
     pub fn calls(&self, count: usize) -> &[CallMemo] {
         self.calls.get_or_init(|| (0..count).map(|_| CallMemo::default()).collect())
@@ -82,26 +91,30 @@ impl ItemMemo {
     pub fn result(&self, read: impl FnOnce() -> (ResultTraits, usize)) -> &ResultMemo {
         self.result.get_or_init(|| {
             let (nature, bytes) = read();
-            Box::new(ResultMemo {
-                nature,
-                bytes,
-                digest: OnceLock::new(),
-                raw_digest: OnceLock::new(),
-                proof: OnceLock::new(),
-                stamp: OnceLock::new(),
-                reading: OnceLock::new(),
-            })
+            Box::new(ResultMemo { nature, bytes, digest: OnceLock::new(), raw_digest: OnceLock::new(), proof: OnceLock::new() })
         })
     }
-}
 
-impl ItemMemo {
-    /// Bytes of memory that it takes.
-    pub fn bytes(&self) -> usize {
+    fn bytes(&self) -> usize {
         let text = self.text.get().map_or(0, |text| text.len());
         let calls: usize = self.known_calls().iter().map(CallMemo::bytes).sum();
         let result = self.known_result().map_or(0, ResultMemo::bytes);
         2 * size_of::<usize>() + size_of::<Self>() + text + calls + result
+    }
+}
+
+impl ItemMemo {
+    /// A memo of an item that was read before, in this conversation or another.
+    pub fn of(own: Arc<ItemReading>) -> Self {
+        Self { own, ..Self::default() }
+    }
+
+    /// Bytes of memory that it takes, with those that other conversations share.
+    pub fn bytes(&self) -> usize {
+        // Its text and arguments are counted with the items that they stand in.
+        let stamp = self.stamp.get().map_or(0, |(_, edits)| edits.bytes());
+        let reading = self.reading.get().map_or(0, |(_, reading)| reading.bytes());
+        2 * size_of::<usize>() + size_of::<Self>() + self.own.bytes() + stamp + reading
     }
 }
 
@@ -115,15 +128,11 @@ impl CallMemo {
 impl ResultMemo {
     fn bytes(&self) -> usize {
         let proof = self.proof.get().map_or(0, |proof| size_of::<ExecutionProof>() + proof.id.len() + proof.mark.len());
-        // Its text and arguments are counted with the items that they stand in.
-        let stamp = self.stamp.get().map_or(0, |(_, edits)| edits.bytes());
-        size_of::<Self>() + proof + stamp + self.reading.get().map_or(0, |(_, reading)| reading.bytes())
+        size_of::<Self>() + proof
     }
 }
 
-/// A memo for a history of `count` items that begins with the items of `known`.
-pub fn memo_of(known: &[Arc<ItemMemo>], count: usize) -> HistoryMemo {
-    let known = known.iter().take(count).cloned();
-    let new = (known.len()..count).map(|_| Arc::default());
-    known.chain(new).collect()
+/// A memo for a history that begins with the items of `known`. `new`: readings of the items behind them, as far as they were read before.
+pub fn memo_of(known: &[Arc<ItemMemo>], new: impl Iterator<Item = Arc<ItemReading>>) -> HistoryMemo {
+    known.iter().cloned().chain(new.map(|own| Arc::new(ItemMemo::of(own)))).collect()
 }

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use regex::RegexSet;
 
-use super::{Execution, ExecutionProof, memo::ResultMemo};
+use super::{Execution, ExecutionProof, memo::ItemMemo};
 use crate::{
     claims::evidence::{
         facts::parse_to,
@@ -123,7 +123,7 @@ fn is_error(value: Value<'_>) -> bool {
 }
 
 /// Stamps a result by `stamp`, or as it was stamped before if the same bytes were read and its execution is the same.
-pub fn stamp_once(edits: &mut Splices, memo: Option<&ResultMemo>, proof: &Arc<ExecutionProof>, stamp: impl FnOnce(&mut Splices)) {
+pub fn stamp_once(edits: &mut Splices, memo: Option<&ItemMemo>, proof: &Arc<ExecutionProof>, stamp: impl FnOnce(&mut Splices)) {
     let Some(memo) = memo else { return stamp(edits) };
     match memo.stamp.get() {
         Some((known, own)) if Arc::ptr_eq(known, proof) => edits.extend(own),

@@ -3,6 +3,7 @@
 //! For `[responses] stateful = "track"`: docs/wire-facts.md#conversations-that-the-upstream-keeps. Everything here is
 //! bounded, so that a conversation without end takes no memory without end. Pure.
 
+pub mod known_items;
 pub mod recalled;
 pub mod request_prefix;
 pub mod update;

@@ -13,8 +13,9 @@ use std::sync::{
 
 use bytes::Bytes;
 
-use crate::exchange::tool_set::ToolSet;
+use super::known_items::ItemTable;
 use crate::{
+    exchange::tool_set::ToolSet,
     judge::history::{
         beginning::{BeginningUse, HistoryBeginning},
         memo::{self, HistoryMemo, ItemMemo},
@@ -95,7 +96,16 @@ pub enum PrefixUse {
     #[default]
     Off,
     /// It is kept, and taken over from an earlier request if that shares it.
-    Kept(Option<SharedPrefix>),
+    Kept(Box<KnownParts>),
+}
+
+/// What is known of a request that is kept.
+#[derive(Clone, Debug)]
+pub struct KnownParts {
+    shared: Option<SharedPrefix>,
+    /// Whose request it is, and the readings of items that may stand in it.
+    owner: PrefixOwner,
+    items: Arc<ItemTable>,
 }
 
 /// A prepared body, and the request to be kept.
@@ -111,7 +121,7 @@ impl PrefixUse {
     /// The beginning that is shared with an earlier request.
     pub fn shared(&self) -> Option<&SharedPrefix> {
         match self {
-            Self::Kept(shared) => shared.as_ref(),
+            Self::Kept(known) => known.shared.as_ref(),
             Self::Off => None,
         }
     }
@@ -123,20 +133,30 @@ impl PrefixUse {
     /// [`JsonError`], with the position.
     pub fn parse(self, body: Bytes, place: TextMemory, depth: usize, known: &[&[u8]]) -> Result<(Document, Self), JsonError> {
         let parse = |body: Bytes| Document::parse_noting(place.of(body), depth, known);
-        let Self::Kept(shared) = self else { return Ok((parse(body)?, Self::Off)) };
+        let Self::Kept(mut parts) = self else { return Ok((parse(body)?, Self::Off)) };
         let resume = |shared: &SharedPrefix| Document::resume(body.clone(), place, &shared.request.beginning, &shared.beginning, known);
-        match shared.as_ref().and_then(resume) {
-            Some(document) => Ok((document?, Self::Kept(shared))),
-            None => Ok((parse(body)?, Self::Kept(None))),
+        match parts.shared.as_ref().and_then(resume) {
+            Some(document) => Ok((document?, Self::Kept(parts))),
+            None => {
+                parts.shared = None;
+                Ok((parse(body)?, Self::Kept(parts)))
+            }
         }
     }
 
-    /// Items read before, for a history of `count` items; empty if the request isn't kept. `shared_items`: number of the first items that
-    /// follow from what is shared alone.
-    pub fn memo(&self, tools: &Arc<ToolSet>, count: usize, shared_items: impl FnOnce(&SharedPrefix) -> usize) -> HistoryMemo {
-        let Self::Kept(shared) = self else { return HistoryMemo::new() };
-        let known = shared.as_ref().and_then(|shared| known_of(Some(shared), tools)?.request.memo.get(..shared_items(shared)));
-        memo::memo_of(known.unwrap_or_default(), count)
+    /// Items read before, for a history; empty if the request isn't kept. `items`: the bytes of each item, from which alone its reading
+    /// follows, or `None` if it doesn't follow from any; `shared_items`: number of the first items that follow from what is shared alone.
+    pub fn memo<'i>(
+        &self,
+        tools: &Arc<ToolSet>,
+        items: impl Iterator<Item = Option<&'i [u8]>>,
+        shared_items: impl FnOnce(&SharedPrefix) -> usize,
+    ) -> HistoryMemo {
+        let Self::Kept(parts) = self else { return HistoryMemo::new() };
+        let shared = known_of(parts.shared.as_ref(), tools);
+        let known = shared.and_then(|shared| shared.request.memo.get(..shared_items(shared))).unwrap_or_default();
+        let new = items.skip(known.len());
+        memo::memo_of(known, new.map(|item| item.map_or_else(Arc::default, |item| parts.items.reading(&parts.owner, tools, item))))
     }
 
     /// Handling of what later requests may take over of the history.
@@ -161,10 +181,10 @@ impl PrefixUse {
         memo: &HistoryMemo,
         history: Option<Arc<HistoryBeginning>>,
     ) -> PreparedBody {
-        let Self::Kept(shared) = self else { return PreparedBody { rope: edits.apply(document.bytes()).into(), known: None } };
+        let Self::Kept(parts) = self else { return PreparedBody { rope: edits.apply(document.bytes()).into(), known: None } };
         let beginning = array.and_then(|array| document.beginning(array));
         let end = beginning.as_ref().and_then(DocumentBeginning::whole).map(|whole| whole.end);
-        let shared = known_of(shared.as_ref(), tools);
+        let shared = known_of(parts.shared.as_ref(), tools);
         let edited = edits.apply_in_pieces(document.bytes(), shared.map(|shared| (&shared.request.edited, shared.len())), end);
         let kept = beginning.zip(edited.prefix);
         // Now and then all are weighed: more may have been read from the items that were taken over.
@@ -228,11 +248,12 @@ impl KnownRequest {
 /// Cache of requests, bounded in bytes; the one that wasn't used for longest goes first.
 ///
 /// No thread ever waits for another here: who can't enter at once goes without.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct PrefixCache {
     bytes_max: usize,
     clock: AtomicU64,
     kept: RwLock<Kept>,
+    items: Arc<ItemTable>,
 }
 
 #[derive(Debug, Default)]
@@ -250,9 +271,9 @@ struct Entry {
 }
 
 impl PrefixCache {
-    /// An empty cache for this many bytes; with 0 nothing is kept.
-    pub fn new(bytes_max: usize) -> Self {
-        Self { bytes_max, ..Self::default() }
+    /// An empty cache for this many bytes; with 0 nothing is kept. `key`: random, for the hashes of items.
+    pub fn new(bytes_max: usize, key: [u8; 32]) -> Self {
+        Self { bytes_max, clock: AtomicU64::default(), kept: RwLock::default(), items: Arc::new(ItemTable::new(key)) }
     }
 
     /// Looks up what a request of this owner shares with an earlier one.
@@ -278,7 +299,7 @@ impl PrefixCache {
         });
         let longest = compared.flatten().max_by_key(SharedPrefix::len);
         longest.iter().for_each(|shared| self.touch(&shared.request));
-        PrefixUse::Kept(longest)
+        PrefixUse::Kept(Box::new(KnownParts { shared: longest, owner: owner.clone(), items: self.items.clone() }))
     }
 
     fn touch(&self, request: &KnownRequest) {

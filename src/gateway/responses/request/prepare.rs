@@ -49,7 +49,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
     let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
     let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
-    let memo = basis.prefix.memo(tools, head.items().len(), SharedPrefix::elements);
+    let memo = basis.prefix.memo(tools, head.items().iter().map(|item| Some(item.value.raw())), SharedPrefix::elements);
     let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, &memo, |at| {
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
