@@ -11,6 +11,7 @@ pub mod consistency;
 pub mod counts;
 pub mod elsewhere;
 mod exclusive;
+pub mod failed_calls;
 pub mod fields;
 pub mod figures;
 pub mod order;

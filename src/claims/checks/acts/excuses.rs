@@ -1,4 +1,4 @@
-//! What makes the act that a sentence reports none: conditions, questions, work on words, what others did. Pure.
+//! Excuses, for which the act that a sentence reports is none: conditions, questions, work on words, what others did. Pure.
 
 use crate::{
     checks::acts::{

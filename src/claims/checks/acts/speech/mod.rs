@@ -1,4 +1,4 @@
-//! How each language reports acts: its verbs, patterns and hedges, from `language/lexicon/acts.toml`. Pure.
+//! The ways in which each language reports acts: its verbs, patterns and hedges, from `language/lexicon/acts.toml`. Pure.
 
 pub mod reported;
 pub mod verb_forms;
