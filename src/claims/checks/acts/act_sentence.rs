@@ -28,7 +28,7 @@ const ANSWERS_MAX: usize = 8;
 /// Words of a request between who did it and what was done.
 const OWN_WORDS: usize = 14;
 
-/// What the answer has said before a sentence.
+/// The answer up to a sentence, as far as it matters for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Before {
     /// It has cited, and this sentence doesn't.

@@ -19,7 +19,7 @@ pub type HistoryMemo = Vec<Arc<ItemMemo>>;
 /// Reading of one item of a history, in one conversation.
 #[derive(Debug, Default)]
 pub struct ItemMemo {
-    /// What follows from the item alone.
+    /// Reading that follows from the item alone.
     pub own: Arc<ItemReading>,
     /// The edits that stamp it, a result, with the execution that they name.
     pub stamp: OnceLock<(Arc<ExecutionProof>, Splices)>,

@@ -99,11 +99,11 @@ pub enum PrefixUse {
     Kept(Box<KnownParts>),
 }
 
-/// What is known of a request that is kept.
+/// Knowledge about a request that is kept.
 #[derive(Clone, Debug)]
 pub struct KnownParts {
     shared: Option<SharedPrefix>,
-    /// Whose request it is, and the readings of items that may stand in it.
+    /// Owner of the request, and the readings of items that may stand in it.
     owner: PrefixOwner,
     items: Arc<ItemTable>,
 }
