@@ -57,7 +57,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
             words.said.push(text);
         }
         // Where the number of calls is known, the message isn't searched for another one.
-        let known = material.memo.get(at).map_or(0, |memo| memo.own.known_calls().len());
+        let known = material.memo.get(at).map_or(0, |memo| memo.known_calls().len());
         let count = if known > 0 { known } else { usize::MAX };
         words.said.extend((0..count).map_while(|call| arguments_of(material, at, *message, call)));
     }
@@ -84,7 +84,7 @@ fn arguments_of(material: &Material, at: usize, message: Value<'_>, number: usiz
         let arguments = body.get("arguments").or_else(|| body.get("input"));
         Some(Arc::from(arguments.and_then(Value::text).unwrap_or_default()))
     };
-    let memo = material.memo.get(at).and_then(|memo| memo.own.known_calls().get(number));
+    let memo = material.memo.get(at).and_then(|memo| memo.known_calls().get(number));
     if let Some(known) = memo.and_then(|memo| memo.arguments.get()) {
         return Some(known.clone());
     }

@@ -95,7 +95,7 @@ fn read_calls<'d>(message: &MessageParts<'d>, memo: Option<&'d ItemMemo>) -> Res
         calls.push(past_call(call, None));
     }
     if let Some(memo) = memo.filter(|_| !calls.is_empty()) {
-        let memos = memo.own.calls(calls.len());
+        let memos = memo.calls(calls.len());
         calls.iter_mut().zip(memos).for_each(|(call, memo)| call.memo = Some(memo));
     }
     Ok(calls)

@@ -23,7 +23,7 @@ use crate::{
             beginning::{HistoryBeginning, verify_behind},
             memo::HistoryMemo,
             result_classifier::ResultClassifier,
-            stamp::{self, ResultTraits, Stamp},
+            stamp::{self, ResultReader, ResultTraits, Stamp},
         },
     },
     marks::{KeyRing, Scope},
@@ -271,7 +271,8 @@ fn read_history(
             let (Some(content), Some(HistoryItem::Result(result))) = (contents.get(at), items.get(at)) else { continue };
             let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
             let edits = if read.kept().is_some_and(|kept| execution.item < kept) { &mut stamps } else { &mut of_rest };
-            stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match *content {
+            let start = content.map_or(0, |content| content.span().start);
+            stamp::stamp_once(edits, result.memo, (&execution.proof, ResultReader::Model), start, |edits| match *content {
                 Some(content) if content.is_array() => stamp::stamp_parts(edits, content, &stamp, form, "text"),
                 Some(content) if content.is_string() => stamp::stamp_string(edits, content, result.nature, &stamp, form),
                 _ => {}

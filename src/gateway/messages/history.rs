@@ -17,6 +17,7 @@ use crate::{
         HistoryItem, PastCall,
         memo::{CallMemo, ItemMemo},
         result_classifier::ResultClassifier,
+        stamp::ResultReader,
     },
     openai::content::text_of,
     wire::json::{Document, Value, splice::Splices, string::JsonText},
@@ -24,15 +25,6 @@ use crate::{
 
 /// Levels of content in which texts are looked for.
 const TEXT_DEPTH_MAX: usize = 4;
-
-/// Reader of a result.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub enum ResultReader {
-    /// The model.
-    Model,
-    /// Code that runs in a sandbox of the upstream.
-    Code,
-}
 
 /// One item of the conversation, in its order.
 #[derive(Clone, Debug)]
@@ -157,7 +149,7 @@ pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<
 pub fn items<'d>(places: &[Place<'d>], natures: &ResultClassifier, large: u64, memo: &'d [Arc<ItemMemo>]) -> Vec<HistoryItem<'d>> {
     let item = |(at, place): (usize, &Place<'d>)| match place {
         Place::Model(_, calls) => {
-            let known = memo.get(at).filter(|_| !calls.is_empty()).map_or(&[][..], |memo| memo.own.calls(calls.len()));
+            let known = memo.get(at).filter(|_| !calls.is_empty()).map_or(&[][..], |memo| memo.calls(calls.len()));
             let call = |(number, call): (usize, &Value<'d>)| past_call(*call, known.get(number));
             HistoryItem::Assistant(calls.iter().enumerate().map(call).collect())
         }

@@ -72,7 +72,7 @@ pub fn words_of(document: &Document, material: &Material) -> Words {
 /// Arguments of a call: JSON. `at`: index of the turn that makes it; `number`: the call's among those of the turn.
 fn arguments_of(material: &Material, at: usize, number: usize, call: Value<'_>) -> Arc<str> {
     let read = || call.get("input").map_or_else(Arc::default, |input| Arc::from(input.raw_str()));
-    match material.memo.get(at).and_then(|memo| memo.own.known_calls().get(number)) {
+    match material.memo.get(at).and_then(|memo| memo.known_calls().get(number)) {
         Some(memo) => memo.arguments.get_or_init(read).clone(),
         None => read(),
     }

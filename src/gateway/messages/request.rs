@@ -8,7 +8,7 @@ use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use super::{
     exhibit::exhibits,
-    history::{self, Place, ResultReader, inline_tools, places, places_within, texts},
+    history::{self, Place, inline_tools, places, places_within, texts},
     material::words_of,
     thread::{self, ThreadUse},
 };
@@ -29,7 +29,7 @@ use crate::{
         history::{
             Adjacency, HistoryItem, HistoryRules, PastResult, VerifiedHistory,
             memo::HistoryMemo,
-            stamp::{self, Stamp},
+            stamp::{self, ResultReader, Stamp},
         },
     },
     openai::content::text_of,
@@ -268,7 +268,7 @@ fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryIt
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         let Some(content) = block.get_some("content") else {
             if *reader == ResultReader::Model {
-                stamp::stamp_once(edits, result.memo, &execution.proof, |edits| {
+                stamp::stamp_once(edits, result.memo, (&execution.proof, *reader), block.span().start, |edits| {
                     stamp::stamp_nothing(edits, *block, &stamp, form, "text");
                 });
             }
@@ -276,7 +276,7 @@ fn stamp_results(edits: &mut Splices, past: &VerifiedHistory, items: &[HistoryIt
         };
         // Code that reads a result as JSON finds a member more; a line in front would break it.
         let readable = *reader == ResultReader::Model || (result.nature.object && !result.nature.stamped);
-        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| {
+        stamp::stamp_once(edits, result.memo, (&execution.proof, *reader), block.span().start, |edits| {
             if content.is_string() && readable {
                 stamp::stamp_string(edits, content, result.nature, &stamp, form);
             } else if content.is_array() && *reader == ResultReader::Model && content.items().all(takes_text_beside) {

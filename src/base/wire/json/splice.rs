@@ -130,6 +130,18 @@ impl Splices {
         self.splices.extend_from_slice(&other.splices);
     }
 
+    /// Adds the edits of another, whose offsets count from `start`.
+    pub fn extend_from(&mut self, other: &Self, start: usize) {
+        self.splices.extend(other.splices.iter().map(|(range, with)| (range.start + start..range.end + start, with.clone())));
+    }
+
+    /// The same edits with offsets that count from `start`, before which none of them lies.
+    #[must_use]
+    pub fn relative_to(mut self, start: usize) -> Self {
+        self.splices.iter_mut().for_each(|(range, _)| *range = range.start.saturating_sub(start)..range.end.saturating_sub(start));
+        self
+    }
+
     /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
         self.splices.iter().map(|(_, with)| with.len() + size_of::<Edit>()).sum()

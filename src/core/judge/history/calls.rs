@@ -366,7 +366,7 @@ impl DraftUse<'_> {
         let result = match result {
             ResultOrDigest::With(result) => {
                 let read = || digest(&[result.raw.as_bytes()]);
-                result.memo.and_then(|memo| memo.own.known_result()).map_or_else(read, |memo| *memo.raw_digest.get_or_init(read))
+                result.memo.map_or_else(read, |memo| *memo.raw_digest.get_or_init(read))
             }
             ResultOrDigest::Earlier { digest, .. } => digest.ok_or(Untold)?,
         };
@@ -381,7 +381,7 @@ impl DraftUse<'_> {
             ArgumentsOrDigest::Unread => return None,
         };
         let result = match result {
-            ResultOrDigest::With(result) => *result.memo?.own.known_result()?.raw_digest.get()?,
+            ResultOrDigest::With(result) => *result.memo?.raw_digest.get()?,
             ResultOrDigest::Earlier { digest, .. } => digest?,
         };
         Some(CallFingerprint { call, result })

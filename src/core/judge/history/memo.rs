@@ -1,13 +1,15 @@
-//! What was read from the items of a history, for later requests that begin with the same bytes.
+//! Readings of the items of histories, for later requests with items of the same bytes.
 //!
-//! A [`ItemReading`] follows from its item alone, for one API, scope, ring of keys, policy and set of tools: it is the same in every
-//! conversation that has the item. What an [`ItemMemo`] has beside it depends on what stands in front of the item, too: it is the same in
-//! every request that begins with the same bytes. All of it is read when it is first needed. It changes no result, only what results cost,
-//! so this counts as pure.
+//! A reading follows from its item alone, for one API, scope, ring of keys, policy and set of tools: it is the same in every conversation
+//! that has the item, wherever it stands. What depends on other items, too, is kept with what it depends on. All of it is read when it is
+//! first needed. It changes no result, only what results cost, so this counts as pure.
 
 use std::sync::{Arc, OnceLock};
 
-use super::{ExecutionProof, stamp::ResultTraits};
+use super::{
+    ExecutionProof,
+    stamp::{ResultReader, ResultTraits},
+};
 use crate::{claims::evidence::ResultReading, marks::MarkTime, violation::Violation, wire::json::splice::Splices};
 
 /// Bytes that a violation takes, about.
@@ -16,20 +18,9 @@ const VIOLATION_BYTES: usize = 512;
 /// Readings of the items of a history, in order. Empty: nothing is to be remembered.
 pub type HistoryMemo = Vec<Arc<ItemMemo>>;
 
-/// Reading of one item of a history, in one conversation.
+/// Reading of one item of a history.
 #[derive(Debug, Default)]
 pub struct ItemMemo {
-    /// Reading that follows from the item alone.
-    pub own: Arc<ItemReading>,
-    /// The edits that stamp it, a result, with the execution that they name.
-    pub stamp: OnceLock<(Arc<ExecutionProof>, Splices)>,
-    /// Evidence read from it, a result, with the place of the call that it answered: the call's item, and its number there.
-    pub reading: OnceLock<((usize, usize), Arc<ResultReading>)>,
-}
-
-/// Reading of one item, whatever conversation it stands in.
-#[derive(Debug, Default)]
-pub struct ItemReading {
     calls: OnceLock<Box<[CallMemo]>>,
     result: OnceLock<Box<ResultMemo>>,
     /// Text of a message.
@@ -69,9 +60,33 @@ pub struct ResultMemo {
     pub raw_digest: OnceLock<u64>,
     /// The execution that it proves, with the call that it answered.
     pub proof: OnceLock<Arc<ExecutionProof>>,
+    /// The edits that stamp it.
+    pub stamp: OnceLock<StampMemo>,
+    /// Evidence read from it, with the call that it answered.
+    pub reading: OnceLock<(AnsweredItem, Arc<ResultReading>)>,
 }
 
-impl ItemReading {
+/// The edits that stamp a result.
+#[derive(Debug)]
+pub struct StampMemo {
+    /// The execution that they name.
+    pub proof: Arc<ExecutionProof>,
+    /// The reader that they are for.
+    pub reader: ResultReader,
+    /// The edits, at offsets from the item's start.
+    pub edits: Splices,
+}
+
+/// The call that a result answered.
+#[derive(Debug)]
+pub struct AnsweredItem {
+    /// The call's item.
+    pub item: Arc<ItemMemo>,
+    /// Number of the call in it.
+    pub number: usize,
+}
+
+impl ItemMemo {
     /// Readings of the item's calls, of which there are `count`.
     pub fn calls(&self, count: usize) -> &[CallMemo] {
         self.calls.get_or_init(|| (0..count).map(|_| CallMemo::default()).collect())
@@ -91,30 +106,26 @@ impl ItemReading {
     pub fn result(&self, read: impl FnOnce() -> (ResultTraits, usize)) -> &ResultMemo {
         self.result.get_or_init(|| {
             let (nature, bytes) = read();
-            Box::new(ResultMemo { nature, bytes, digest: OnceLock::new(), raw_digest: OnceLock::new(), proof: OnceLock::new() })
+            Box::new(ResultMemo {
+                nature,
+                bytes,
+                digest: OnceLock::new(),
+                raw_digest: OnceLock::new(),
+                proof: OnceLock::new(),
+                stamp: OnceLock::new(),
+                reading: OnceLock::new(),
+            })
         })
-    }
-
-    fn bytes(&self) -> usize {
-        let text = self.text.get().map_or(0, |text| text.len());
-        let calls: usize = self.known_calls().iter().map(CallMemo::bytes).sum();
-        let result = self.known_result().map_or(0, ResultMemo::bytes);
-        2 * size_of::<usize>() + size_of::<Self>() + text + calls + result
     }
 }
 
 impl ItemMemo {
-    /// A memo of an item that was read before, in this conversation or another.
-    pub fn of(own: Arc<ItemReading>) -> Self {
-        Self { own, ..Self::default() }
-    }
-
-    /// Bytes of memory that it takes, with those that other conversations share.
+    /// Bytes of memory that it takes.
     pub fn bytes(&self) -> usize {
-        // Its text and arguments are counted with the items that they stand in.
-        let stamp = self.stamp.get().map_or(0, |(_, edits)| edits.bytes());
-        let reading = self.reading.get().map_or(0, |(_, reading)| reading.bytes());
-        2 * size_of::<usize>() + size_of::<Self>() + self.own.bytes() + stamp + reading
+        let text = self.text.get().map_or(0, |text| text.len());
+        let calls: usize = self.known_calls().iter().map(CallMemo::bytes).sum();
+        let result = self.known_result().map_or(0, ResultMemo::bytes);
+        2 * size_of::<usize>() + size_of::<Self>() + text + calls + result
     }
 }
 
@@ -128,11 +139,13 @@ impl CallMemo {
 impl ResultMemo {
     fn bytes(&self) -> usize {
         let proof = self.proof.get().map_or(0, |proof| size_of::<ExecutionProof>() + proof.id.len() + proof.mark.len());
-        size_of::<Self>() + proof
+        // Its text and arguments are counted with the items that they stand in.
+        let stamp = self.stamp.get().map_or(0, |stamp| stamp.edits.bytes());
+        size_of::<Self>() + proof + stamp + self.reading.get().map_or(0, |(_, reading)| reading.bytes())
     }
 }
 
 /// A memo for a history that begins with the items of `known`. `new`: readings of the items behind them, as far as they were read before.
-pub fn memo_of(known: &[Arc<ItemMemo>], new: impl Iterator<Item = Arc<ItemReading>>) -> HistoryMemo {
-    known.iter().cloned().chain(new.map(|own| Arc::new(ItemMemo::of(own)))).collect()
+pub fn memo_of(known: &[Arc<ItemMemo>], new: impl Iterator<Item = Arc<ItemMemo>>) -> HistoryMemo {
+    known.iter().cloned().chain(new).collect()
 }

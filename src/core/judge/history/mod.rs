@@ -35,7 +35,7 @@ use crate::{
 pub use answered::AnsweredCall;
 use answered::CallRef;
 use calls::{CallHistory, CallHistoryBuilder, CallIndex, CallTurn};
-use memo::{CallMemo, ItemMemo, VerifiedCall};
+use memo::{CallMemo, ResultMemo, VerifiedCall};
 use stamp::ResultTraits;
 
 /// A call in the history.
@@ -65,7 +65,7 @@ pub struct PastResult<'h> {
     /// Content by which results are compared: JSON; what the API says about its form or caching is left out.
     pub raw: Cow<'h, str>,
     /// Earlier reading of the result.
-    pub memo: Option<&'h ItemMemo>,
+    pub memo: Option<&'h ResultMemo>,
     /// Where its text is kept once it was read, if it is kept.
     pub text: Option<&'h OnceLock<Arc<str>>>,
 }
@@ -499,17 +499,16 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
 
     /// Proof of the execution of this result. `moment`: mark time of the call that it answers.
     fn proof(&self, tool: Arc<str>, moment: MarkTime, result: &PastResult<'_>) -> Arc<ExecutionProof> {
-        let memo = result.memo.and_then(|memo| memo.own.known_result());
-        let known = memo.and_then(|memo| memo.proof.get());
+        let known = result.memo.and_then(|memo| memo.proof.get());
         if let Some(known) = known.filter(|known| known.moment == moment && *known.tool == *tool) {
             return known.clone();
         }
         let id = self.rules.ring.execution_id(self.rules.scope, &tool, moment).into();
         let mark = result.id.as_deref().unwrap_or_default().to_owned();
         let digest = || result_digest(result);
-        let digest = memo.map_or_else(digest, |memo| *memo.digest.get_or_init(digest));
+        let digest = result.memo.map_or_else(digest, |memo| *memo.digest.get_or_init(digest));
         let proof = Arc::new(ExecutionProof { id, tool, moment, failed: result.nature.failed, mark, result: digest });
-        if let Some(memo) = memo {
+        if let Some(memo) = result.memo {
             let _known = memo.proof.set(proof.clone());
         }
         proof

@@ -56,7 +56,7 @@ impl ResultClassifier {
     ) -> PastResult<'h> {
         let raw = raw.into();
         // Who needs the text later needn't resolve its escapes again.
-        let (kept, own) = (memo.map(|memo| &memo.own.text), OnceCell::new());
+        let (kept, own) = (memo.map(|memo| &memo.text), OnceCell::new());
         let text = || match kept {
             Some(kept) => &**kept.get_or_init(|| text().into()),
             None => &**own.get_or_init(&text),
@@ -65,10 +65,8 @@ impl ResultClassifier {
             let bytes = if raw.len() as u64 > large { text().len() } else { raw.len() };
             (self.remembered(&raw, || self.of(text())), bytes)
         };
-        let (nature, bytes) = match memo.map(|memo| memo.own.result(read)) {
-            Some(known) => (known.nature, known.bytes),
-            None => read(),
-        };
+        let memo = memo.map(|memo| memo.result(read));
+        let (nature, bytes) = memo.map_or_else(read, |memo| (memo.nature, memo.bytes));
         PastResult { id, name, nature, bytes, raw, memo, text: kept }
     }
 

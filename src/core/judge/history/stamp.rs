@@ -11,7 +11,10 @@ use std::{
 use bytes::Bytes;
 use regex::RegexSet;
 
-use super::{Execution, ExecutionProof, memo::ItemMemo};
+use super::{
+    Execution, ExecutionProof,
+    memo::{ResultMemo, StampMemo},
+};
 use crate::{
     claims::evidence::{
         facts::parse_to,
@@ -122,17 +125,33 @@ fn is_error(value: Value<'_>) -> bool {
     }
 }
 
-/// Stamps a result by `stamp`, or as it was stamped before if the same bytes were read and its execution is the same.
-pub fn stamp_once(edits: &mut Splices, memo: Option<&ItemMemo>, proof: &Arc<ExecutionProof>, stamp: impl FnOnce(&mut Splices)) {
+/// Reader of a result.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum ResultReader {
+    /// The model.
+    Model,
+    /// Code that runs in a sandbox of the upstream.
+    Code,
+}
+
+/// Stamps a result by `stamp`, or as it was stamped before if the same bytes were read, for the same reader, and its execution is the same.
+/// `start`: offset of the result in the request; no edit lies before it.
+pub fn stamp_once(
+    edits: &mut Splices,
+    memo: Option<&ResultMemo>,
+    (proof, reader): (&Arc<ExecutionProof>, ResultReader),
+    start: usize,
+    stamp: impl FnOnce(&mut Splices),
+) {
     let Some(memo) = memo else { return stamp(edits) };
     match memo.stamp.get() {
-        Some((known, own)) if Arc::ptr_eq(known, proof) => edits.extend(own),
+        Some(known) if Arc::ptr_eq(&known.proof, proof) && known.reader == reader => edits.extend_from(&known.edits, start),
         Some(_) => stamp(edits),
         None => {
             let mut own = Splices::default();
             stamp(&mut own);
             edits.extend(&own);
-            let _known = memo.stamp.set((proof.clone(), own));
+            let _known = memo.stamp.set(StampMemo { proof: proof.clone(), reader, edits: own.relative_to(start) });
         }
     }
 }

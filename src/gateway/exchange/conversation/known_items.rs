@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
 use super::request_prefix::PrefixOwner;
-use crate::{exchange::tool_set::ToolSet, judge::history::memo::ItemReading, marks::Scope, openai::Api, policy::compiled::CompiledPolicy};
+use crate::{exchange::tool_set::ToolSet, judge::history::memo::ItemMemo, marks::Scope, openai::Api, policy::compiled::CompiledPolicy};
 
 /// Items that are known at most. An item displaces the one that has its place.
 const SLOTS: usize = 1 << 13;
@@ -32,7 +32,7 @@ struct Slot {
     scope: Option<Scope>,
     rules: Weak<CompiledPolicy>,
     tools: Weak<ToolSet>,
-    reading: Weak<ItemReading>,
+    reading: Weak<ItemMemo>,
 }
 
 impl Slot {
@@ -62,7 +62,7 @@ impl ItemTable {
     }
 
     /// The reading of an item of this owner's, under these tools: what was read before of an item with the same bytes, or one to be filled.
-    pub fn reading(&self, owner: &PrefixOwner, tools: &Arc<ToolSet>, item: &[u8]) -> Arc<ItemReading> {
+    pub fn reading(&self, owner: &PrefixOwner, tools: &Arc<ToolSet>, item: &[u8]) -> Arc<ItemMemo> {
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| Mutex::default()).collect());
         let hash = HighwayHasher::new(Key(self.key)).hash128(item);
         let place = hash[0] as usize % SLOTS;
@@ -135,7 +135,7 @@ mod tests {
     fn more_items_than_there_is_room_for() {
         let (table, (own, tools)) = (ItemTable::new([7; 32]), loaded());
         let item = |number: usize| number.to_string();
-        let read: Vec<Arc<ItemReading>> = (0..3 * SLOTS)
+        let read: Vec<Arc<ItemMemo>> = (0..3 * SLOTS)
             .map(|number| {
                 let reading = table.reading(&own, &tools, item(number).as_bytes());
                 assert!(reading.text.set(item(number).into()).is_ok(), "{number} was read before");

@@ -21,7 +21,11 @@ use crate::{
         context::Context,
         conversation::{KnownResult, Thread},
     },
-    judge::history::{AnsweredCall, Execution, beginning::HistoryBeginning, memo::HistoryMemo},
+    judge::history::{
+        AnsweredCall, Execution,
+        beginning::HistoryBeginning,
+        memo::{AnsweredItem, HistoryMemo},
+    },
     wire::json::{Document, Value},
 };
 
@@ -124,26 +128,28 @@ impl Material {
     /// The text of an item, which `read` reads if nobody did before.
     pub fn text(&self, item: usize, read: impl FnOnce() -> Arc<str>) -> Arc<str> {
         match self.memo.get(item) {
-            Some(memo) => memo.own.text.get_or_init(read).clone(),
+            Some(memo) => memo.text.get_or_init(read).clone(),
             None => read(),
         }
     }
 
     /// The reading of a result. `read`: its texts, if nobody read them before.
     pub fn reading(&self, result: &AnsweredCall, read: impl FnOnce() -> ResultTexts) -> Arc<ResultReading> {
-        let memo = self.memo.get(result.item);
+        let memo = self.memo.get(result.item).and_then(|memo| memo.known_result());
+        let call = result.call.and_then(|(item, number)| Some((self.memo.get(item)?, number)));
         let known = memo.and_then(|memo| memo.reading.get());
         // The same result, but it may answer another call.
-        if let Some((_, known)) = known.filter(|(call, known)| Some(*call) == result.call && known.tool == result.tool) {
+        let same = |own: &AnsweredItem| call.is_some_and(|(item, number)| Arc::ptr_eq(&own.item, item) && own.number == number);
+        if let Some((_, known)) = known.filter(|(call, known)| same(call) && known.tool == result.tool) {
             return known.clone();
         }
         let ResultTexts { arguments, text, has_media } = read();
         let mut reading = ResultReading::new(result.tool.clone(), arguments, text);
         reading.has_media = has_media;
-        reading.told_at_top = memo.and_then(|memo| memo.own.known_result()?.nature.told_at_top);
+        reading.told_at_top = memo.and_then(|memo| memo.nature.told_at_top);
         let reading = Arc::new(reading);
-        if let (Some(memo), Some(call)) = (memo, result.call) {
-            let _known = memo.reading.set((call, reading.clone()));
+        if let (Some(memo), Some((item, number))) = (memo, call) {
+            let _known = memo.reading.set((AnsweredItem { item: item.clone(), number }, reading.clone()));
         }
         reading
     }

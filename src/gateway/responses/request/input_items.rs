@@ -238,7 +238,7 @@ fn past_call<'d>(item: &InputItem<'d>, registry: &Registry, memo: Option<&'d Ite
         Some(namespace) => tool_name(registry, Some(&namespace), &name).into(),
         None => name,
     };
-    let memo = memo.and_then(|memo| memo.own.calls(1).first());
+    let memo = memo.and_then(|memo| memo.calls(1).first());
     // Without an id it can't be told from any other.
     PastCall { id: Some(item.call_id().unwrap_or_default()), name, arguments: arguments_text(arguments), memo }
 }

@@ -23,7 +23,7 @@ use crate::{
     judge::call::CallKind,
     judge::history::{
         self, Adjacency, HistoryItem, VerifiedHistory,
-        stamp::{self, Stamp},
+        stamp::{self, ResultReader, Stamp},
     },
     marks::CallMark,
     openai::content::text_of,
@@ -207,7 +207,8 @@ fn stamp_results(
         };
         let stamp = Stamp { execution_id: &execution.id, tool: &execution.tool, moment: execution.moment };
         let read_by_code = item.is_programmatic() || (!of_code.is_empty() && item.call_id().is_some_and(|id| of_code.contains(&id)));
-        stamp::stamp_once(edits, result.memo, &execution.proof, |edits| match item.output() {
+        let reader = if read_by_code { ResultReader::Code } else { ResultReader::Model };
+        stamp::stamp_once(edits, result.memo, (&execution.proof, reader), item.value.span().start, |edits| match item.output() {
             // Code that reads a result as JSON finds a member more; a line in front would break it.
             Some(output) if read_by_code && !(output.is_string() && result.nature.object && !result.nature.stamped) => {}
             Some(output) if output.is_array() => stamp::stamp_parts(edits, output, &stamp, form, "input_text"),
