@@ -180,6 +180,37 @@ impl Bench {
         self.ring.mint(&Scope::client(scope), "get_orders", arguments, MarkTime { time_ms: NOW_MS, counter: counter * 2 })
     }
 
+    /// A call that the upstream runs itself, with the id of one of [`Turn::Called`].
+    fn hosted(&self, api: Api, n: u8) -> Option<Value> {
+        let id = self.mark("a", &format!("{{\"page\":{}, \"path\":\"src/src/{n}\"}}", u64::from(n % 4)), u16::from(n));
+        match api {
+            Api::Chat => None,
+            Api::Responses => Some(json!({"type": "tool_search_call", "call_id": id})),
+            Api::Messages => {
+                let call = json!({"type": "tool_use", "toolset_name": "x", "id": id, "name": "get_orders", "input": {}});
+                Some(json!({"role": "assistant", "content": [call]}))
+            }
+        }
+    }
+
+    /// A call that code in a sandbox of the upstream makes, and its result.
+    fn of_code(&self, api: Api, n: u8) -> Vec<Value> {
+        let id = self.mark("a", "{\"page\":1}", u16::from(n));
+        let result = if n.is_multiple_of(2) { "{\"a\":1}" } else { "x" };
+        match api {
+            Api::Chat => Vec::new(),
+            Api::Responses => vec![
+                json!({"type": "function_call", "call_id": id, "name": "get_orders", "arguments": "{\"page\":1}", "caller": {"type": "program"}}),
+                json!({"type": "function_call_output", "call_id": id, "output": result}),
+            ],
+            Api::Messages => {
+                let call = json!({"type": "tool_use", "id": id, "name": "get_orders", "input": {"page": 1}, "caller": {"type": "code"}});
+                let result = json!({"type": "tool_result", "tool_use_id": id, "content": result});
+                vec![json!({"role": "assistant", "content": [call]}), json!({"role": "user", "content": [result]})]
+            }
+        }
+    }
+
     /// The messages or items of one turn.
     fn turn(&self, api: Api, turn: &Turn) -> Vec<Value> {
         let call = |id: &str, arguments: &str, result: Option<&str>| {
@@ -280,6 +311,18 @@ enum Step {
     Branch(usize, Turn),
     Edit(usize, Turn),
     Remove(usize),
+    /// Sends a message twice.
+    Copy(usize, usize),
+    /// Begins with other instructions.
+    Front(u8),
+    /// Leaves the oldest messages out.
+    DropFirst(usize),
+    /// A call that the upstream runs, with the id of another one.
+    Hosted(u8),
+    /// A call that code makes, and its result.
+    OfCode(u8),
+    /// Joins a message with the next one of the same role.
+    Join(usize),
     /// Writes its JSON otherwise from here on.
     Reserialise,
     Tools,
@@ -293,6 +336,17 @@ enum Step {
     Broken,
     /// Asks for answers whose claims are judged, or for others, from here on.
     Claims,
+}
+
+/// Joins the blocks of a message with those of the next one, if both have the same role.
+fn join(conversation: &mut Vec<Value>, at: usize) {
+    let at = at % conversation.len();
+    let blocks = |message: &Value| message["content"].as_array().cloned();
+    let Some((one, next)) = conversation.get(at).zip(conversation.get(at + 1)) else { return };
+    if let (Some(own), Some(more), true) = (blocks(one), blocks(next), one["role"] == next["role"]) {
+        conversation[at]["content"] = Value::Array([own, more].concat());
+        conversation.remove(at + 1);
+    }
 }
 
 fn turns() -> impl Strategy<Value = Turn> {
@@ -314,6 +368,12 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => (1_usize..6, turns()).prop_map(|(back, turn)| Step::Branch(back, turn)),
         2 => (0_usize..12, turns()).prop_map(|(at, turn)| Step::Edit(at, turn)),
         1 => (0_usize..12).prop_map(Step::Remove),
+        2 => (0_usize..20, 0_usize..20).prop_map(|(from, to)| Step::Copy(from, to)),
+        2 => (0_u8..4).prop_map(Step::Front),
+        1 => (0_usize..4).prop_map(Step::DropFirst),
+        1 => (0_u8..20).prop_map(Step::Hosted),
+        1 => (0_u8..20).prop_map(Step::OfCode),
+        1 => (0_usize..20).prop_map(Step::Join),
         1 => Just(Step::Reserialise),
         1 => Just(Step::Tools),
         1 => Just(Step::Reorder),
@@ -331,7 +391,8 @@ proptest! {
 
     #[test]
     fn the_cache_changes_nothing(api in select(vec![Api::Chat, Api::Responses, Api::Messages]), script in prop::collection::vec(steps(), 2..14)) {
-        let bench = Bench::new();
+        // What one bench has read must not help the other.
+        let (bench, clean) = (Bench::new(), Bench::new());
         let caches = [cache_of(64 << 20), cache_of(6_000)];
         let mut conversation: Vec<Value> = bench.turn(api, &Turn::User(1));
         let (mut spaced, mut tools, mut in_front, mut broken, mut claims) = (false, 0, false, false, true);
@@ -348,6 +409,15 @@ proptest! {
                     conversation.splice(at..=at, bench.turn(api, turn));
                 }
                 Step::Remove(at) if conversation.len() > 1 => drop(conversation.remove(at % conversation.len())),
+                Step::Copy(from, to) => {
+                    let message = conversation[from % conversation.len()].clone();
+                    conversation.insert(to % (conversation.len() + 1), message);
+                }
+                Step::Front(n) => conversation[0] = json!({"role": "system", "content": format!("Rule {n} comes first.")}),
+                Step::DropFirst(count) => drop(conversation.drain(..(*count).min(conversation.len() - 1))),
+                Step::Hosted(n) => conversation.extend(bench.hosted(api, *n)),
+                Step::OfCode(n) => conversation.extend(bench.of_code(api, *n)),
+                Step::Join(at) => join(&mut conversation, *at),
                 Step::Reserialise => spaced = !spaced,
                 Step::Tools => tools = 1 - tools,
                 Step::Reorder => in_front = !in_front,
@@ -364,7 +434,7 @@ proptest! {
             let (before, behind) = if in_front { (format!(r#""tools":{tools},"#), String::new()) } else { (String::new(), format!(r#","tools":{tools}"#)) };
             let end = if std::mem::take(&mut broken) { "" } else { "}" };
             sent.body = format!(r#"{{"model":"m",{before}"{name}":[{items}]{behind}{end}"#);
-            let expected = bench.outcome(&sent, &cache_of(0), claims);
+            let expected = clean.outcome(&sent, &cache_of(0), claims);
             for cache in &caches {
                 prop_assert_eq!(&bench.outcome(&sent, cache, claims), &expected, "{:?}", step);
             }
@@ -474,6 +544,67 @@ fn what_was_read_in_another_conversation_is_taken_over() {
     );
     assert!(!under_another_policy.context.executions.is_empty());
     assert_eq!(known(&under_another_policy), 0);
+}
+
+/// An object may be a message and a block. Read as the one, it says something else than as the other.
+#[test]
+fn a_message_is_no_block_with_the_same_bytes() {
+    let user = r#"{"role":"user","content":"How is order 1?"}"#;
+    let parts = r#"[{"type":"text","text":"{\"success\":false,\"n\":1"},{"type":"text","text":"2}"}]"#;
+    let found =
+        r#"[{"type":"search_result","title":"Error: nothing was found","source":"s","content":[{"type":"text","text":"order 9"}]}]"#;
+    for (role, content) in [("assistant", parts), ("user", found)] {
+        let (bench, clean, cache) = (Bench::new(), Bench::new(), cache_of(1 << 20));
+        let id = bench.mark("a", r#"{"page":1}"#, 1);
+        let both = format!(r#"{{"role":"{role}","type":"tool_result","tool_use_id":"{id}","content":{content}}}"#);
+        let call =
+            format!(r#"{{"role":"assistant","content":[{{"type":"tool_use","id":"{id}","name":"get_orders","input":{{"page":1}}}}]}}"#);
+        for messages in [
+            format!("{user},{both}"),
+            format!(r#"{user},{call},{{"role":"user","content":[{both}]}}"#),
+            format!(r#"{user},{call},{{"role":"user","content":[{both}]}},{both}"#),
+        ] {
+            let body = format!(r#"{{"model":"m","messages":[{messages}],"tools":{}}}"#, SCHEMA_TOOLS[0]);
+            let sent = Sent { api: Api::Messages, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
+            assert_eq!(bench.outcome(&sent, &cache, true), clean.outcome(&sent, &cache_of(0), true), "{messages}");
+        }
+    }
+}
+
+/// Who reads a result may be told by a call behind it.
+#[test]
+fn a_result_is_stamped_for_its_reader() {
+    let (bench, clean, cache) = (Bench::new(), Bench::new(), cache_of(1 << 20));
+    let id = bench.mark("a", r#"{"page":1}"#, 1);
+    let call =
+        |caller: &str| format!(r#"{{"type":"function_call","call_id":"{id}","name":"get_orders","arguments":"{{\"page\":1}}"{caller}}}"#);
+    let first =
+        format!(r#"{{"role":"user","content":"How?"}},{},{{"type":"function_call_output","call_id":"{id}","output":"fine"}}"#, call(""));
+    let then = format!("{first},{}", call(r#","caller":{"type":"program"}"#));
+    for items in [&first, &then, &first] {
+        let body = format!(r#"{{"model":"m","input":[{items}],"tools":{}}}"#, FLAT_TOOLS[0]);
+        let sent = Sent { api: Api::Responses, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 };
+        assert_eq!(bench.outcome(&sent, &cache, false), clean.outcome(&sent, &cache_of(0), false), "{items}");
+    }
+}
+
+/// The tools of a request are remembered by their bytes, so that they aren't read twice. Messages with the same bytes are no tools.
+#[test]
+fn messages_that_are_known_tools_are_read() {
+    let bench = Bench::new();
+    let both = r#"[{"role":"user","content":"hi","type":"function","function":{"name":"get_orders"}},{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"get_orders","arguments":"{}"}}],"type":"function","function":{"name":"b"}}]"#;
+    let sent = |messages: &str, tools: &str| {
+        let body = format!(r#"{{"model":"m","messages":{messages},"tools":{tools}}}"#);
+        Sent { api: Api::Chat, body, scope: "a", policy: 0, now_ms: NOW_MS + 1000 }
+    };
+    let judged = || {
+        let begun = bench.begin(&sent(both, TOOLS[0]), &cache_of(0)).unwrap();
+        begun.violations.iter().map(|violation| violation.code).collect::<Vec<_>>()
+    };
+    let before = judged();
+    bench.begin(&sent(r#"[{"role":"user","content":"hi"}]"#, both), &cache_of(0)).unwrap();
+    assert!(!before.is_empty());
+    assert_eq!(judged(), before);
 }
 
 #[test]

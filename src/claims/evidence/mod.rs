@@ -469,7 +469,7 @@ impl EvidenceIndex {
             if own.is_empty() {
                 return Vec::new();
             }
-            let others = self.results.iter().rev().filter(|other| !Arc::ptr_eq(&other.reading, &source.reading) && !other.failed);
+            let others = self.results.iter().rev().filter(|other| !std::ptr::eq(*other, source) && !other.failed);
             let others: Vec<(String, f64)> = others.take(ACROSS_RESULTS_MAX).flat_map(numbers).collect();
             let mut found = Vec::new();
             for (key, value) in &own {

@@ -11,6 +11,7 @@ use crate::{
         adapter::RequestHead,
         context::{Basis, Begun, Prepared, Upstream},
         conversation::Hidden,
+        conversation::known_items::ItemBytes,
         conversation::request_prefix::{PrefixUse, SharedPrefix},
         error::{Refusal, array, unique},
         evidence::material::Material,
@@ -183,7 +184,7 @@ fn data_of(document: &Document) -> Vec<String> {
 pub fn prepare(document: &Document, head: &Head<'_>, tools: &Arc<ToolSet>, inputs: &PrepareInputs<'_>) -> Result<Prepared, Refusal> {
     let root = document.root();
     let rules = inputs.rules;
-    let memo = inputs.prefix.memo(tools, head.messages.items().map(|message| Some(message.raw())), SharedPrefix::elements);
+    let memo = inputs.prefix.memo(tools, head.messages.items().map(|message| Some(ItemBytes::of(message))), SharedPrefix::elements);
     let mut known = inputs.prefix.history(tools);
     let mut read = read_history(head, &memo, known, inputs)?;
     if !read.complete {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::blocks::{BlockKind, is_programmatic, kind_of};
 use crate::{
     exchange::{
-        conversation::recalled::Recalled,
+        conversation::{known_items::ItemBytes, recalled::Recalled},
         error::{Refusal, unique},
     },
     judge::history::{
@@ -42,15 +42,17 @@ pub enum Place<'d> {
 }
 
 impl Place<'_> {
-    /// The bytes that it consists of; `None` if it is more than one message.
-    pub fn raw(&self) -> Option<&[u8]> {
-        match self {
-            Self::Model(messages, _) => match messages.as_slice() {
-                [message] => Some(message.raw()),
-                _ => None,
-            },
-            Self::Result(value, _) | Self::User(value) | Self::Beside(value) | Self::Instructions(value) => Some(value.raw()),
-        }
+    /// The bytes that it consists of, and how they are read: the same bytes may be a message and a block. `None` if it is more than one
+    /// message.
+    pub fn bytes(&self) -> Option<ItemBytes<'_>> {
+        let (kind, value) = match self {
+            Self::Model(messages, _) => (0, messages.first().filter(|_| messages.len() == 1)?),
+            Self::Result(value, _) => (1, value),
+            Self::User(value) => (2, value),
+            Self::Beside(value) => (3, value),
+            Self::Instructions(value) => (4, value),
+        };
+        Some(ItemBytes { kind, bytes: value.raw() })
     }
 
     /// Byte of the request behind it.

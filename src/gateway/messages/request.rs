@@ -173,7 +173,7 @@ pub fn begin(document: &Document, head: &Head<'_>, recalled: &Recalled, basis: B
     let (remembered, continues) = (recalled.stored_calls(), head.thread.continues());
     // What a place is follows from the request alone where nothing is recalled.
     let memo = match recalled.is_empty() {
-        true => basis.prefix.memo(&tools, places.iter().map(Place::raw), |shared| places_within(&places, shared.len())),
+        true => basis.prefix.memo(&tools, places.iter().map(Place::bytes), |shared| places_within(&places, shared.len())),
         false => HistoryMemo::new(),
     };
     let items = history::items(&places, basis.natures, rules.policy.results.large, &memo);

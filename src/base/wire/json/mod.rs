@@ -84,8 +84,8 @@ impl Document {
         Self::parse_noting(bytes, DEPTH_NOTED_MAX, &[])
     }
 
-    /// Parses `bytes`, noting values only down to `depth`; 0 is the document's root. A member of the root object whose value is one of
-    /// `known`, byte for byte, is skipped as a whole: each of them must be a JSON array or object that was checked before.
+    /// Parses `bytes`, noting values only down to `depth`; 0 is the document's root. A member `tools` or `functions` of the root object whose value
+    /// is one of `known`, byte for byte, is skipped as a whole: each of them must be a JSON array or object that was checked before.
     ///
     /// # Errors
     /// [`JsonError`], with the position.

@@ -13,6 +13,9 @@ pub const DEPTH_NOTED_MAX: usize = 8;
 /// Values that are noted in one document at most; a chat request of 32 MiB has a few thousand.
 pub const NODES_MAX: usize = 1 << 20;
 
+/// Members of a request whose values may be known, as they are spelled: its tools. What is skipped seems empty to whoever reads it.
+const NAMES_OF_KNOWN: [&[u8]; 2] = [br#""tools""#, br#""functions""#];
+
 /// Length, in bytes, below which a document is short.
 const SHORT: usize = 2048;
 
@@ -278,7 +281,8 @@ impl<'b> Scanner<'b> {
             }
             let start = self.at;
             let (kind, traits) = self.name()?;
-            names.insert(&self.bytes[start..self.at], traits);
+            let end = self.at;
+            names.insert(&self.bytes[start..end], traits);
             self.note(start, depth + 1, kind)?;
             self.blank();
             if self.peek() != b':' {
@@ -286,7 +290,8 @@ impl<'b> Scanner<'b> {
             }
             self.at += 1;
             self.blank();
-            if depth > 0 || !self.pass_known()? {
+            let known = depth == 0 && NAMES_OF_KNOWN.iter().any(|name| *name == &self.bytes[start..end]);
+            if !known || !self.pass_known()? {
                 self.value(depth + 1)?;
             }
             if self.more(b'}')? {

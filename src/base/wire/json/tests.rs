@@ -75,20 +75,29 @@ fn duplicates() {
 fn known_values_are_passed_over() {
     let known: &[&[u8]] = &[b"[1,{\"a\":2}]", b"{}", b"12"];
     for (text, fine) in [
-        (r#"{"t":[1,{"a":2}],"b":3}"#, true),
-        (r#"{"t":[1,{"a":2}]}"#, true),
-        (r#"{"t":[1,{"a":2}]x}"#, false),
-        (r#"{"t":{}}"#, true),
-        (r#"{"t":{"x":1}}"#, true),
-        (r#"{"t":123}"#, true),
-        (r#"{"t":[[1,{"a":2}]]}"#, true),
+        (r#"{"tools":[1,{"a":2}],"b":3}"#, true),
+        (r#"{"tools":[1,{"a":2}]}"#, true),
+        (r#"{"tools":[1,{"a":2}]x}"#, false),
+        (r#"{"tools":{}}"#, true),
+        (r#"{"tools":{"x":1}}"#, true),
+        (r#"{"tools":123}"#, true),
+        (r#"{"tools":[[1,{"a":2}]]}"#, true),
     ] {
         let document = Document::parse_noting(Bytes::copy_from_slice(text.as_bytes()), 4, known);
         assert_eq!(document.is_ok(), fine, "{text}");
         if let Ok(document) = document {
-            let value = document.root().get("t").unwrap();
-            assert_eq!(value.raw(), check(text).unwrap().root().get("t").unwrap().raw(), "{text}");
+            let value = document.root().get("tools").unwrap();
+            assert_eq!(value.raw(), check(text).unwrap().root().get("tools").unwrap().raw(), "{text}");
         }
+    }
+    let items = |text: &'static str| {
+        let document = Document::parse_noting(Bytes::from_static(text.as_bytes()), 4, known).unwrap();
+        document.root().members().next().unwrap().value.items().count()
+    };
+    assert_eq!((items(r#"{"tools":[1,{"a":2}]}"#), items(r#"{"functions":[1,{"a":2}]}"#)), (0, 0));
+    // Whatever else has such a value is read.
+    for text in [r#"{"messages":[1,{"a":2}]}"#, r#"{"input":[1,{"a":2}]}"#, r#"{"Tools":[1,{"a":2}]}"#, r#"{"\u0074ools":[1,{"a":2}]}"#] {
+        assert_eq!(items(text), 2, "{text}");
     }
 }
 

@@ -10,10 +10,29 @@ use std::sync::{Arc, Mutex, OnceLock, Weak};
 use highway::{HighwayHash as _, HighwayHasher, Key};
 
 use super::request_prefix::PrefixOwner;
-use crate::{exchange::tool_set::ToolSet, judge::history::memo::ItemMemo, marks::Scope, openai::Api, policy::compiled::CompiledPolicy};
+use crate::{
+    exchange::tool_set::ToolSet, judge::history::memo::ItemMemo, marks::Scope, openai::Api, policy::compiled::CompiledPolicy,
+    wire::json::Value,
+};
 
 /// Items that are known at most. An item displaces the one that has its place.
 const SLOTS: usize = 1 << 13;
+
+/// An item's bytes, and how they are read: its reading follows from these alone.
+#[derive(Clone, Copy, Debug)]
+pub struct ItemBytes<'i> {
+    /// Number of the way in which the API reads such an item, where its bytes alone don't tell that.
+    pub kind: u8,
+    /// The bytes.
+    pub bytes: &'i [u8],
+}
+
+impl<'i> ItemBytes<'i> {
+    /// Those of an item whose bytes tell how it is read.
+    pub fn of(item: Value<'i>) -> Self {
+        Self { kind: 0, bytes: item.raw() }
+    }
+}
 
 /// Readings of items, by a hash of the items' bytes.
 ///
@@ -62,9 +81,12 @@ impl ItemTable {
     }
 
     /// The reading of an item of this owner's, under these tools: what was read before of an item with the same bytes, or one to be filled.
-    pub fn reading(&self, owner: &PrefixOwner, tools: &Arc<ToolSet>, item: &[u8]) -> Arc<ItemMemo> {
+    pub fn reading(&self, owner: &PrefixOwner, tools: &Arc<ToolSet>, item: ItemBytes<'_>) -> Arc<ItemMemo> {
         let slots = self.slots.get_or_init(|| (0..SLOTS).map(|_| Mutex::default()).collect());
-        let hash = HighwayHasher::new(Key(self.key)).hash128(item);
+        let mut hasher = HighwayHasher::new(Key(self.key));
+        hasher.append(item.bytes);
+        hasher.append(&[item.kind]);
+        let hash = hasher.finalize128();
         let place = hash[0] as usize % SLOTS;
         let Some(mut slot) = slots.get(place).and_then(|slot| slot.try_lock().ok()) else { return Arc::default() };
         if slot.is_of(hash, owner, tools)
@@ -107,45 +129,51 @@ mod tests {
         (PrefixOwner { api: Api::Chat, scope: Scope::client("a"), rules }, tools)
     }
 
+    fn item(bytes: &[u8]) -> ItemBytes<'_> {
+        ItemBytes { kind: 0, bytes }
+    }
+
     #[test]
     fn an_item_is_known_to_its_owner_as_long_as_somebody_holds_it() {
         let (table, (own, tools), (other, other_tools)) = (ItemTable::new([7; 32]), loaded(), loaded());
-        let first = table.reading(&own, &tools, b"one");
-        assert!(Arc::ptr_eq(&first, &table.reading(&own, &tools, b"one")));
-        assert!(!Arc::ptr_eq(&first, &table.reading(&own, &tools, b"another")));
+        let first = table.reading(&own, &tools, item(b"one"));
+        assert!(Arc::ptr_eq(&first, &table.reading(&own, &tools, item(b"one"))));
+        assert!(!Arc::ptr_eq(&first, &table.reading(&own, &tools, item(b"another"))));
+        let read_otherwise = ItemBytes { kind: 1, ..item(b"one") };
+        assert!(!Arc::ptr_eq(&first, &table.reading(&own, &tools, read_otherwise)));
         let others = [
             PrefixOwner { api: Api::Messages, ..own.clone() },
             PrefixOwner { scope: Scope::client("b"), ..own.clone() },
             PrefixOwner { rules: other.rules, ..own.clone() },
         ];
         for other in others {
-            let known = table.reading(&own, &tools, b"one");
-            assert!(!Arc::ptr_eq(&known, &table.reading(&other, &tools, b"one")), "{other:?}");
+            let known = table.reading(&own, &tools, item(b"one"));
+            assert!(!Arc::ptr_eq(&known, &table.reading(&other, &tools, item(b"one"))), "{other:?}");
         }
-        let known = table.reading(&own, &tools, b"one");
-        assert!(!Arc::ptr_eq(&known, &table.reading(&own, &other_tools, b"one")));
+        let known = table.reading(&own, &tools, item(b"one"));
+        assert!(!Arc::ptr_eq(&known, &table.reading(&own, &other_tools, item(b"one"))));
         // Nobody holds it any more.
-        let known = table.reading(&own, &tools, b"two");
+        let known = table.reading(&own, &tools, item(b"two"));
         assert!(known.text.set("read".into()).is_ok());
         drop(known);
-        assert!(table.reading(&own, &tools, b"two").text.get().is_none());
+        assert!(table.reading(&own, &tools, item(b"two")).text.get().is_none());
     }
 
     #[test]
     fn more_items_than_there_is_room_for() {
         let (table, (own, tools)) = (ItemTable::new([7; 32]), loaded());
-        let item = |number: usize| number.to_string();
+        let name = |number: usize| number.to_string();
         let read: Vec<Arc<ItemMemo>> = (0..3 * SLOTS)
             .map(|number| {
-                let reading = table.reading(&own, &tools, item(number).as_bytes());
-                assert!(reading.text.set(item(number).into()).is_ok(), "{number} was read before");
+                let reading = table.reading(&own, &tools, item(name(number).as_bytes()));
+                assert!(reading.text.set(name(number).into()).is_ok(), "{number} was read before");
                 reading
             })
             .collect();
         let known = (0..read.len()).filter(|number| {
-            let known = table.reading(&own, &tools, item(*number).as_bytes());
+            let known = table.reading(&own, &tools, item(name(*number).as_bytes()));
             known.text.get().is_some_and(|text| {
-                assert_eq!(**text, *item(*number));
+                assert_eq!(**text, *name(*number));
                 true
             })
         });

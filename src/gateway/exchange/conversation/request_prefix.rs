@@ -13,7 +13,7 @@ use std::sync::{
 
 use bytes::Bytes;
 
-use super::known_items::ItemTable;
+use super::known_items::{ItemBytes, ItemTable};
 use crate::{
     exchange::tool_set::ToolSet,
     judge::history::{
@@ -149,7 +149,7 @@ impl PrefixUse {
     pub fn memo<'i>(
         &self,
         tools: &Arc<ToolSet>,
-        items: impl Iterator<Item = Option<&'i [u8]>>,
+        items: impl Iterator<Item = Option<ItemBytes<'i>>>,
         shared_items: impl FnOnce(&SharedPrefix) -> usize,
     ) -> HistoryMemo {
         let Self::Kept(parts) = self else { return HistoryMemo::new() };

@@ -15,7 +15,7 @@ use super::material::words_of;
 use crate::{
     exchange::{
         context::{Basis, Prepared},
-        conversation::{Fate, Hidden, KnownCall, Owed, request_prefix::SharedPrefix},
+        conversation::{Fate, Hidden, KnownCall, Owed, known_items::ItemBytes, request_prefix::SharedPrefix},
         error::Refusal,
         evidence::material::Material,
         hidden_turns::HistoryExtent,
@@ -49,7 +49,7 @@ pub fn prepare(document: &Document, head: &Head<'_>, recalled: &Recalled, basis:
     let fates = if enforced { fates(head, recalled) } else { HashMap::new() };
     let referring = head.items().iter().any(|item| item.kind == Kind::Reference);
     let hidden_part = head.previous.is_some() || head.conversation.is_some() || referring;
-    let memo = basis.prefix.memo(tools, head.items().iter().map(|item| Some(item.value.raw())), SharedPrefix::elements);
+    let memo = basis.prefix.memo(tools, head.items().iter().map(|item| Some(ItemBytes::of(item.value))), SharedPrefix::elements);
     let steps = input_items::history(head.items(), &tools.registry, basis.natures, rules.policy.results.large, &memo, |at| {
         matches!(fates.get(&at), Some(Fate::Dropped))
     });
