@@ -671,6 +671,29 @@ fn what_was_verified_is_taken_over_up_to_the_last_turn_of_the_model() {
 }
 
 #[test]
+fn what_another_conversation_read_is_weighed_where_little_room_is_left() {
+    let bench = Bench::new();
+    let text = r#"a long \"text\", "#.repeat(2000);
+    let turns: Vec<String> =
+        (0..10).map(|n| format!(r#"{{"role":"assistant","content":"{n} {text}"}},{{"role":"user","content":"{n} {text}"}}"#)).collect();
+    let body = |front: &str| sent(&format!(r#"{{"role":"system","content":"{front}"}},{}"#, turns.join(",")), 0);
+    let weight = {
+        let cache = cache_of(64 << 20);
+        bench.begin(&body("one"), &cache).unwrap();
+        cache.size().1
+    };
+    let cache = cache_of(weight * 7 / 2);
+    bench.begin(&body("one"), &cache).unwrap();
+    let other = bench.begin(&body("another"), &cache).unwrap();
+    let _read = grounds(&other.context);
+    let before = cache.size();
+    bench.begin(&body("one"), &cache).unwrap();
+    let after = cache.size();
+    assert_eq!((before.0, after.0), (2, 2));
+    assert!(after.1 > before.1 + turns.len() * text.len(), "{before:?} {after:?}");
+}
+
+#[test]
 fn many_conversations_stay_within_the_bound() {
     let bench = Bench::new();
     let cache = cache_of(100_000);

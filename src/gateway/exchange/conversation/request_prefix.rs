@@ -103,6 +103,8 @@ pub enum PrefixUse {
 #[derive(Clone, Debug)]
 pub struct KnownParts {
     shared: Option<SharedPrefix>,
+    /// So much is kept that all items of a request are weighed anew.
+    crowded: bool,
     /// Owner of the request, and the readings of items that may stand in it.
     owner: PrefixOwner,
     items: Arc<ItemTable>,
@@ -188,7 +190,7 @@ impl PrefixUse {
         let edited = edits.apply_in_pieces(document.bytes(), shared.map(|shared| (&shared.request.edited, shared.len())), end);
         let kept = beginning.zip(edited.prefix);
         // Now and then all are weighed: more may have been read from the items that were taken over.
-        let shared = shared.filter(|own| own.request.weighed < WEIGHED_EVERY);
+        let shared = shared.filter(|own| !parts.crowded && own.request.weighed < WEIGHED_EVERY);
         let same = |own: &SharedPrefix| own.request.memo.iter().zip(memo).take_while(|(known, own)| Arc::ptr_eq(known, own)).count();
         let of = |own: &SharedPrefix| (own.request.memo_bytes.load(Ordering::Relaxed), same(own));
         let taken_over = shared.map_or((0, 0), of);
@@ -282,6 +284,9 @@ impl PrefixCache {
             return PrefixUse::Off;
         }
         let Some(kept) = self.read() else { return PrefixUse::Off };
+        // INVARIANT: what one conversation reads from items is counted with it, and those that share the items, and were used before it, go
+        // first. So the bound holds if whatever is used again is weighed again.
+        let crowded = kept.bytes > self.bytes_max / 2;
         let samples = Samples::of(body);
         let own = kept.entries.iter().filter(|entry| entry.owner == *owner);
         let mut alike: Vec<(usize, u64, &Entry)> = own
@@ -299,7 +304,7 @@ impl PrefixCache {
         });
         let longest = compared.flatten().max_by_key(SharedPrefix::len);
         longest.iter().for_each(|shared| self.touch(&shared.request));
-        PrefixUse::Kept(Box::new(KnownParts { shared: longest, owner: owner.clone(), items: self.items.clone() }))
+        PrefixUse::Kept(Box::new(KnownParts { shared: longest, crowded, owner: owner.clone(), items: self.items.clone() }))
     }
 
     fn touch(&self, request: &KnownRequest) {
