@@ -13,7 +13,7 @@ use crate::{
         text::place::{is_ambiguous, is_nothing},
     },
     judge::call::{Arguments, Call, CallKind},
-    wire::json::{Value, string::unescape},
+    wire::json::{Value, string::StringJoiner},
 };
 
 /// A partial call.
@@ -30,8 +30,8 @@ pub struct PartialCall {
     /// Members of `function` (or `custom`) unknown to toolmark.
     pub inner_extras: Vec<String>,
     text: String,
-    /// Escape of a high surrogate, until the low surrogate arrives.
-    half: String,
+    /// Joins the strings that the arguments come in.
+    joiner: StringJoiner,
     form: ArgumentsForm,
     scan: BracketScan,
 }
@@ -67,18 +67,6 @@ impl BracketScan {
     }
 }
 
-/// Length of the escape of half a surrogate pair, such as `\ud83d`, in bytes.
-const HALF_BYTES: usize = 6;
-
-/// True if the contents of a string end with a high surrogate.
-fn opens_a_pair(inside: &str) -> bool {
-    let Some(at) = inside.len().checked_sub(HALF_BYTES) else { return false };
-    let Some(digits) = inside.get(at..).and_then(|end| end.strip_prefix("\\u")) else { return false };
-    let high = u32::from_str_radix(digits, 16).is_ok_and(|unit| (0xd800..0xdc00).contains(&unit));
-    // A backslash before it makes it two characters and four more.
-    high && inside.bytes().take(at).rev().take_while(|byte| *byte == b'\\').count() % 2 == 0
-}
-
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 enum ArgumentsForm {
     #[default]
@@ -94,7 +82,7 @@ impl PartialCall {
     /// The call in the terms common to all APIs.
     pub fn call(&self) -> Call {
         // Half a pair alone is no character, and becomes what stands for one.
-        let text = || if self.half.is_empty() { self.text.clone() } else { self.text.clone() + &unescape(&self.half) };
+        let text = || self.text.clone() + self.joiner.rest();
         let arguments = match self.form {
             ArgumentsForm::Absent => Arguments::Absent,
             ArgumentsForm::Null => Arguments::Null,
@@ -120,22 +108,8 @@ impl PartialCall {
         self.scan.ended && !self.scan.broken
     }
 
-    /// Text of a string, with the high surrogate held back from the previous string in front. A high surrogate at its end
-    /// is held back for the next one. `None` if the value isn't a string.
-    fn whole_text<'v>(&mut self, value: Value<'v>) -> Option<Cow<'v, str>> {
-        let inside = value.raw_str().strip_prefix('"')?.strip_suffix('"')?;
-        if self.half.is_empty() && !opens_a_pair(inside) {
-            return value.text();
-        }
-        let mut joined = std::mem::take(&mut self.half) + inside;
-        if opens_a_pair(&joined) {
-            self.half = joined.split_off(joined.len() - HALF_BYTES);
-        }
-        Some(unescape(&joined).into())
-    }
-
     fn push_arguments(&mut self, value: Value<'_>, bytes_max: usize) {
-        let (form, text) = match self.whole_text(value) {
+        let (form, text) = match self.joiner.text(value) {
             Some(text) => (ArgumentsForm::Text, text),
             None if value.is_null() => (ArgumentsForm::Null, "".into()),
             None if value.is_object() => (ArgumentsForm::Object, value.raw_str().into()),

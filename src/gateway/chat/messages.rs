@@ -32,6 +32,7 @@ pub fn read_messages<'d>(
         let parts = MessageParts::of(message)?;
         let role = parts.role.and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
         let content = parts.content.filter(|content| !content.is_null());
+        content.into_iter().flat_map(Value::items).try_for_each(|part| unique(part, "a content part"))?;
         items.push(match &*role {
             "assistant" => HistoryItem::Assistant(read_calls(&parts, memo)?),
             "tool" | "function" => {
@@ -83,6 +84,9 @@ impl<'d> MessageParts<'d> {
 
 fn read_calls<'d>(message: &MessageParts<'d>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
     let mut calls = Vec::new();
+    if message.calls.is_some_and(|calls| !calls.is_array() && !calls.is_null()) {
+        return Err(Refusal::wrong("tool_calls", "an array"));
+    }
     for call in message.calls.into_iter().flat_map(Value::items) {
         unique(call, "a tool call")?;
         let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);

@@ -9,7 +9,7 @@ use crate::{
         context::Context,
         error::{Fault, ShapeError},
         text::{
-            place::{PART_TEXTS, is_ambiguous},
+            place::{PART_TEXTS, is_ambiguous, is_nothing},
             places::{self, Sweep, is_thought, joined, logprobs_of},
         },
     },
@@ -105,6 +105,9 @@ fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeE
     }
     match message.get("audio") {
         Some(audio) if audio.is_object() && !is_ambiguous(audio) => {
+            if audio.get("data").is_some_and(|data| !data.is_string() && !is_nothing(data)) {
+                return Err(ShapeError::Text.into());
+            }
             sweep.object(audio, &AUDIO, None, || joined(audio.get("transcript")))?;
         }
         Some(audio) if audio.is_string() && sweep.objects_to(audio, 0)? => sweep.replace(audio, "null"),

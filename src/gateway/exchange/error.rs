@@ -1,6 +1,7 @@
 //! Errors of an exchange: of its request, found before anything is sent, and of an answer that can't be passed on. Pure.
 
 use crate::{
+    exchange::text::spelling::is_respelled,
     judge::messages,
     violation::Violation,
     wire::json::{JsonError, Value},
@@ -107,13 +108,18 @@ impl Refusal {
     }
 }
 
-/// Refuses an object with two members of the same name: another parser may read the other one.
+/// Refuses an object with two members of the same name, or one whose name some parsers take for another: they may read the other one.
 ///
 /// # Errors
 /// [`Refusal`] that names the member and the `place`.
 pub fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
     match object.duplicate_name() {
         Some(name) => Err(Refusal::new("invalid_json", None, format!("{place} has two members named `{name}`"))),
+        None if is_respelled(object) => {
+            let message =
+                format!("{place} has a member whose name differs from a known one only in its spelling: some parsers ignore case");
+            Err(Refusal::new("invalid_json", None, message))
+        }
         None => Ok(()),
     }
 }

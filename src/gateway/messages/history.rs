@@ -126,6 +126,13 @@ pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<
                 let mut results = false;
                 for block in blocks(message).filter(|block| is_result(*block)) {
                     results = true;
+                    for part in block.get("content").into_iter().flat_map(Value::items) {
+                        unique(part, "a part of a tool result")?;
+                        part.get("content")
+                            .into_iter()
+                            .flat_map(Value::items)
+                            .try_for_each(|inner| unique(inner, "a part of a tool result"))?;
+                    }
                     let id = block.get("tool_use_id").and_then(Value::text).unwrap_or_default();
                     if block.get_some("toolset_name").is_some() || passed.contains(&id) {
                         continue;

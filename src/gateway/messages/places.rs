@@ -7,7 +7,7 @@ use crate::{
         context::Context,
         error::{Fault, ShapeError},
         text::{
-            place::is_ambiguous,
+            place::{is_ambiguous, is_nothing},
             places::{Sweep, is_call_part, joined},
         },
     },
@@ -46,7 +46,8 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
     let mut sweep = Sweep::new(context);
     match kind {
         "message_start" => {
-            if let Some(message) = root.get("message").filter(|message| !is_ambiguous(*message)) {
+            if let Some(message) = root.get("message") {
+                unambiguous(message)?;
                 sweep.object(message, &MESSAGE, None, Default::default)?;
             }
             sweep.object(root, &["type", "message"], None, Default::default)?;
@@ -58,18 +59,24 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
             sweep.object(root, &["type", "index", "content_block"], None, Default::default)?;
         }
         "content_block_delta" => {
-            if let Some(delta) = root.get("delta").filter(|delta| !is_ambiguous(*delta)) {
-                sweep.object(
-                    delta,
-                    &["type", "text", "partial_json", "thinking", "signature", "content", "encrypted_content"],
-                    None,
-                    Default::default,
-                )?;
+            if let Some(delta) = root.get("delta") {
+                unambiguous(delta)?;
+                // Others belong to other deltas, and clients may read them all the same.
+                let own: &[&'static str] = match delta.get("type").and_then(Value::text).as_deref() {
+                    Some("text_delta") => &["type", "text"],
+                    Some("input_json_delta") => &["type", "partial_json"],
+                    Some("thinking_delta") => &["type", "thinking"],
+                    Some("signature_delta") => &["type", "signature"],
+                    Some("compaction_delta") => &["type", "content", "encrypted_content"],
+                    _ => &["type"],
+                };
+                sweep.object(delta, own, None, Default::default)?;
             }
             sweep.object(root, &["type", "index", "delta"], None, Default::default)?;
         }
         _ => {
-            if let Some(delta) = root.get("delta").filter(|delta| !is_ambiguous(*delta)) {
+            if let Some(delta) = root.get("delta") {
+                unambiguous(delta)?;
                 sweep.object(delta, &["type", "stop_details"], None, Default::default)?;
                 sweep_details(&mut sweep, delta.get("stop_details"))?;
             }
@@ -87,11 +94,18 @@ fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fa
 
 /// Examines `stop_details`, whose `explanation` is judged as a text.
 fn sweep_details(sweep: &mut Sweep<'_>, details: Option<Value<'_>>) -> Result<(), ShapeError> {
-    match details.filter(|details| details.is_object()) {
-        Some(details) if is_ambiguous(details) => Err(ShapeError::Text),
-        Some(details) => sweep.object(details, &["type", "explanation"], None, Default::default),
-        None => Ok(()),
+    let Some(details) = details.filter(|details| !is_nothing(*details)) else { return Ok(()) };
+    unambiguous(details)?;
+    let explanation = details.get("explanation");
+    if !details.is_object() || explanation.is_some_and(|explanation| !explanation.is_string() && !is_nothing(explanation)) {
+        return Err(ShapeError::Text);
     }
+    sweep.object(details, &["type", "explanation"], None, Default::default)
+}
+
+/// Refuses an object that says two things under one name.
+fn unambiguous(object: Value<'_>) -> Result<(), ShapeError> {
+    if is_ambiguous(object) { Err(ShapeError::Text) } else { Ok(()) }
 }
 
 fn sweep_block(sweep: &mut Sweep<'_>, block: Value<'_>) -> Result<(), ShapeError> {

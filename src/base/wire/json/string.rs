@@ -4,6 +4,8 @@ use std::{borrow::Cow, fmt::Write as _};
 
 use wide::u8x16;
 
+use super::Value;
+
 /// Text of a JSON string, whose escapes are resolved when it is asked for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum JsonText<'d> {
@@ -74,6 +76,53 @@ pub fn unescape(inside: &str) -> String {
     out.truncate(to);
     // The input was UTF-8, and every escape became UTF-8.
     String::from_utf8(out).unwrap_or_default()
+}
+
+/// Length of the escape of half a surrogate pair, such as `\ud83d`, in bytes.
+const HALF_BYTES: usize = 6;
+
+/// True if the inside of a JSON string ends with a high surrogate.
+fn opens_pair(inside: &str) -> bool {
+    let Some(at) = inside.len().checked_sub(HALF_BYTES) else { return false };
+    let Some(digits) = inside.get(at..).and_then(|end| end.strip_prefix("\\u")) else { return false };
+    let high = u32::from_str_radix(digits, 16).is_ok_and(|unit| (0xd800..0xdc00).contains(&unit));
+    // A backslash before it makes it two characters and four more.
+    high && inside.bytes().take(at).rev().take_while(|byte| *byte == b'\\').count() % 2 == 0
+}
+
+/// Text of JSON strings that follow each other, as clients join them that count in UTF-16: a pair of surrogates may lie in two of them.
+#[derive(Clone, Debug, Default)]
+pub struct StringJoiner {
+    /// Escape of a high surrogate, until the low surrogate arrives.
+    half: String,
+}
+
+impl StringJoiner {
+    /// Text of the next string, with the high surrogate held back from the one before in front. A high surrogate at its end is held back
+    /// for the next one. `None` if the value isn't a string.
+    pub fn text<'v>(&mut self, string: Value<'v>) -> Option<Cow<'v, str>> {
+        let JsonText::Escaped(inside) = string.json_text()? else {
+            let text = string.text();
+            if text.as_ref().is_none_or(|text| text.is_empty()) {
+                return text;
+            }
+            let lost = std::mem::take(self).rest();
+            return if lost.is_empty() { text } else { text.map(|text| (lost.to_owned() + &text).into()) };
+        };
+        if self.half.is_empty() && !opens_pair(inside) {
+            return string.text();
+        }
+        let mut joined = std::mem::take(&mut self.half) + inside;
+        if opens_pair(&joined) {
+            self.half = joined.split_off(joined.len() - HALF_BYTES);
+        }
+        Some(unescape(&joined).into())
+    }
+
+    /// The half that is held back, as the character that stands for it; empty if there is none.
+    pub fn rest(&self) -> &'static str {
+        if self.half.is_empty() { "" } else { "\u{fffd}" }
+    }
 }
 
 /// Bytes that are copied at once.

@@ -42,7 +42,8 @@ impl EventTemplate {
             let (string, length) = leading_string(data.get(at..)?)?;
             at += length;
             if number == self.text {
-                text = Some(string);
+                // Half a pair of surrogates belongs to what stands before or behind it.
+                text = Some(string).filter(|string| matches!(string, Cow::Borrowed(_)) || !string.contains('\u{fffd}'));
             } else if !is_token(string.as_bytes()) {
                 return None;
             }

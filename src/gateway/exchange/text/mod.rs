@@ -6,3 +6,4 @@ pub(super) mod citation_duty;
 pub mod event_template;
 pub mod place;
 pub mod places;
+pub(super) mod spelling;

@@ -2,11 +2,11 @@
 
 use std::{borrow::Cow, ops::Range};
 
-use super::places::is_call_part;
+use super::{places::is_call_part, spelling::is_respelled};
 use crate::{
     exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
-    wire::json::{Kind, Value},
+    wire::json::{Kind, Member, Value, string::StringJoiner},
 };
 
 /// A text that went through its gate, and the position of its parts.
@@ -62,10 +62,10 @@ impl TextPlace {
 
     /// Joins the strings and passes the text to `take` with its gate.
     fn gated<'d>(strings: impl IntoIterator<Item = Value<'d>>, take: impl FnOnce(&mut TextGate, &str)) -> Option<Self> {
-        let (mut text, mut parts) = (String::new(), Vec::new());
+        let (mut text, mut parts, mut joiner) = (String::new(), Vec::new(), StringJoiner::default());
         for string in strings {
             let start = text.len();
-            text.push_str(&string.text().unwrap_or_default());
+            text.push_str(&joiner.text(string).unwrap_or_default());
             parts.push(Part { span: string.span(), place: start..text.len() });
         }
         if text.is_empty() {
@@ -125,42 +125,6 @@ pub fn is_ambiguous(object: Value<'_>) -> bool {
     object.duplicate_name().is_some() || is_respelled(object)
 }
 
-/// True if the object has a member whose name some clients take for another. Go's `encoding/json` ignores case in
-/// names, and folds two non-ASCII characters.
-fn is_respelled(object: Value<'_>) -> bool {
-    const NAMES: [&str; 24] = [
-        "type",
-        "name",
-        "arguments",
-        "input",
-        "call_id",
-        "namespace",
-        "role",
-        "content",
-        "text",
-        "refusal",
-        "transcript",
-        "output_text",
-        "item",
-        "response",
-        "part",
-        "delta",
-        "output",
-        "function",
-        "custom",
-        "action",
-        "choices",
-        "message",
-        "tool_calls",
-        "function_call",
-    ];
-    let same = |name: &str| {
-        let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
-        NAMES.iter().any(|own| own.eq_ignore_ascii_case(&folded))
-    };
-    object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && same(&member.name()))
-}
-
 /// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see
 /// [`super::places`].
 ///
@@ -191,6 +155,11 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
             // Some put a text and what is noted about it into an object of its own, or a list of them.
             Kind::Object | Kind::Array if !is_nothing(member.value) => {
                 let inner = member.value.get("value").or_else(|| member.value.get("text")).filter(|own| own.is_string());
+                let others = member.value.members().filter(|other| inner.is_none_or(|own| own.span() != other.value.span()));
+                let unread = |other: Member<'_>| !is_nothing(other.value) && !TEXT_NOTES.iter().any(|name| other.is(name));
+                if is_ambiguous(member.value) || others.into_iter().any(unread) {
+                    return Err(ShapeError::Text);
+                }
                 strings.push(inner.ok_or(ShapeError::Text)?);
             }
             Kind::Object | Kind::Array | Kind::Null | Kind::True | Kind::False | Kind::Number => {}
@@ -198,6 +167,9 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
     }
     Ok(())
 }
+
+/// Notes about a text in an object of its own, beside it.
+const TEXT_NOTES: [&str; 5] = ["type", "annotations", "logprobs", "id", "index"];
 
 /// The members of a part that are text.
 pub const PART_TEXTS: [&str; 3] = ["text", "refusal", "content"];

@@ -345,10 +345,11 @@ impl<'c> Sweep<'c> {
         let mut objects = self.objects_to(logprobs, 0)?;
         let lists = ["content", "refusal", "tokens"].into_iter().filter_map(|name| logprobs.get(name));
         for list in lists.chain(Some(logprobs).filter(|own| own.is_array())) {
-            let spelled = spelled(list);
+            let (spelled, differs) = spelled(list);
             let bare = bare(&spelled);
             let copy = bare.is_empty() || said.iter().any(|said| self::bare(said) == bare);
-            objects |= !copy && (extent == TextExtent::Piece || self.claims(&spelled));
+            // Clients may read the tokens or their bytes.
+            objects |= differs || !copy && (extent == TextExtent::Piece || self.claims(&spelled));
         }
         if objects {
             self.replace(logprobs, empty);
@@ -528,21 +529,26 @@ fn is_copy(value: Value<'_>, said: &str) -> bool {
     }
 }
 
-/// Text spelled by a list of tokens; by their `bytes` where present.
-fn spelled(list: Value<'_>) -> String {
-    let mut out = Vec::new();
+/// Text spelled by a list of tokens, by their `bytes` where present; and whether the `bytes` of one spell another text than the token.
+fn spelled(list: Value<'_>) -> (String, bool) {
+    // Marks by which vocabularies write blanks and line breaks, and bytes that are no character.
+    const BLANKS: [char; 3] = ['\u{120}', '\u{2581}', '\u{10a}'];
+    let (mut out, mut differs) = (Vec::new(), false);
     for token in list.items() {
-        let own = token.get("token").unwrap_or(token);
+        let text = token.get("token").unwrap_or(token).text().unwrap_or_default();
         let bytes: Option<Vec<u8>> = token
             .get("bytes")
             .filter(|bytes| bytes.items().next().is_some())
             .and_then(|bytes| bytes.items().map(|byte| u8::try_from(byte.integer()?).ok()).collect());
-        match bytes {
-            Some(bytes) => out.extend(bytes),
-            None => out.extend_from_slice(own.text().unwrap_or_default().as_bytes()),
-        }
+        let Some(bytes) = bytes else {
+            out.extend_from_slice(text.as_bytes());
+            continue;
+        };
+        let same = |spelled: &str| text.starts_with("<0x") || bare(spelled) == bare(&text.replace(BLANKS, " "));
+        differs |= std::str::from_utf8(&bytes).is_ok_and(|spelled| !same(spelled));
+        out.extend(bytes);
     }
-    String::from_utf8_lossy(&out).into_owned()
+    (String::from_utf8_lossy(&out).into_owned(), differs)
 }
 
 /// Text without blanks, without special tokens such as `<|end|>`, and without characters of which only a part is there: a token may end

@@ -15,7 +15,11 @@ use crate::{
         blocks::{BlockKind, call_with},
         history::document,
     },
-    wire::json::{Document, Value, splice::Splices, string::quote},
+    wire::json::{
+        Document, Value,
+        splice::Splices,
+        string::{StringJoiner, quote},
+    },
 };
 
 /// A run of text blocks: no other block stands between them, and they are judged as one text.
@@ -25,6 +29,8 @@ pub struct TextRun {
     pub gate: TextGate,
     /// Bytes that the gate was fed.
     pub fed: usize,
+    /// Joins the strings that it comes in.
+    pub joiner: StringJoiner,
     /// It is what a refusal says, not a block.
     pub is_explanation: bool,
     /// The text has ended.

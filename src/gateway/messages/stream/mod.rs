@@ -12,7 +12,7 @@ pub(super) mod block;
 pub(super) mod line;
 pub(super) mod sequence;
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{borrow::Cow, collections::VecDeque, sync::Arc};
 
 use bytes::{Bytes, BytesMut};
 use serde_json::Value as Json;
@@ -548,7 +548,6 @@ impl MessagesStream {
         if has_unseen_result(block) {
             self.context.evidence.note_unseen();
         }
-        let text = (kind == BlockKind::Text).then(|| block.get("text").and_then(Value::text).unwrap_or_default().into_owned());
         let goes_on = kind == BlockKind::Text && self.kinds.last() == Some(&BlockKind::Text);
         if !goes_on && let Some(run) = self.runs.last_mut() {
             run.close(&self.context);
@@ -561,6 +560,8 @@ impl MessagesStream {
         if kind == BlockKind::Text && !goes_on {
             self.runs.push(TextRun::default());
         }
+        let joiner = self.runs.last_mut().filter(|_| kind == BlockKind::Text).map(|run| &mut run.joiner);
+        let text = joiner.zip(block.get("text")).and_then(|(joiner, text)| joiner.text(text)).map(Cow::into_owned);
         self.kinds.push(kind);
         self.keep(document.bytes().len());
         if let Some(said) = &mut self.said {
@@ -583,7 +584,8 @@ impl MessagesStream {
         let Some(block) = self.kinds.last().copied() else { return Err(misplaced) };
         match (block, &*kind) {
             (BlockKind::Text, "text_delta") => {
-                let text = text("text").into_owned();
+                let joiner = self.runs.last_mut().map(|run| &mut run.joiner);
+                let text = joiner.zip(delta.get("text")).and_then(|(joiner, text)| joiner.text(text)).unwrap_or_default().into_owned();
                 if !text.is_empty() {
                     self.hear(text, Some(HeldDelta::of(&document)));
                 }

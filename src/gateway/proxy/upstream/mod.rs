@@ -406,6 +406,10 @@ fn downstream_headers(from: &HeaderMap, body: BodyPassage) -> HeaderMap {
                 name.as_str(),
                 "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest"
             );
+        if body == BodyPassage::MayChange && name == header::CONTENT_TYPE {
+            headers.append(name, in_utf8(value));
+            continue;
+        }
         // What these say of an origin would be said of toolmark's: where else to send requests to.
         let of_origin = matches!(name.as_str(), "alt-svc" | "refresh");
         if !of_body && !of_origin && !is_hop(name) && !name.as_str().starts_with("toolmark-") && !listed.contains(name) {
@@ -413,6 +417,19 @@ fn downstream_headers(from: &HeaderMap, body: BodyPassage) -> HeaderMap {
         }
     }
     headers
+}
+
+/// The type of a body that was judged, without another charset: JSON and events are UTF-8 (RFC 8259, section 8.1), and were read as that.
+fn in_utf8(value: &HeaderValue) -> HeaderValue {
+    let bytes = value.as_bytes();
+    let lower = bytes.to_ascii_lowercase();
+    let foreign = lower.split(|byte| *byte == b';').skip(1).any(|parameter| {
+        let charset =
+            parameter.trim_ascii().strip_prefix(b"charset").map(<[u8]>::trim_ascii_start).and_then(|rest| rest.strip_prefix(b"="));
+        charset.is_some_and(|charset| !matches!(charset.trim_ascii(), b"utf-8" | b"\"utf-8\"" | b"utf8" | b"\"utf8\""))
+    });
+    let plain = || HeaderValue::from_bytes(bytes.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()).ok();
+    if foreign { plain().unwrap_or_else(|| value.clone()) } else { value.clone() }
 }
 
 /// True for server-sent events.

@@ -285,11 +285,12 @@ impl ReceivedResponse {
     fn text_delta(&mut self, event: SseEvent, document: Document, kind: usize) -> Result<(), Fault> {
         let root = document.root();
         let item = self.named_item(root)?;
-        let text = match root.get_some("delta") {
-            None => String::new(),
-            Some(delta) => delta.text().ok_or(ShapeError::Text)?.into_owned(),
-        };
+        let delta = root.get_some("delta");
+        if delta.is_some_and(|delta| !delta.is_string()) {
+            return Err(ShapeError::Text.into());
+        }
         let part = self.texts.part(item, content_index(root), kind)?;
+        let text = delta.map(|delta| self.texts.text_of(part, delta)).unwrap_or_default();
         let context = self.context.clone();
         let end = self.texts.feed(part, &text, &context)?;
         self.wait(event, document, Some(item), EventRole::Delta { part, end });

@@ -4,13 +4,14 @@
 //! messages; its refusals are joined separately. If there are several parts, each is also judged alone, as it may make
 //! a claim when shown apart from the others.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use crate::{
     exchange::context::WordsMember,
     exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
     responses::response::read::adds_to,
+    wire::json::{Value, string::StringJoiner},
 };
 
 /// Limit for parts whose separate judgement is reported; those that block come first.
@@ -41,6 +42,7 @@ pub struct ContentPart {
     taken: usize,
     /// Removed ranges, in bytes of [`Self::text`].
     pub removals: Vec<Range<usize>>,
+    joiner: StringJoiner,
 }
 
 impl ContentPart {
@@ -100,8 +102,24 @@ impl ResponseTexts {
         let start = self.fed[kind];
         self.held_bytes += size_of::<ContentPart>();
         let (text, left) = (String::new(), String::new());
-        self.parts.push(ContentPart { item, content_index, kind, start, text, left, taken: start, removals: Vec::new() });
+        self.parts.push(ContentPart {
+            item,
+            content_index,
+            kind,
+            start,
+            text,
+            left,
+            taken: start,
+            removals: Vec::new(),
+            joiner: StringJoiner::default(),
+        });
         Ok(self.parts.len() - 1)
+    }
+
+    /// Text of the next string of a part: a pair of surrogates may lie in two of them.
+    pub fn text_of(&mut self, part: usize, string: Value<'_>) -> String {
+        let own = self.parts.get_mut(part);
+        own.and_then(|own| own.joiner.text(string)).map(Cow::into_owned).unwrap_or_default()
     }
 
     /// Feeds a piece of a part through its gate; returns its end in the joined text.

@@ -33,7 +33,10 @@ use crate::{
     judge::call::turn::FinishReason,
     judge::{call::Call, text::TextGate},
     wire::{
-        json::{Document, Value, string::quote_into},
+        json::{
+            Document, Value,
+            string::{StringJoiner, quote_into},
+        },
         sse::SseEvent,
     },
 };
@@ -57,6 +60,7 @@ pub struct ChoiceStream {
     gates: [TextGate; TEXTS.len()],
     fed: [usize; TEXTS.len()],
     texts: [String; TEXTS.len()],
+    joiners: [StringJoiner; TEXTS.len()],
     queue: VecDeque<HeldEvent>,
     assembler: Assembler,
     call_event: Option<Bytes>,
@@ -102,6 +106,7 @@ impl ChoiceStream {
             gates: Default::default(),
             fed: [0; TEXTS.len()],
             texts: Default::default(),
+            joiners: Default::default(),
             queue: VecDeque::new(),
             assembler: Assembler::new(context.held_bytes_max),
             call_event: None,
@@ -234,9 +239,10 @@ impl ChoiceStream {
     }
 
     fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut EventFacts, context: &Context) -> Result<(), AssembleError> {
-        let text = match value.text() {
+        let joiner = &mut self.joiners[kind];
+        let text = match joiner.text(value) {
             Some(text) => text,
-            None => strings_of(value)?.into_iter().filter_map(Value::text).collect::<String>().into(),
+            None => strings_of(value)?.into_iter().filter_map(|string| joiner.text(string)).collect::<String>().into(),
         };
         if !text.is_empty() {
             facts.texts.push(self.hear(kind, text.into_owned(), context));
