@@ -106,7 +106,7 @@ fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeE
     match message.get("audio") {
         Some(audio) if audio.is_object() && !is_ambiguous(audio) => {
             if audio.get("data").is_some_and(|data| !data.is_string() && !is_nothing(data)) {
-                return Err(ShapeError::Text.into());
+                return Err(ShapeError::Text);
             }
             sweep.object(audio, &AUDIO, None, || joined(audio.get("transcript")))?;
         }
