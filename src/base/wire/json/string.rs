@@ -193,6 +193,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::wire::json::Document;
 
     #[test]
     fn surrogates() {
@@ -208,7 +209,47 @@ mod tests {
         }
     }
 
+    /// The texts of these strings, one behind the other, and what is held back at the end.
+    fn joined(strings: &[String]) -> String {
+        let document = Document::parse(format!("[{}]", strings.join(",")).into()).unwrap();
+        let mut joiner = StringJoiner::default();
+        let text: String = document.root().items().filter_map(|string| joiner.text(string)).collect();
+        text + joiner.rest()
+    }
+
+    #[test]
+    fn halves_without_the_other_half() {
+        for (strings, text) in [
+            (&[r#""a\ud83d""#, r#""b""#][..], "a\u{fffd}b"),
+            (&[r#""a\ud83d""#, r#""""#, r#""\ude00b""#], "a😀b"),
+            (&[r#""a\ud83d""#, r#""\ud83d\ude00""#], "a\u{fffd}😀"),
+            (&[r#""a\\ud83d""#, r#""\ude00""#], "a\\ud83d\u{fffd}"),
+            (&[r#""a""#, r#""\ud83d""#], "a\u{fffd}"),
+        ] {
+            let strings: Vec<String> = strings.iter().map(|string| (*string).to_owned()).collect();
+            assert_eq!(joined(&strings), text, "{strings:?}");
+        }
+    }
+
     proptest! {
+        /// However a text is cut between its UTF-16 units, its strings are joined to it again.
+        #[test]
+        fn strings_are_joined(text in "[a-z\\\\\"😀𝟏é ]{0,24}", cuts in prop::collection::vec(any::<bool>(), 64)) {
+            let mut strings = vec![String::new()];
+            for (unit, cut) in text.encode_utf16().zip(cuts) {
+                if cut {
+                    strings.push(String::new());
+                }
+                let last = strings.last_mut().unwrap();
+                match char::from_u32(u32::from(unit)) {
+                    Some(c) if c.is_ascii() => escape_into(last, c.encode_utf8(&mut [0; 4])),
+                    _ => last.push_str(&format!("\\u{unit:04x}")),
+                }
+            }
+            let strings: Vec<String> = strings.iter().map(|inside| format!("\"{inside}\"")).collect();
+            prop_assert_eq!(joined(&strings), text);
+        }
+
         #[test]
         fn round_trip(text in ".{0,64}") {
             let quoted = quote(&text);
