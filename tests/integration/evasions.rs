@@ -213,9 +213,9 @@ fn no_claim_arrives_in_a_member_that_nobody_judges() {
         reply.text()
     };
     // What is honest passes in these forms.
-    let honest = r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":{"value":"Hello.","annotations":[]}}]},"logprobs":{"content":[{"token":"Hello.","logprob":0,"bytes":[72,101,108,108,111,46]}]},"finish_reason":"stop"}]}"#;
+    let honest = r#"{"id":"c","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":[{"type":"text","text":{"value":"Hello.","annotations":[]}}]},"logprobs":{"content":[{"token":"token_id:9906","logprob":0,"bytes":[72,101,108,108,111,46]}]},"finish_reason":"stop"}]}"#;
     let said = ask("/v1/chat/completions", honest, false);
-    assert!(said.contains(r#""value":"Hello.""#) && said.contains(r#""token":"Hello.""#), "{said}");
+    assert!(said.contains(r#""value":"Hello.""#) && said.contains(r#""token":"token_id:9906""#), "{said}");
     for choice in CHOICES {
         let served = format!(r#"{{"id":"c","object":"chat.completion","choices":[{{"index":0,{choice},"finish_reason":"stop"}}]}}"#);
         ask("/v1/chat/completions", &served, false);
@@ -259,10 +259,75 @@ fn halves_of_characters_are_joined_before_they_are_judged() {
     for stream in [false, true] {
         let text = ask(&pieces, stream);
         assert!(!text.contains(SIGN) && text.contains("unknown_execution"), "{text}");
-        // What is honest passes as it came.
-        let text = ask(&["All is well \\ud83d".to_owned(), "\\ude00 here.".to_owned()], stream);
-        assert!(text.contains("well \\ud83d\"") && text.contains("\"\\ude00 here"), "{text}");
+        // What is honest arrives: in a stream whole, since an event that is changed may follow one that isn't.
+        for pieces in [&["All is well \\ud83d", "\\ude00 here."][..], &["All is well ", "\\ud83d", "\\ude00 here."]] {
+            let pieces: Vec<String> = pieces.iter().map(|piece| (*piece).to_owned()).collect();
+            let text = ask(&pieces, stream);
+            let whole = if stream { "\u{1f600} here." } else { "\\ude00 here." };
+            assert!(text.contains("All is well ") && text.contains(whole) && text.contains("\\ud83d") != stream, "{text}");
+        }
     }
+}
+
+#[test]
+fn halves_of_characters_are_joined_in_messages_and_arguments() {
+    let fixture = Fixture::with_policy(POLICY, "", |received| {
+        let served = received.headers.get("x-served").map(|value| value.to_str().unwrap().to_owned()).unwrap_or_default();
+        Scripted::events(served.split('|').map(|event| {
+            let kind = event.split('"').nth(3).unwrap_or_default();
+            format!("event: {kind}\ndata: {event}\n\n")
+        }))
+    });
+    let ask = |path: &str, request: serde_json::Value, served: &str| {
+        let mut connection = Connection::open(fixture.proxy.address());
+        connection.post(path, &format!("x-served: {served}\r\n"), request.to_string().as_bytes()).text()
+    };
+    let start = r#"{"type":"message_start","message":{"id":"m","type":"message","role":"assistant","model":"m","content":[],"stop_reason":null,"stop_sequence":null,"usage":{"input_tokens":1,"output_tokens":1}}}"#;
+    let end = |reason: &str| {
+        format!(
+            r#"{{"type":"content_block_stop","index":0}}|{{"type":"message_delta","delta":{{"stop_reason":"{reason}","stop_sequence":null}},"usage":{{"output_tokens":3}}}}|{{"type":"message_stop"}}"#
+        )
+    };
+    let block = |block: &str, kind: &str, member: &str, pieces: &[&str], reason: &str| {
+        let delta =
+            |piece: &&str| format!(r#"{{"type":"content_block_delta","index":0,"delta":{{"type":"{kind}","{member}":"{piece}"}}}}"#);
+        let deltas: Vec<String> = pieces.iter().map(delta).collect();
+        format!(r#"{start}|{{"type":"content_block_start","index":0,"content_block":{block}}}|{}|{}"#, deltas.join("|"), end(reason))
+    };
+    let request = json!({"model": "m", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}],
+        "tools": [{"name": "good", "input_schema": {"type": "object"}}]});
+    let text = r#"{"type":"text","text":""}"#;
+    for pieces in [&["All is well \\ud83d", "\\ude00 here."][..], &["All is well ", "\\ud83d", "\\ude00 here."]] {
+        let said = ask("/v1/messages", request.clone(), &block(text, "text_delta", "text", pieces, "end_turn"));
+        assert!(said.contains("All is well ") && said.contains("\u{1f600} here.") && !said.contains("\\ud83d"), "{said}");
+    }
+    let call = r#"{"type":"tool_use","id":"toolu_1","name":"good","input":{}}"#;
+    let pieces = ["{\\\"a\\\":\\\"x\\ud83d", "\\ude00\\\"}"];
+    let said = ask("/v1/messages", request, &block(call, "input_json_delta", "partial_json", &pieces, "tool_use"));
+    assert!(said.contains("x\u{1f600}") || said.contains("x\\ud83d\\ude00"), "{said}");
+
+    let item = |status: &str, arguments: &str| {
+        format!(r#"{{"type":"function_call","id":"fc_1","call_id":"call_1","name":"good","arguments":"{arguments}","status":"{status}"}}"#)
+    };
+    let whole = "{\\\"a\\\":\\\"x\\ud83d\\ude00\\\"}";
+    let response = |status: &str, output: &str| {
+        format!(r#"{{"id":"resp_1","object":"response","created_at":1,"status":"{status}","model":"m","output":[{output}]}}"#)
+    };
+    let deltas: Vec<String> = pieces
+        .iter()
+        .map(|piece| format!(r#"{{"type":"response.function_call_arguments.delta","item_id":"fc_1","output_index":0,"delta":"{piece}"}}"#))
+        .collect();
+    let served = [
+        format!(r#"{{"type":"response.created","response":{}}}"#, response("in_progress", "")),
+        format!(r#"{{"type":"response.output_item.added","output_index":0,"item":{}}}"#, item("in_progress", "")),
+        deltas.join("|"),
+        format!(r#"{{"type":"response.function_call_arguments.done","item_id":"fc_1","output_index":0,"arguments":"{whole}"}}"#),
+        format!(r#"{{"type":"response.output_item.done","output_index":0,"item":{}}}"#, item("completed", whole)),
+        format!(r#"{{"type":"response.completed","response":{}}}"#, response("completed", &item("completed", whole))),
+    ];
+    let request = json!({"model": "m", "stream": true, "input": "hi", "tools": [{"type": "function", "name": "good", "parameters": {"type": "object"}}]});
+    let said = ask("/v1/responses", request, &served.join("|"));
+    assert!(said.contains("response.completed") && (said.contains("x\u{1f600}") || said.contains("x\\ud83d\\ude00")), "{said}");
 }
 
 /// Parsers that ignore case, or take the last of two, read another history than those that don't.

@@ -5,7 +5,10 @@
 use std::{borrow::Cow, sync::Arc};
 
 use crate::{
-    exchange::error::{Refusal, unique},
+    exchange::{
+        error::{Refusal, unique, unique_part},
+        text::place::is_nothing,
+    },
     judge::history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
     openai::content::{arguments_text, text_of},
     wire::json::Value,
@@ -32,7 +35,7 @@ pub fn read_messages<'d>(
         let parts = MessageParts::of(message)?;
         let role = parts.role.and_then(Value::text).ok_or_else(|| Refusal::wrong("messages", "an array of messages with a `role`"))?;
         let content = parts.content.filter(|content| !content.is_null());
-        content.into_iter().flat_map(Value::items).try_for_each(|part| unique(part, "a content part"))?;
+        content.into_iter().flat_map(Value::items).try_for_each(|part| unique_part(part, "a content part"))?;
         items.push(match &*role {
             "assistant" => HistoryItem::Assistant(read_calls(&parts, memo)?),
             "tool" | "function" => {
@@ -84,7 +87,7 @@ impl<'d> MessageParts<'d> {
 
 fn read_calls<'d>(message: &MessageParts<'d>, memo: Option<&'d ItemMemo>) -> Result<Vec<PastCall<'d>>, Refusal> {
     let mut calls = Vec::new();
-    if message.calls.is_some_and(|calls| !calls.is_array() && !calls.is_null()) {
+    if message.calls.is_some_and(|calls| !calls.is_array() && !is_nothing(calls)) {
         return Err(Refusal::wrong("tool_calls", "an array"));
     }
     for call in message.calls.into_iter().flat_map(Value::items) {

@@ -1,7 +1,7 @@
 //! Errors of an exchange: of its request, found before anything is sent, and of an answer that can't be passed on. Pure.
 
 use crate::{
-    exchange::text::spelling::is_respelled,
+    exchange::text::spelling::{is_respelled, is_spelled_twice},
     judge::messages,
     violation::Violation,
     wire::json::{JsonError, Value},
@@ -122,6 +122,17 @@ pub fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
         }
         None => Ok(()),
     }
+}
+
+/// As [`unique`], for a part of a content or a result, in which applications may have members of their own.
+///
+/// # Errors
+/// [`Refusal`] that names the `place`.
+pub fn unique_part(part: Value<'_>, place: &str) -> Result<(), Refusal> {
+    if part.duplicate_name().is_some() || is_spelled_twice(part) {
+        return Err(Refusal::new("invalid_json", None, format!("{place} has two members of one name")));
+    }
+    Ok(())
 }
 
 /// Checks that a member is an array.

@@ -11,7 +11,7 @@ use super::blocks::{BlockKind, is_programmatic, kind_of};
 use crate::{
     exchange::{
         conversation::{known_items::ItemBytes, recalled::Recalled},
-        error::{Refusal, unique},
+        error::{Refusal, unique, unique_part},
     },
     judge::history::{
         HistoryItem, PastCall,
@@ -127,11 +127,11 @@ pub fn places<'d>(messages: Value<'d>, recalled: &Recalled) -> Result<Vec<Place<
                 for block in blocks(message).filter(|block| is_result(*block)) {
                     results = true;
                     for part in block.get("content").into_iter().flat_map(Value::items) {
-                        unique(part, "a part of a tool result")?;
+                        unique_part(part, "a part of a tool result")?;
                         part.get("content")
                             .into_iter()
                             .flat_map(Value::items)
-                            .try_for_each(|inner| unique(inner, "a part of a tool result"))?;
+                            .try_for_each(|inner| unique_part(inner, "a part of a tool result"))?;
                     }
                     let id = block.get("tool_use_id").and_then(Value::text).unwrap_or_default();
                     if block.get_some("toolset_name").is_some() || passed.contains(&id) {

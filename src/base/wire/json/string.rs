@@ -95,28 +95,38 @@ fn opens_pair(inside: &str) -> bool {
 pub struct StringJoiner {
     /// Escape of a high surrogate, until the low surrogate arrives.
     half: String,
+    /// The text of the last string isn't what it says by itself.
+    respelled: bool,
 }
 
 impl StringJoiner {
     /// Text of the next string, with the high surrogate held back from the one before in front. A high surrogate at its end is held back
     /// for the next one. `None` if the value isn't a string.
     pub fn text<'v>(&mut self, string: Value<'v>) -> Option<Cow<'v, str>> {
+        self.respelled = false;
         let JsonText::Escaped(inside) = string.json_text()? else {
             let text = string.text();
             if text.as_ref().is_none_or(|text| text.is_empty()) {
                 return text;
             }
             let lost = std::mem::take(self).rest();
+            self.respelled = !lost.is_empty();
             return if lost.is_empty() { text } else { text.map(|text| (lost.to_owned() + &text).into()) };
         };
         if self.half.is_empty() && !opens_pair(inside) {
             return string.text();
         }
+        self.respelled = true;
         let mut joined = std::mem::take(&mut self.half) + inside;
         if opens_pair(&joined) {
             self.half = joined.split_off(joined.len() - HALF_BYTES);
         }
         Some(unescape(&joined).into())
+    }
+
+    /// True if the text of the last string isn't what it says by itself: whoever passes on the string must write the text instead.
+    pub fn respelled(&self) -> bool {
+        self.respelled
     }
 
     /// The half that is held back, as the character that stands for it; empty if there is none.

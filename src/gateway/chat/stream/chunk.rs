@@ -55,6 +55,8 @@ pub struct TextSpan {
     pub end: usize,
     /// The piece itself.
     pub text: String,
+    /// It isn't what the event says by itself.
+    pub respelled: bool,
 }
 
 /// Treatment of the `role` in an event.

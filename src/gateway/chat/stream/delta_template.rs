@@ -38,7 +38,7 @@ impl DeltaTemplate {
         }
         let choice = choice?;
         let index = choice.get_some("index").map_or(Some(0), Value::integer)?;
-        Some(Self { event: EventTemplate::new(document.bytes(), text_of(choice)?, padding), index })
+        Some(Self { event: EventTemplate::new(document.bytes(), text_of(choice)?, padding)?, index })
     }
 
     /// Index of the choice.

@@ -18,7 +18,12 @@ pub struct EventTemplate {
 impl EventTemplate {
     /// Template of a judged event. `data`: its JSON; `text`, `padding`: where the strings stand that other events may have
     /// otherwise, quotes included. Padding says nothing: it is one word of letters and digits.
-    pub fn new(data: &Bytes, text: Range<usize>, padding: Option<Range<usize>>) -> Self {
+    /// `None` if the text has an escape of half a pair of surrogates, which may go on in the next event.
+    pub fn new(data: &Bytes, text: Range<usize>, padding: Option<Range<usize>>) -> Option<Self> {
+        let escapes = data.get(text.clone())?.windows(3).any(|bytes| matches!(bytes, [b'\\', b'u', b'd' | b'D']));
+        if escapes {
+            return None;
+        }
         let at = usize::from(padding.as_ref().is_some_and(|padding| padding.start < text.start));
         let mut strings: Vec<Range<usize>> = padding.into_iter().chain([text]).collect();
         strings.sort_by_key(|span| span.start);
@@ -29,7 +34,7 @@ impl EventTemplate {
             from = span.end;
         }
         pieces.push(data.slice(from..));
-        Self { pieces, text: at }
+        Some(Self { pieces, text: at })
     }
 
     /// Text of an event that matches; `None` if the event doesn't match, or has no text.

@@ -25,6 +25,8 @@ pub struct Part {
     pub span: Range<usize>,
     /// Range in the joined text.
     pub place: Range<usize>,
+    /// Its text isn't what the string says by itself.
+    pub respelled: bool,
 }
 
 impl TextPlace {
@@ -66,7 +68,7 @@ impl TextPlace {
         for string in strings {
             let start = text.len();
             text.push_str(&joiner.text(string).unwrap_or_default());
-            parts.push(Part { span: string.span(), place: start..text.len() });
+            parts.push(Part { span: string.span(), place: start..text.len(), respelled: joiner.respelled() });
         }
         if text.is_empty() {
             return None;
@@ -78,7 +80,7 @@ impl TextPlace {
 
     /// The released text of a part; `None` if it is unchanged. `removals`: those of the text, in order.
     pub fn changed(&self, part: &Part, removals: &[Range<usize>]) -> Option<String> {
-        let (mut text, mut from, mut changed) = (String::new(), part.place.start, false);
+        let (mut text, mut from, mut changed) = (String::new(), part.place.start, part.respelled && !removals.is_empty());
         let first = removals.partition_point(|removal| removal.end <= part.place.start);
         for removal in removals.iter().skip(first).take_while(|removal| removal.start < part.place.end) {
             let (start, end) = (removal.start.max(from), removal.end.min(part.place.end));
@@ -103,7 +105,7 @@ impl TextPlace {
 
     /// The released text as a whole.
     pub fn leaving(&self, removals: &[Range<usize>]) -> Cow<'_, str> {
-        let whole = Part { span: 0..0, place: 0..self.text.len() };
+        let whole = Part { span: 0..0, place: 0..self.text.len(), respelled: false };
         self.changed(&whole, removals).map_or(Cow::Borrowed(&*self.text), Cow::Owned)
     }
 }
@@ -156,7 +158,10 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
             Kind::Object | Kind::Array if !is_nothing(member.value) => {
                 let inner = member.value.get("value").or_else(|| member.value.get("text")).filter(|own| own.is_string());
                 let others = member.value.members().filter(|other| inner.is_none_or(|own| own.span() != other.value.span()));
-                let unread = |other: Member<'_>| !is_nothing(other.value) && !TEXT_NOTES.iter().any(|name| other.is(name));
+                let says = |value: Value<'_>| {
+                    matches!(value.kind(), Kind::Plain | Kind::Escaped | Kind::Object | Kind::Array) && !is_nothing(value)
+                };
+                let unread = |other: Member<'_>| says(other.value) && !TEXT_NOTES.iter().any(|name| other.is(name));
                 if is_ambiguous(member.value) || others.into_iter().any(unread) {
                     return Err(ShapeError::Text);
                 }

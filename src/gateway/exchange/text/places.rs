@@ -544,7 +544,12 @@ fn spelled(list: Value<'_>) -> (String, bool) {
             out.extend_from_slice(text.as_bytes());
             continue;
         };
-        let same = |spelled: &str| text.starts_with("<0x") || bare(spelled) == bare(&text.replace(BLANKS, " "));
+        // vLLM names tokens by their numbers where it is asked to.
+        let same = |spelled: &str| {
+            text.starts_with("<0x")
+                || text.starts_with("token_id:") && is_token(text.as_bytes())
+                || bare(spelled) == bare(&text.replace(BLANKS, " "))
+        };
         differs |= std::str::from_utf8(&bytes).is_ok_and(|spelled| !same(spelled));
         out.extend(bytes);
     }

@@ -2,6 +2,13 @@
 
 use crate::wire::json::Value;
 
+/// True if the object has two members whose names differ only in their spelling. As [`is_respelled`], but for objects in which applications
+/// may have members of their own.
+pub fn is_spelled_twice(object: Value<'_>) -> bool {
+    let twin = |name: &str| object.get(&name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_ascii_lowercase()).is_some();
+    object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && twin(&member.name()))
+}
+
 /// True if the object has a member whose name some clients take for another. Go's `encoding/json` ignores case in
 /// names, and folds two non-ASCII characters.
 pub fn is_respelled(object: Value<'_>) -> bool {

@@ -68,6 +68,8 @@ pub struct TextPiece {
     pub end: usize,
     /// The piece itself.
     pub text: String,
+    /// It isn't what the delta says by itself.
+    pub respelled: bool,
 }
 
 /// A delta as the upstream sent it.
@@ -145,7 +147,7 @@ impl HeldBlock {
                 return false;
             }
             let removals = run.removals_in(piece.start, cleared);
-            if let Some(delta) = event.delta.as_ref().filter(|_| !part && removals.is_empty() && !line.gap) {
+            if let Some(delta) = event.delta.as_ref().filter(|_| !part && removals.is_empty() && !line.gap && !piece.respelled) {
                 // As it came.
                 self.begin(line, out);
                 (*released, line.has_text) = (true, true);
@@ -242,6 +244,8 @@ pub struct StreamedCall {
     pub input: Option<String>,
     /// Its input so far.
     pub json: String,
+    /// Joins the strings that it comes in.
+    pub joiner: StringJoiner,
 }
 
 impl StreamedCall {
@@ -256,6 +260,7 @@ impl StreamedCall {
             block: block.raw_str().to_owned(),
             input: input.map(|input| input.raw_str().to_owned()),
             json: String::new(),
+            joiner: StringJoiner::default(),
         }
     }
 

@@ -579,7 +579,6 @@ impl MessagesStream {
         let delta = document.root().get("delta").filter(|delta| delta.is_object() && !is_ambiguous(*delta));
         let delta = delta.ok_or(Fault::Unknown("a delta that is no object, or has two members of one name"))?;
         let kind = delta.get("type").and_then(Value::text).unwrap_or_default().into_owned();
-        let text = |name: &str| delta.get(name).and_then(Value::text).unwrap_or_default();
         let misplaced = Fault::Unknown("a delta that doesn't belong to its block");
         let Some(block) = self.kinds.last().copied() else { return Err(misplaced) };
         match (block, &*kind) {
@@ -592,8 +591,8 @@ impl MessagesStream {
                 Ok(())
             }
             (BlockKind::Call, "input_json_delta") => {
-                let piece = text("partial_json");
                 let Some(call) = self.calls.last_mut() else { return Err(misplaced) };
+                let piece = delta.get("partial_json").and_then(|piece| call.joiner.text(piece)).unwrap_or_default();
                 if call.input.is_some() && !piece.is_empty() {
                     return Err(ShapeError::Ambiguous.into());
                 }
@@ -626,7 +625,8 @@ impl MessagesStream {
         let start = run.fed;
         run.fed += text.len();
         context.feed(&mut run.gate, &text);
-        let piece = TextPiece { start, end: run.fed, text };
+        let respelled = run.joiner.respelled() && delta.is_some();
+        let piece = TextPiece { start, end: run.fed, text, respelled };
         if self.keep_text && self.text.len() < context.held_bytes_max {
             self.text.push_str(&piece.text);
         }
@@ -794,5 +794,5 @@ fn template_of(document: &Document) -> Option<(EventTemplate, u64)> {
     let text = delta.get("text").filter(|text| text.is_string())?;
     let is_text = delta.get("type").is_some_and(|kind| kind.is_text("text_delta"));
     let index = document.root().get("index").and_then(Value::integer)?;
-    is_text.then(|| (EventTemplate::new(document.bytes(), text.span(), None), index))
+    is_text.then(|| Some((EventTemplate::new(document.bytes(), text.span(), None)?, index)))?
 }

@@ -429,7 +429,8 @@ fn in_utf8(value: &HeaderValue) -> HeaderValue {
         charset.is_some_and(|charset| !matches!(charset.trim_ascii(), b"utf-8" | b"\"utf-8\"" | b"utf8" | b"\"utf8\""))
     });
     let plain = || HeaderValue::from_bytes(bytes.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()).ok();
-    if foreign { plain().unwrap_or_else(|| value.clone()) } else { value.clone() }
+    let judged = [&b"application/json"[..], b"text/event-stream"].iter().any(|kind| lower.starts_with(kind));
+    if foreign && judged { plain().unwrap_or_else(|| value.clone()) } else { value.clone() }
 }
 
 /// True for server-sent events.

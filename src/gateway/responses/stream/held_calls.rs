@@ -7,7 +7,7 @@ use crate::{
     exchange::error::ShapeError,
     judge::call::{Arguments, CallKind},
     responses::output_items::OutputCall,
-    wire::json::canonical::canonical,
+    wire::json::{canonical::canonical, string::StringJoiner},
 };
 
 /// A partial call.
@@ -16,6 +16,8 @@ pub struct HeldCall {
     slot: OutputCall,
     deltas: String,
     too_long: bool,
+    /// Joins the strings that its arguments come in.
+    pub joiner: StringJoiner,
 }
 
 impl HeldCall {

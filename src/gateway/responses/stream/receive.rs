@@ -318,8 +318,9 @@ impl ReceivedResponse {
 
     fn arguments_delta(&mut self, root: Value<'_>, kind: CallKind) -> Result<(), Fault> {
         let bytes_max = self.context.held_bytes_max;
-        let fragment = root.get_some("delta").map(|delta| delta.text().ok_or(ShapeError::Text)).transpose()?.unwrap_or_default();
-        self.call_item(root, kind)?.push(&fragment, bytes_max);
+        let call = self.call_item(root, kind)?;
+        let fragment = root.get_some("delta").map(|delta| call.joiner.text(delta).ok_or(ShapeError::Text)).transpose()?;
+        call.push(&fragment.unwrap_or_default(), bytes_max);
         Ok(())
     }
 

@@ -240,12 +240,24 @@ impl ChoiceStream {
 
     fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut EventFacts, context: &Context) -> Result<(), AssembleError> {
         let joiner = &mut self.joiners[kind];
+        let mut respelled = false;
         let text = match joiner.text(value) {
-            Some(text) => text,
-            None => strings_of(value)?.into_iter().filter_map(|string| joiner.text(string)).collect::<String>().into(),
+            Some(text) => {
+                respelled = joiner.respelled();
+                text
+            }
+            None => {
+                let mut text = String::new();
+                for string in strings_of(value)? {
+                    text.push_str(&joiner.text(string).unwrap_or_default());
+                    respelled |= joiner.respelled();
+                }
+                text.into()
+            }
         };
-        if !text.is_empty() {
-            facts.texts.push(self.hear(kind, text.into_owned(), context));
+        if !text.is_empty() || respelled {
+            let span = self.hear(kind, text.into_owned(), context);
+            facts.texts.push(TextSpan { respelled, ..span });
         }
         Ok(())
     }
@@ -257,7 +269,7 @@ impl ChoiceStream {
             self.texts[kind].push_str(&text);
         }
         context.feed(&mut self.gates[kind], &text);
-        TextSpan { kind, start, end: self.fed[kind], text }
+        TextSpan { kind, start, end: self.fed[kind], text, respelled: false }
     }
 
     fn push(&mut self, pending: HeldEvent) {
@@ -387,7 +399,7 @@ impl ChoiceStream {
         for span in &pending.texts {
             let text = self.spaced(span.kind, self.allowed(span, span.end));
             self.released |= !text.is_empty();
-            if pending.begun || text.len() != span.text.len() {
+            if pending.begun || span.respelled || text.len() != span.text.len() {
                 texts.push((span.kind, text));
             }
             self.gates[span.kind].forget_removals(span.end);
