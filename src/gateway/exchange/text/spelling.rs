@@ -2,15 +2,23 @@
 
 use crate::wire::json::Value;
 
+/// A name as Go's `encoding/json` compares it: it ignores case, and folds two non-ASCII characters.
+fn folded(name: &str) -> String {
+    name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_ascii_lowercase()
+}
+
 /// True if the object has two members whose names differ only in their spelling. As [`is_respelled`], but for objects in which applications
 /// may have members of their own.
 pub fn is_spelled_twice(object: Value<'_>) -> bool {
-    let twin = |name: &str| object.get(&name.replace('\u{17f}', "s").replace('\u{212a}', "k").to_ascii_lowercase()).is_some();
+    let twin = |name: &str| {
+        let folded = folded(name);
+        // A name beyond ASCII, or with escapes, is none of another spelling by that.
+        folded != name && object.get(&folded).is_some()
+    };
     object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && twin(&member.name()))
 }
 
-/// True if the object has a member whose name some clients take for another. Go's `encoding/json` ignores case in
-/// names, and folds two non-ASCII characters.
+/// True if the object has a member whose name some clients take for another.
 pub fn is_respelled(object: Value<'_>) -> bool {
     const NAMES: [&str; 41] = [
         "type",
@@ -58,9 +66,30 @@ pub fn is_respelled(object: Value<'_>) -> bool {
     // Names that others may have in their own spelling, where the usual one isn't there as well.
     const COMMON: [&str; 3] = ["id", "index", "value"];
     let same = |name: &str| {
-        let folded = name.replace('\u{17f}', "s").replace('\u{212a}', "k");
-        let is = |own: &str| own.eq_ignore_ascii_case(&folded);
-        NAMES.iter().any(|own| is(own)) || COMMON.iter().any(|own| is(own) && object.get(own).is_some())
+        let folded = folded(name);
+        NAMES.contains(&&*folded) || COMMON.contains(&&*folded) && folded != name && object.get(&folded).is_some()
     };
     object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && same(&member.name()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::json::Document;
+
+    #[test]
+    fn names_in_two_spellings() {
+        for (object, twice, respelled) in [
+            (r#"{"type":"text","Text":"a","text":"b"}"#, true, true),
+            ("{\"me\u{17f}sage\":1,\"message\":2}", true, true),
+            (r#"{"Text":"a"}"#, false, true),
+            (r#"{"Id":1,"id":2}"#, true, true),
+            (r#"{"Id":1}"#, false, false),
+            (r#"{"größe":1,"gr\u00f6sse":2,"Farbe":"rot"}"#, false, false),
+            (r#"{"\u0069d":1}"#, false, false),
+        ] {
+            let document = Document::parse(object.into()).unwrap();
+            assert_eq!((is_spelled_twice(document.root()), is_respelled(document.root())), (twice, respelled), "{object}");
+        }
+    }
 }
