@@ -30,6 +30,7 @@ mod frame_log;
 mod frameworks;
 mod harness;
 mod in_turns;
+mod joined;
 mod ledger;
 mod limits;
 mod loops;

@@ -4,6 +4,7 @@ use serde_json::json;
 use toolmark::testing::ScriptedReply;
 
 use crate::folded::fold;
+use crate::harness::{Fixture, post};
 use crate::streams::{NO_REPAIR, call, chunk, delta, finish, play, request, streamed};
 
 #[test]
@@ -88,5 +89,147 @@ fn an_upstream_that_broke_off_excuses_no_empty_answer() {
     for (reason, empty) in [("stop", true), ("error", true), ("abort", true), ("length", false), ("content_filter", false)] {
         let (answer, _) = play(NO_REPAIR, vec![ScriptedReply::json(200, whole(reason).to_string())], &request(""));
         assert_eq!(answer.header("toolmark-violations").contains("empty_answer"), empty, "{reason}: {}", answer.body);
+    }
+}
+
+/// A model of NVIDIA's says what it thought twice.
+#[test]
+fn what_was_thought_may_stand_there_twice() {
+    for twice in [r#""reasoning_content":"hm","reasoning_content":"hm""#, r#""reasoning_content":"hm","reasoning_content":null"#] {
+        let whole = format!(
+            r#"{{"id":"c","choices":[{{"index":0,"message":{{"role":"assistant","content":"Hello",{twice}}},"finish_reason":"stop"}}]}}"#
+        );
+        let (answer, _) = play("", vec![ScriptedReply::json(200, whole)], &request(""));
+        assert_eq!((answer.status, answer.header("toolmark-verdict")), (200, "pass"), "{}", answer.body);
+        let events = [delta(&format!(r#"{{"role":"assistant",{twice}}}"#)), delta(r#"{"content":"Hello"}"#), finish("stop")];
+        let (answer, folded) = streamed("", &events, "");
+        assert_eq!(folded.choices[0].text, "Hello", "{}", answer.body);
+    }
+    // What is judged may not.
+    let whole = r#"{"id":"c","choices":[{"index":0,"message":{"role":"assistant","reasoning_content":"a","reasoning_content":"b","content":"x","content":"y"},"finish_reason":"stop"}]}"#;
+    assert_eq!(play("", vec![ScriptedReply::json(200, whole)], &request("")).0.status, 502);
+}
+
+/// Azure leaves out the message of a choice that it filtered.
+#[test]
+fn a_choice_that_was_filtered_has_no_message() {
+    let choice = |reason: &str| json!({"id": "c", "choices": [{"index": 0, "finish_reason": reason, "logprobs": null, "content_filter_results": {"hate": {"filtered": true, "severity": "high"}}}]});
+    for (reason, status) in [("content_filter", 200), ("length", 200), ("stop", 502)] {
+        let (answer, _) = play("", vec![ScriptedReply::json(200, choice(reason).to_string())], &request(""));
+        assert_eq!(answer.status, status, "{reason}: {}", answer.body);
+        if status == 200 {
+            assert_eq!((answer.header("toolmark-verdict"), answer.json()), ("pass", choice(reason)), "{reason}");
+        }
+    }
+}
+
+/// MiniMax ends a stream with the whole message: what the deltas said doesn't leave again, also where they said no text.
+#[test]
+fn a_whole_message_behind_deltas_says_nothing_twice() {
+    let call = r#"[{"id":"call_1","type":"function","function":{"name":"check_net","arguments":"{}"},"index":0}]"#;
+    let whole = |message: &str, reason: &str| {
+        format!(
+            r#"{{"id":"c1","object":"chat.completion","created":1,"model":"m","choices":[{{"index":0,"finish_reason":"{reason}","message":{{"role":"assistant","content":"","reasoning_content":"hm",{message}"name":"MiniMax AI"}}}}]}}"#
+        )
+    };
+    let thought = delta(r#"{"role":"assistant","content":"","reasoning_content":"hm","name":"MiniMax AI"}"#);
+    for (events, calls) in [
+        (vec![thought.clone(), finish("length"), whole("", "length")], 0),
+        (
+            vec![
+                thought.clone(),
+                delta(&format!(r#"{{"tool_calls":{call}}}"#)),
+                finish("tool_calls"),
+                whole(&format!(r#""tool_calls":{call},"#), "tool_calls"),
+            ],
+            1,
+        ),
+    ] {
+        let (answer, folded) = streamed("", &events, "");
+        assert_eq!(answer.body.matches(r#""reasoning_content":"hm""#).count(), 1, "{}", answer.body);
+        assert_eq!(folded.choices[0].calls.len(), calls, "{}", answer.body);
+    }
+}
+
+/// Gemini's API names a tool that it runs itself by its only member.
+#[test]
+fn a_tool_that_the_upstream_runs_may_be_named_by_its_member() {
+    let reply =
+        json!({"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]});
+    let ask = |tool: &str| {
+        let body = format!(r#"{{"model":"m","messages":[{{"role":"user","content":"go"}}],"tools":[{tool}]}}"#);
+        play("", vec![ScriptedReply::json(200, reply.to_string())], &body)
+    };
+    for tool in [r#"{"googleSearch": {}}"#, r#"{"urlContext":{}}"#, r#"{"systemTool":{"name":"x"}}"#] {
+        let (answer, received) = ask(tool);
+        assert_eq!((answer.status, received.len()), (200, 1), "{tool}: {}", answer.body);
+        assert!(String::from_utf8_lossy(&received[0].body).contains(tool), "as it came");
+    }
+    for tool in [r#"{"function":{}}"#, r#"{"name":"x"}"#, r#"{"name":"x","parameters":{}}"#, r#"{"googleSearch":1}"#] {
+        assert_eq!(ask(tool).0.status, 400, "{tool}");
+    }
+}
+
+/// Clients mark what is to be cached in the last message, a result: its text becomes a part, and is a string again in the next turn.
+#[test]
+fn a_result_marked_for_the_cache_is_the_same_result() {
+    let fixture = Fixture::with_policy("[checks]\nrewritten_result = \"block\"\n", "", |received| {
+        let asked = received.json()["messages"].as_array().map_or(0, Vec::len) == 1;
+        let message = match asked {
+            true => {
+                json!({"role": "assistant", "content": null, "tool_calls": [serde_json::from_str::<serde_json::Value>(&call("check_net", "{}")).unwrap()]})
+            }
+            false => json!({"role": "assistant", "content": "Hello"}),
+        };
+        let reason = if asked { "tool_calls" } else { "stop" };
+        ScriptedReply::json(200, json!({"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": reason}]}).to_string())
+    });
+    let text = "all is well";
+    let part = |more: bool| match more {
+        true => json!([{"type": "text", "text": text, "cache_control": {"type": "ephemeral"}}]),
+        false => json!([{"type": "text", "text": text}]),
+    };
+    let forms = [json!(text), part(true), part(false)];
+    for (first, second) in forms.iter().flat_map(|first| forms.iter().map(move |second| (first, second))) {
+        let called = fixture.chat(&request("")).json()["choices"][0]["message"].clone();
+        let with = |content: &serde_json::Value| {
+            let mut body: serde_json::Value = serde_json::from_str(&request("")).unwrap();
+            let result = json!({"role": "tool", "tool_call_id": called["tool_calls"][0]["id"], "content": content});
+            body["messages"].as_array_mut().unwrap().extend([called.clone(), result]);
+            fixture.chat(&body.to_string())
+        };
+        for content in [first, second] {
+            let answer = with(content);
+            assert_eq!((answer.status, answer.header("toolmark-verdict")), (200, "pass"), "{content}: {}", answer.body);
+        }
+        assert_eq!(with(&json!("all is lost")).status, 400, "another text");
+    }
+}
+
+/// xAI runs `x_search` itself, and streams what it asks as the input of a custom tool's call.
+#[test]
+fn the_input_of_a_hosted_call_passes() {
+    let item = json!({"type": "custom_tool_call", "id": "ctc_1", "call_id": "xs_1", "name": "x_keyword_search", "input": "{\"query\":\"a\"}", "status": "completed"});
+    let message = json!({"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [{"type": "output_text", "text": "Hello", "annotations": []}]});
+    let response = |status: &str, output: serde_json::Value| json!({"id": "r", "object": "response", "created_at": 1, "status": status, "model": "m", "output": output});
+    let place =
+        |kind: &str, name: &str, value: serde_json::Value| json!({"type": kind, "item_id": "ctc_1", "output_index": 0, name: value});
+    let events = [
+        json!({"type": "response.created", "response": response("in_progress", json!([]))}),
+        json!({"type": "response.output_item.added", "output_index": 0, "item": item}),
+        place("response.custom_tool_call_input.delta", "delta", item["input"].clone()),
+        place("response.custom_tool_call_input.done", "input", item["input"].clone()),
+        json!({"type": "response.output_item.done", "output_index": 0, "item": item}),
+        json!({"type": "response.output_item.added", "output_index": 1, "item": message}),
+        json!({"type": "response.output_item.done", "output_index": 1, "item": message}),
+        json!({"type": "response.completed", "response": response("completed", json!([item, message]))}),
+    ];
+    let served: Vec<String> = events.iter().map(|event| format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap())).collect();
+    let fixture = Fixture::with_policy("", "", move |_| ScriptedReply::events(served.clone()));
+    for (tool, passes) in [("x_search", true), ("web_search", false)] {
+        let body = json!({"model": "m", "stream": true, "input": "hi", "tools": [{"type": tool}]}).to_string();
+        let answer = post(&format!("{}/responses", fixture.proxy.base_url()), &body, "Bearer sk-x");
+        assert_eq!(answer.body.contains("response.custom_tool_call_input.delta"), passes, "{tool}: {}", answer.body);
+        assert_eq!(answer.body.contains(r#""verdict":"pass""#), passes, "{tool}: {}", answer.body);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::wire::json::{Value, string::JsonText};
+use crate::wire::json::{Document, Value, splice::Splices, string::JsonText};
 
 /// The text of a message's content: a string, or the text parts of a list, joined. A search result's title, address and text are text, and
 /// so is a document that is given as text. Source: Anthropic's API reference, `tool_result.content`.
@@ -13,6 +13,26 @@ pub fn text_of(content: Value<'_>) -> Option<Cow<'_, str>> {
         return Some(Cow::Owned(texts.join("\n")));
     }
     content.text()
+}
+
+/// A result's content as it is compared with the first one: a single text is a string, and nothing is said of caching. Clients mark what is
+/// to be cached by a `cache_control` in the last message's parts, and for that make parts of strings; in the next turn it is a string again.
+pub fn compared(content: Value<'_>) -> Cow<'_, str> {
+    let mut parts = content.items();
+    let only_text = |part: Value<'_>| part.members().all(|member| member.is("type") || member.is("text") || member.is("cache_control"));
+    if let (Some(part), None) = (parts.next(), parts.next())
+        && only_text(part)
+        && let Some(text) = part.get("text").filter(|text| text.is_string())
+    {
+        return Cow::Borrowed(text.raw_str());
+    }
+    if !content.items().any(|part| part.get("cache_control").is_some()) {
+        return Cow::Borrowed(content.raw_str());
+    }
+    let Ok(document) = Document::parse(content.raw_bytes()) else { return Cow::Borrowed(content.raw_str()) };
+    let mut edits = Splices::default();
+    document.root().items().for_each(|part| edits.remove_members(part, |name| name == "cache_control"));
+    Cow::Owned(String::from_utf8_lossy(&edits.apply(document.bytes())).into_owned())
 }
 
 /// True if a part of the content isn't text: an image, a sound, a file.

@@ -22,7 +22,7 @@ use crate::{
         loop_guard::AttemptInputs,
         text::{
             annotations,
-            place::{TextPlace, is_ambiguous, is_nothing, strings_of},
+            place::{PartOrder, TextPlace, is_ambiguous, is_nothing, strings_of},
             places::stray,
         },
         turn::Said,
@@ -151,11 +151,16 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice,
     if !choice.is_object() || is_ambiguous(choice) {
         return Err(Fault::Unknown("a choice that is no object, or has two members of one name"));
     }
-    let message = choice.get("message").filter(|message| message.is_object()).ok_or(Fault::Unknown("a choice without a message"))?;
-    if is_ambiguous(message) {
+    let finish_reason = finish_of(choice);
+    // Azure leaves out a message that it filtered.
+    let cut = matches!(finish_reason.as_deref(), Some("content_filter" | "length"));
+    let message = choice.get_some("message").filter(|message| message.is_object());
+    if message.is_none() && !(cut && choice.get("message").is_none_or(Value::is_null)) {
+        return Err(Fault::Unknown("a choice without a message"));
+    }
+    if message.is_some_and(is_ambiguous) {
         return Err(Fault::Unknown("a message with two members of one name"));
     }
-    let finish_reason = finish_of(choice);
     let mut read = CompletionChoice {
         assembler: Assembler::new(usize::MAX),
         texts: Vec::new(),
@@ -165,7 +170,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice,
         answer: AnswerNature::default(),
     };
     let (mut has_text, mut refused, mut audio) = (false, false, false);
-    for member in message.members() {
+    for member in message.into_iter().flat_map(Value::members) {
         let value = member.value;
         match &*member.name() {
             "content" => has_text = read.take_text(value, context)?,
@@ -197,6 +202,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice,
 impl CompletionChoice {
     /// Feeds a text through its gate; true if there is any.
     fn take_text(&mut self, value: Value<'_>, context: &Context) -> Result<bool, AssembleError> {
+        PartOrder::default().note(value)?;
         let Some(place) = TextPlace::read(strings_of(value)?, context) else { return Ok(false) };
         self.text.push_str(&place.text);
         self.texts.push(place);

@@ -10,7 +10,7 @@ use crate::{
         text::place::is_nothing,
     },
     judge::history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
-    openai::content::{arguments_text, text_of},
+    openai::content::{arguments_text, compared, text_of},
     wire::json::Value,
 };
 
@@ -40,7 +40,7 @@ pub fn read_messages<'d>(
             "assistant" => HistoryItem::Assistant(read_calls(&parts, memo)?),
             "tool" | "function" => {
                 let id = parts.answers.and_then(Value::text).filter(|_| role == "tool");
-                let (name, raw) = (parts.name.and_then(Value::text), content.map_or("", Value::raw_str));
+                let (name, raw) = (parts.name.and_then(Value::text), content.map_or(Cow::Borrowed(""), compared));
                 let text = || content.and_then(text_of).unwrap_or_default();
                 HistoryItem::Result(natures.result(id, name, raw, large, memo, text))
             }
@@ -92,8 +92,15 @@ fn read_calls<'d>(message: &MessageParts<'d>, memo: Option<&'d ItemMemo>) -> Res
     }
     for call in message.calls.into_iter().flat_map(Value::items) {
         unique(call, "a tool call")?;
-        let body = call.get("function").or_else(|| call.get("custom")).unwrap_or(call);
+        let [function, custom] = ["function", "custom"].map(|name| call.get(name).filter(|body| !is_nothing(*body)));
+        if function.is_some() && custom.is_some() {
+            return Err(Refusal::wrong("tool_calls", "an array of calls, each with `function` or with `custom`"));
+        }
+        let body = function.or(custom).unwrap_or(call);
         unique(body, "a tool call's function")?;
+        if ["arguments", "input"].iter().all(|name| body.get(name).is_some_and(|own| !is_nothing(own))) {
+            return Err(Refusal::wrong("tool_calls", "an array of calls, each with `arguments` or with `input`"));
+        }
         let id = call.get("id");
         calls.push(past_call(body, id.and_then(Value::text).unwrap_or_default().into()));
     }

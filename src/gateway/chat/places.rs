@@ -23,7 +23,7 @@ pub const CHOICE: [&str; 2] = ["message", "logprobs"];
 /// Members of a choice of an event that are read.
 pub const CHOICE_OF_EVENT: [&str; 3] = ["delta", "message", "logprobs"];
 /// Members of a message or a delta that are read.
-pub const MESSAGE: [&str; 5] = ["content", "refusal", "audio", "tool_calls", "function_call"];
+pub const MESSAGE: [&str; 6] = ["role", "content", "refusal", "audio", "tool_calls", "function_call"];
 /// Members of a call that are read.
 const CALL: [&str; 6] = ["id", "function", "custom", "name", "arguments", "input"];
 /// Members of the audio of a message.
@@ -92,6 +92,7 @@ fn finished(sweep: Sweep<'_>, document: Document) -> Result<(Document, bool), Fa
 /// Examines a message or a delta.
 fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeError> {
     let content = message.get("content");
+    sweep.role(message);
     sweep.object(message, &MESSAGE, None, || joined(content))?;
     let parts = content.into_iter().flat_map(|content| content.items().chain(Some(content).filter(|own| own.is_object())));
     for part in parts.filter(|part| part.is_object() && !is_ambiguous(*part)) {

@@ -49,6 +49,8 @@ use crate::{
     },
 };
 
+/// Codes of what an id claims.
+const ID_CLAIMS: [Code; 4] = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
 /// Up to this many executions are searched linearly.
 const FEW: usize = 16;
 
@@ -345,22 +347,30 @@ impl Context {
         if !TextGate::may_find_ids(text, &self.text) {
             return None;
         }
-        let claims = [Code::UnknownExecution, Code::ExpiredExecution, Code::ExecutionElsewhere, Code::LedgerUnavailable];
-        let rules = TextRules { checks: self.text.checks.only(&claims), ..self.text.clone() };
         let mut gate = TextGate::default();
-        self.take_by(&rules, &mut gate, text);
-        let found = gate.violations().iter().find(|violation| claims.contains(&violation.code))?;
+        self.take_by(&self.id_rules(), &mut gate, text);
+        let found = gate.violations().iter().find(|violation| ID_CLAIMS.contains(&violation.code))?;
         Some(Violation { message: format!("in the arguments: {}", found.message), ..found.clone() })
+    }
+
+    /// Rules of a text that is read for ids that claim an execution, and for nothing else.
+    pub fn id_rules(&self) -> TextRules {
+        TextRules { checks: self.text.checks.only(&ID_CLAIMS), ..self.text.clone() }
     }
 
     /// Feeds a piece of text to its gate.
     pub fn feed(&self, gate: &mut TextGate, text: &str) {
-        let mut progress = gate.handle(text, &self.text, self);
+        self.feed_by(&self.text, gate, text);
+    }
+
+    /// Like [`Self::feed`], by other rules than those of the answer's text.
+    pub fn feed_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
+        let mut progress = gate.handle(text, rules, self);
         while let GateProgress::Need(ids) = progress {
             if !self.tell(gate, &ids) {
                 return;
             }
-            progress = gate.handle("", &self.text, self);
+            progress = gate.handle("", rules, self);
         }
     }
 
@@ -376,7 +386,8 @@ impl Context {
         self.take_by(rules, gate, text);
     }
 
-    fn take_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
+    /// Like [`Self::take`], by other rules than those of the answer's text.
+    pub fn take_by(&self, rules: &TextRules, gate: &mut TextGate, text: &str) {
         gate.push(text, rules, self);
         self.close_by(rules, gate);
     }
@@ -386,7 +397,8 @@ impl Context {
         self.close_by(&self.text, gate);
     }
 
-    fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
+    /// Like [`Self::close`], by other rules than those of the answer's text.
+    pub fn close_by(&self, rules: &TextRules, gate: &mut TextGate) {
         while let GateProgress::Need(ids) = gate.finish(rules, self) {
             if !self.tell(gate, &ids) {
                 return;

@@ -3,6 +3,7 @@
 //! Applications send the same tools with every request, so the set is built once and shared. Pure except for the cache.
 
 use std::{
+    borrow::Cow,
     collections::{HashMap, HashSet},
     sync::{Arc, OnceLock},
 };
@@ -408,9 +409,17 @@ impl<'r> Element<'r> {
             return Ok(Self { raw, tools, namespace: Some(inner.raw_str()), hosted: None });
         }
         let own = OwnTool::read(tool, dialect)?;
-        let hosted = own.is_none().then(|| kind.unwrap_or_default().into_owned());
+        let hosted = own.is_none().then(|| kind.or_else(|| named_alone(tool)).unwrap_or_default().into_owned());
         Ok(Self { raw, tools: own.into_iter().collect(), namespace: None, hosted })
     }
+}
+
+/// The name of a tool that the upstream runs, as Gemini's API names it: by the only member, an object (`{"googleSearch": {}}`).
+fn named_alone(tool: Value<'_>) -> Option<Cow<'_, str>> {
+    let mut members = tool.members();
+    let (only, None) = (members.next()?, members.next()) else { return None };
+    let name = only.name();
+    (only.value.is_object() && !matches!(&*name, "function" | "custom")).then_some(name)
 }
 
 impl<'r> OwnTool<'r> {
@@ -427,6 +436,7 @@ impl<'r> OwnTool<'r> {
             _ if dialect == Dialect::Legacy => (ToolKind::Function, Some(tool)),
             Some("custom") => (ToolKind::Custom, if flat { Some(tool) } else { tool.get("custom") }),
             Some("function") => (ToolKind::Function, if flat { Some(tool) } else { tool.get("function") }),
+            None if !flat && named_alone(tool).is_some() => return Ok(None),
             None if !flat => (ToolKind::Function, tool.get("function")),
             // Of a kind of the upstream's own (Moonshot's `builtin_function`), and called like any other.
             Some(_) if !flat && tool.get("function").is_some_and(|body| body.get("name").is_some()) => {

@@ -19,8 +19,8 @@ use crate::{
         result_classifier::ResultClassifier,
         stamp::ResultReader,
     },
-    openai::content::text_of,
-    wire::json::{Document, Value, splice::Splices, string::JsonText},
+    openai::content::{compared, text_of},
+    wire::json::{Document, Value, string::JsonText},
 };
 
 /// Levels of content in which texts are looked for.
@@ -181,25 +181,6 @@ fn past_call<'d>(block: Value<'d>, memo: Option<&'d CallMemo>) -> PastCall<'d> {
     let text = |name: &str| block.get(name).and_then(Value::text);
     let arguments = JsonText::Plain(block.get_some("input").map_or("", Value::raw_str));
     PastCall { id: Some(text("id").unwrap_or_default()), name: text("name").unwrap_or_default(), arguments, memo }
-}
-
-/// A result's content as it is compared with the first one: a single text is a string, and nothing is said of caching.
-fn compared(content: Value<'_>) -> Cow<'_, str> {
-    let mut parts = content.items();
-    let only_text = |part: Value<'_>| part.members().all(|member| member.is("type") || member.is("text") || member.is("cache_control"));
-    if let (Some(part), None) = (parts.next(), parts.next())
-        && only_text(part)
-        && let Some(text) = part.get("text").filter(|text| text.is_string())
-    {
-        return Cow::Borrowed(text.raw_str());
-    }
-    if !content.items().any(|part| part.get("cache_control").is_some()) {
-        return Cow::Borrowed(content.raw_str());
-    }
-    let Ok(document) = Document::parse(content.raw_bytes()) else { return Cow::Borrowed(content.raw_str()) };
-    let mut edits = Splices::default();
-    document.root().items().for_each(|part| edits.remove_members(part, |name| name == "cache_control"));
-    Cow::Owned(String::from_utf8_lossy(&edits.apply(document.bytes())).into_owned())
 }
 
 /// Texts of a message or of a content: strings, text blocks, and those in documents and search results.

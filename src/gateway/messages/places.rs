@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Members of an answer that are read.
-const MESSAGE: [&str; 4] = ["content", "stop_details", "error", "toolmark"];
+const MESSAGE: [&str; 5] = ["role", "content", "stop_details", "error", "toolmark"];
 /// Members of a call that are read.
 const CALL: [&str; 6] = ["type", "id", "name", "input", "caller", "toolset_name"];
 /// Members of a block that only the upstream writes.
@@ -31,6 +31,7 @@ pub fn swept(document: Document, context: &Context) -> Result<(Document, bool), 
         return Ok((document, false));
     };
     let mut sweep = Sweep::new(context);
+    sweep.role(root);
     sweep.object(root, &MESSAGE, None, || joined(Some(content)))?;
     content.items().try_for_each(|block| sweep_block(&mut sweep, block))?;
     sweep_details(&mut sweep, root.get("stop_details"))?;
@@ -48,6 +49,7 @@ pub fn swept_event(document: Document, kind: &str, context: &Context) -> Result<
         "message_start" => {
             if let Some(message) = root.get("message") {
                 unambiguous(message)?;
+                sweep.role(message);
                 sweep.object(message, &MESSAGE, None, Default::default)?;
             }
             sweep.object(root, &["type", "message"], None, Default::default)?;

@@ -20,6 +20,7 @@ use crate::{
         error::{CALLS_MAX, Fault, ShapeError},
         loop_guard::AttemptInputs,
         text::{
+            other_readings,
             place::{TextPlace, is_ambiguous},
             places::stray,
         },
@@ -47,6 +48,8 @@ pub struct MessagesAnswer {
     calls: Vec<Call>,
     /// Texts: the blocks of each run of text blocks, joined.
     texts: Vec<TextPlace>,
+    /// Other readings of the blocks, in which ids claim what they don't in [`Self::texts`].
+    others: Vec<TextPlace>,
     nature: AnswerNature,
     stop_reason: Option<String>,
     /// Tools of calls that were promoted from text.
@@ -76,7 +79,8 @@ impl WholeAnswer for MessagesAnswer {
         let stop_reason = root.get_some("stop_reason").and_then(Value::text).map(|reason| reason.into_owned());
         let ending = finish_of(stop_reason.as_deref());
         let count = content.items().count();
-        let (mut kinds, mut calls, mut texts, mut run) = (Vec::with_capacity(count), Vec::new(), Vec::new(), Vec::new());
+        let (mut kinds, mut calls, mut texts, mut runs) = (Vec::with_capacity(count), Vec::new(), Vec::new(), Vec::new());
+        let mut run = Vec::new();
         for (at, block) in content.items().enumerate() {
             if !block.is_object() || is_ambiguous(block) {
                 return Err(Fault::Unknown("a block that is no object, or has two members of one name"));
@@ -87,7 +91,8 @@ impl WholeAnswer for MessagesAnswer {
                 run.push(block.get("text").filter(|text| text.is_string()).ok_or(ShapeError::Text)?);
                 continue;
             }
-            texts.extend(TextPlace::read(std::mem::take(&mut run), context));
+            texts.extend(TextPlace::read(run.iter().copied(), context));
+            runs.extend((!run.is_empty()).then(|| std::mem::take(&mut run)));
             // As in a stream, what was found counts for the texts behind it.
             if has_unseen_result(block) {
                 context.evidence.note_unseen();
@@ -96,17 +101,20 @@ impl WholeAnswer for MessagesAnswer {
                 calls.push(read_call(block, if at + 1 == count { ending } else { FinishReason::Complete }));
             }
         }
-        texts.extend(TextPlace::read(run, context));
+        texts.extend(TextPlace::read(run.iter().copied(), context));
+        runs.extend((!run.is_empty()).then_some(run));
+        let judged: Vec<&TextGate> = texts.iter().map(|place| &place.gate).collect();
+        let others = other_readings::adding_places(other_readings::of_runs(&runs, context), &judged);
         if calls.len() > CALLS_MAX {
             return Err(ShapeError::TooMany.into());
         }
         let nature = nature_of(&kinds, texts.len(), stop_reason.as_deref(), context);
         texts.extend(TextPlace::read(explanation_of(root.get("stop_details")), context));
-        Ok(Self { came, document, kinds, calls, texts, nature, stop_reason, promoted, stray })
+        Ok(Self { came, document, kinds, calls, texts, others, nature, stop_reason, promoted, stray })
     }
 
     fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
-        let gates: Vec<&TextGate> = self.texts.iter().map(|place| &place.gate).collect();
+        let gates: Vec<&TextGate> = self.texts.iter().chain(&self.others).map(|place| &place.gate).collect();
         let mut judged = context.judge_choice(&self.calls, &gates, self.nature, inputs);
         judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoted, context));
         judged.turn.violations.extend(self.stray.then(|| stray(context)).flatten());

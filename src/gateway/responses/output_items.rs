@@ -231,6 +231,8 @@ pub fn arguments_of(value: Value<'_>) -> Arguments {
 pub struct MessageStrings<'d> {
     /// Its text.
     pub texts: Vec<Value<'d>>,
+    /// Those of [`Self::texts`] that the official clients read: the member `text` of an `output_text` part.
+    pub official: Vec<Value<'d>>,
     /// Its refusals.
     pub refusals: Vec<Value<'d>>,
 }
@@ -283,7 +285,12 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut MessageStrings<'d>) -> Re
             _ => continue,
         };
         match member.value.kind() {
-            Kind::Plain | Kind::Escaped => texts.push(member.value),
+            Kind::Plain | Kind::Escaped => {
+                texts.push(member.value);
+                if kind == "output_text" && member.is("text") {
+                    strings.official.push(member.value);
+                }
+            }
             Kind::Null => {}
             Kind::True | Kind::False | Kind::Number | Kind::Array | Kind::Object => return Err(ShapeError::Text),
         }

@@ -36,7 +36,7 @@ const RESPONSE: [&str; 13] = [
 /// The same if `text` isn't a format object, or `output_text` isn't a string.
 const RESPONSE_OF_ODD_TEXT: [&str; 8] = ["output", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
 /// Members of a message that are read.
-const MESSAGE: [&str; 2] = ["id", "content"];
+const MESSAGE: [&str; 3] = ["id", "role", "content"];
 /// Members of a call that are read.
 const CALL: [&str; 7] = ["id", "call_id", "name", "namespace", "arguments", "input", "action"];
 /// Members in which a part may have its text: the first that isn't empty is read.
@@ -199,6 +199,7 @@ fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, stage: ItemStage, context:
     match kind_of(item, context)? {
         ItemKind::Message => {
             let content = item.get("content");
+            sweep.role(item);
             sweep.object(item, &MESSAGE, None, || joined(content))?;
             match content {
                 Some(text) if text.is_string() => {
@@ -212,8 +213,12 @@ fn sweep_item(sweep: &mut Sweep<'_>, item: Value<'_>, stage: ItemStage, context:
         }
         ItemKind::Other => sweep.judge_members(item, &["id", "call_id"]),
         ItemKind::Call(_) => sweep.judge_members(item, &CALL),
-        // What was thought is no answer; what the upstream's own tools say is theirs.
-        ItemKind::Reasoning | ItemKind::Hosted => Ok(()),
+        // What was thought is no answer; what the upstream's own tools say is theirs. But who looks for parts of an answer finds them here too.
+        ItemKind::Reasoning | ItemKind::Hosted => {
+            let parts = item.get("content").into_iter().flat_map(Value::items);
+            let mut answers = parts.filter(|part| part.get("type").is_some_and(|kind| kind.is_text("output_text")));
+            answers.try_for_each(|part| sweep.judge_members(part, &["type"]))
+        }
     }
 }
 

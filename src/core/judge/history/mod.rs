@@ -439,6 +439,9 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
         let fits = |at: &usize| id.is_some() || result.name.as_ref().is_none_or(|name| *name == self.open[*at].call.name);
         // Where ids come back in later turns and nothing parts the turns, the latest call is meant.
         let waiting = self.waiting.get_mut(&id);
+        let open = &self.open;
+        // Which of several is answered isn't sure: the upstream may read the other one.
+        let doubtful = waiting.as_ref().is_some_and(|waiting| waiting.len() > 1 && waiting.iter().any(|at| open[*at].moment.is_none()));
         let free = waiting.and_then(|waiting| match self.rules.adjacency {
             Adjacency::Required => waiting.pop_front_if(|at| fits(at)),
             Adjacency::Free => waiting.pop_back_if(|at| fits(at)),
@@ -448,7 +451,7 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
             self.tracer.result(self.open[index].spot, result);
             self.answered.insert(id);
             let OpenCall { call, place, moment, .. } = &self.open[index];
-            let (call, place, moment) = (*call, *place, *moment);
+            let (call, place, moment) = (*call, *place, moment.filter(|_| !doubtful));
             return Some(CallRef { tool: self.tool(&call.name), place: Some(place), arguments: None, moment });
         }
         let known = self.rules.remembered.iter().find(|call| id == Some(&*call.id));

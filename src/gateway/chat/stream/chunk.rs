@@ -150,6 +150,8 @@ pub struct DeltaSpeech {
     pub text: bool,
     /// Calls.
     pub calls: bool,
+    /// Anything else, as what was thought.
+    pub other: bool,
 }
 
 impl DeltaSpeech {
@@ -162,9 +164,16 @@ impl DeltaSpeech {
             if let Some(delta) = choice.get_some("delta") {
                 self.text |= TEXTS.iter().any(|name| delta.get(name).is_some_and(|text| !is_nothing(text)));
                 self.calls |= has_calls(delta);
+                let is_other = |name: &str| name != "role" && !TEXTS.contains(&name) && !CALLS.contains(&name);
+                self.other |= delta.members().any(|member| is_other(&member.name()) && !is_nothing(member.value));
             } else if let Some(message) = choice.get_some("message").filter(|message| message.is_object()) {
-                let is_call = |name: &str| CALLS.contains(&name);
-                edits.remove_members(message, |name| name != "role" && if is_call(name) { before.calls } else { before.text });
+                let said = |name: &str| match name {
+                    "role" => false,
+                    name if CALLS.contains(&name) => before.calls,
+                    name if TEXTS.contains(&name) => before.text,
+                    _ => before.text || before.other,
+                };
+                edits.remove_members(message, said);
             }
         }
         if edits.is_empty() { None } else { Document::parse(edits.apply(document.bytes())).ok() }

@@ -290,6 +290,7 @@ impl ChatStream {
         let came = document.bytes().as_ptr();
         let (document, stray) = super::places::swept_event(document, &self.context)?;
         self.stray |= stray;
+        let document = if self.context.choices > 1 { document } else { of_only_choice(document)? };
         let mut event = event;
         if document.bytes().as_ptr() != came {
             // What came isn't what leaves.
@@ -372,7 +373,10 @@ impl ChatStream {
         }
         let index = match choice.get_some("index") {
             None => 0,
-            Some(index) => index.integer().filter(|index| *index < CHOICES_MAX).ok_or(Fault::Unknown("a choice's `index`"))?,
+            Some(index) => {
+                let asked = self.context.choices.clamp(1, CHOICES_MAX);
+                index.integer().filter(|index| *index < asked).ok_or(Fault::Unknown("a choice's `index`"))?
+            }
         };
         self.first_identity(document.root());
         let at = match self.choices.iter().position(|stream| stream.index() >= index) {
@@ -421,6 +425,20 @@ impl ChatStream {
             }
         }
     }
+}
+
+/// An event of an answer with one choice, as of the first: Foundry Local counts `index` up with each piece, and most clients read the first
+/// choice of an event whatever its `index` says.
+fn of_only_choice(document: Document) -> Result<Document, Fault> {
+    let choices = || document.root().get("choices").into_iter().flat_map(Value::items);
+    if choices().nth(1).is_some() {
+        return Err(Fault::Unknown("more choices than were asked for"));
+    }
+    let further = |index: &Value<'_>| index.integer().is_some_and(|index| (1..CHOICES_MAX).contains(&index));
+    let mut edits = Splices::default();
+    let index = choices().next().and_then(|choice| choice.get_some("index")).filter(further);
+    index.into_iter().for_each(|index| edits.replace(index.span(), "0"));
+    if edits.is_empty() { Ok(document) } else { Ok(Document::parse(edits.apply(document.bytes()))?) }
 }
 
 #[cfg(test)]

@@ -1,8 +1,11 @@
 //! A text joined from its parts as a stream would join them, so that a claim can't hide at a boundary. Pure.
 
-use std::{borrow::Cow, ops::Range};
+use std::{borrow::Cow, collections::HashSet, ops::Range};
 
-use super::{places::is_call_part, spelling::is_respelled};
+use super::{
+    places::{is_call_part, is_thought},
+    spelling::is_respelled,
+};
 use crate::{
     exchange::{context::Context, error::ShapeError},
     judge::text::TextGate,
@@ -38,6 +41,18 @@ impl TextPlace {
     /// Like [`Self::read`], but always judged as prose, also if the request asks for JSON answers.
     pub fn read_as_prose<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
         Self::gated(strings, |gate, text| context.take_prose(gate, text))
+    }
+
+    /// Like [`Self::read`], but judged only for ids that claim an execution; `None` also if it can have none.
+    pub fn read_for_ids<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
+        let mut may_have_ids = false;
+        let place = Self::gated(strings, |gate, text| {
+            may_have_ids = TextGate::may_find_ids(text, &context.text);
+            if may_have_ids {
+                context.take_by(&context.id_rules(), gate, text);
+            }
+        });
+        place.filter(|_| may_have_ids)
     }
 
     /// Like [`Self::read`], but with what the upstream's own tools found noted where it comes, as in a stream: behind the texts before it.
@@ -122,9 +137,15 @@ pub fn is_nothing(value: Value<'_>) -> bool {
     }
 }
 
-/// True if the object has two members of the same name, or one whose name some clients take for another.
+/// True if the object has two members of the same name, or one whose name some clients take for another. What was thought may stand there
+/// twice, as it isn't judged: a model of NVIDIA's has two `reasoning_content`.
 pub fn is_ambiguous(object: Value<'_>) -> bool {
-    object.duplicate_name().is_some() || is_respelled(object)
+    object.duplicate_name().is_some_and(|name| !is_thought(&name) || says_twice(object)) || is_respelled(object)
+}
+
+fn says_twice(object: Value<'_>) -> bool {
+    let mut seen = HashSet::new();
+    object.members().map(Member::name).any(|name| !is_thought(&name) && !seen.insert(name))
 }
 
 /// The strings that make up a text: the value itself, or those in its parts. For the other members of a part see
@@ -171,6 +192,54 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
         }
     }
     Ok(())
+}
+
+/// Order of the strings of one text, by whether every client reads them: those of parts whose type they don't know are skipped by most.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PartOrder {
+    /// A string that every client reads has come.
+    begun: bool,
+    /// Since then one has come that only some read.
+    interrupted: bool,
+}
+
+impl PartOrder {
+    /// Notes the strings of a value, which [`strings_of`] reads.
+    ///
+    /// # Errors
+    /// [`ShapeError::Text`] for a text that goes on behind a string which only some clients read: they would read two different texts.
+    pub fn note(&mut self, value: Value<'_>) -> Result<(), ShapeError> {
+        match value.kind() {
+            Kind::Plain | Kind::Escaped => self.next(true, value),
+            Kind::Object => self.part(value),
+            Kind::Array => value.items().try_for_each(|part| self.part(part)),
+            Kind::Null | Kind::True | Kind::False | Kind::Number => Ok(()),
+        }
+    }
+
+    fn part(&mut self, part: Value<'_>) -> Result<(), ShapeError> {
+        if part.is_string() {
+            return self.next(true, part);
+        }
+        let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+        let known = matches!(&*kind, "" | "text" | "output_text" | "refusal");
+        for member in part.members().filter(|member| PART_TEXTS.iter().any(|name| member.is(name))) {
+            self.next(known && !member.is("content"), member.value)?;
+        }
+        Ok(())
+    }
+
+    fn next(&mut self, for_all: bool, text: Value<'_>) -> Result<(), ShapeError> {
+        if is_nothing(text) {
+            return Ok(());
+        }
+        if for_all && self.interrupted {
+            return Err(ShapeError::Text);
+        }
+        self.begun |= for_all;
+        self.interrupted |= self.begun && !for_all;
+        Ok(())
+    }
 }
 
 /// Notes about a text in an object of its own, beside it.

@@ -41,6 +41,7 @@ static CALLS: NameList =
 /// Member names under which some client might look for the text of an answer.
 static TEXTS: NameList = NameList::of(&[
     "choices",
+    "chunk",
     "part",
     "items",
     "parsed",
@@ -236,6 +237,13 @@ impl<'c> Sweep<'c> {
     /// Starts a pass; nothing is left out yet.
     pub fn new(context: &'c Context) -> Self {
         Self { context, edits: Splices::default(), differs: false, judged: Cell::new(0) }
+    }
+
+    /// Sets the role of an answer's message to the assistant's: applications append the message to the conversation as it is.
+    pub fn role(&mut self, message: Value<'_>) {
+        if let Some(role) = message.get_some("role").filter(|role| !role.is_text("assistant") && !is_nothing(*role)) {
+            self.edits.replace(role.span(), "\"assistant\"");
+        }
     }
 
     /// Examines one level of an object. `own`: members that are read elsewhere; `original`: a value that another member

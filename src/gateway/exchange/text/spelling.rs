@@ -64,7 +64,7 @@ pub fn is_respelled(object: Value<'_>) -> bool {
         "instructions",
     ];
     // Names that others may have in their own spelling, where the usual one isn't there as well.
-    const COMMON: [&str; 3] = ["id", "index", "value"];
+    const COMMON: [&str; 7] = ["id", "index", "value", "model", "stream", "tool_choice", "n"];
     let same = |name: &str| {
         let folded = folded(name);
         NAMES.contains(&&*folded) || COMMON.contains(&&*folded) && folded != name && object.get(&folded).is_some()
@@ -84,6 +84,7 @@ mod tests {
             ("{\"me\u{17f}sage\":1,\"message\":2}", true, true),
             (r#"{"Text":"a"}"#, false, true),
             (r#"{"Id":1,"id":2}"#, true, true),
+            (r#"{"stream":false,"Stream":true}"#, true, true),
             (r#"{"Id":1}"#, false, false),
             (r#"{"größe":1,"gr\u00f6sse":2,"Farbe":"rot"}"#, false, false),
             (r#"{"\u0069d":1}"#, false, false),

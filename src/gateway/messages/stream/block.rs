@@ -6,7 +6,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::{PART_BYTES_MIN, line::Line};
 use crate::{
-    exchange::{context::Context, turn::SaidItem},
+    exchange::{context::Context, text::other_readings::IdReading, turn::SaidItem},
     judge::{
         call::{Arguments, Call, CallKind},
         text::TextGate,
@@ -35,7 +35,20 @@ pub struct TextRun {
     pub is_explanation: bool,
     /// The text has ended.
     pub closed: bool,
+    /// End of the text, as far as it is kept.
+    tail: String,
+    /// Start of the block that came last, in the run's text.
+    block: usize,
+    /// It has several blocks.
+    divided: bool,
+    /// Start of the first block that, read alone, makes a blocked claim.
+    limit: Option<usize>,
+    /// Place of the run's start in the text that is read across the runs.
+    across: isize,
 }
+
+/// Bytes of a run's end that are kept at most.
+const TAIL_BYTES_MAX: usize = 16 << 10;
 
 impl TextRun {
     /// Ends the text. May be called again after the ledger was asked.
@@ -44,6 +57,64 @@ impl TextRun {
             context.close(&mut self.gate);
         }
         self.closed = true;
+    }
+
+    /// Receives a piece of the text.
+    pub fn feed(&mut self, text: &str, context: &Context) {
+        self.fed += text.len();
+        self.tail.push_str(text);
+        if self.tail.len() > 2 * TAIL_BYTES_MAX {
+            let cut = self.tail.floor_char_boundary(self.tail.len() - TAIL_BYTES_MAX);
+            self.tail.drain(..cut);
+        }
+        context.feed(&mut self.gate, text);
+    }
+
+    /// Ends a block, with others in the run; returns the block read alone, if it may have ids.
+    pub fn end_block(&mut self, context: &Context) -> Option<IdReading> {
+        let start = self.block.max(self.fed - self.tail.len());
+        let text = self.tail.get(self.tail.len() - (self.fed - start)..).unwrap_or_default();
+        let reading = TextGate::may_find_ids(text, &context.text).then(|| {
+            let mut reading = IdReading::of(text, context);
+            reading.close(context);
+            reading
+        });
+        let blocked = reading.as_ref().and_then(|reading| reading.gate().blocked());
+        self.limit = self.limit.or(blocked.map(|at| start + at));
+        self.block = self.fed;
+        self.divided = true;
+        reading
+    }
+
+    /// True if the run has several blocks, of which the last hasn't ended.
+    pub fn is_divided(&self) -> bool {
+        self.divided && self.block < self.fed
+    }
+
+    /// The reading across runs that begins with this one, which is closed.
+    pub fn read_across(&mut self, context: &Context) -> IdReading {
+        self.across = self.tail.len() as isize - self.fed as isize;
+        IdReading::of(&self.tail, context)
+    }
+
+    /// A run that continues a text across runs.
+    pub fn after(across: Option<&IdReading>) -> Self {
+        Self { across: across.map_or(0, |reading| reading.fed as isize), ..Self::default() }
+    }
+
+    /// End of what may leave, in the run's text. `across`: the text across runs, in which an id may go on.
+    pub fn cleared(&self, across: Option<&IdReading>) -> usize {
+        let own = self.gate.cleared().min(self.limit.unwrap_or(usize::MAX));
+        // What has ended by itself only waits for what is wrong.
+        match across.filter(|reading| !self.is_explanation && (!self.closed || reading.gate().blocked().is_some())) {
+            Some(reading) => own.min((reading.gate().cleared() as isize - self.across).max(0) as usize),
+            None => own,
+        }
+    }
+
+    /// True if nothing more of the text may leave.
+    fn is_blocked(&self, across: Option<&IdReading>) -> bool {
+        self.limit.is_some() || self.gate.blocked().is_some() || across.is_some_and(|reading| reading.gate().blocked().is_some())
     }
 
     /// Goes on with a text that has ended and waited for the ledger.
@@ -127,7 +198,14 @@ impl HeldBlock {
     }
 
     /// Releases the cleared text; true if the block has left as a whole.
-    pub fn pump_text(&mut self, run: &mut TextRun, line: &mut Line, released: &mut bool, queued: &mut usize, out: &mut BytesMut) -> bool {
+    pub fn pump_text(
+        &mut self,
+        (run, across): (&mut TextRun, Option<&IdReading>),
+        line: &mut Line,
+        released: &mut bool,
+        queued: &mut usize,
+        out: &mut BytesMut,
+    ) -> bool {
         while let Some(mut event) = self.events.pop_front() {
             *queued = queued.saturating_sub(event.held_bytes());
             let Some(piece) = &mut event.text else {
@@ -139,9 +217,9 @@ impl HeldBlock {
                 }
                 continue;
             };
-            let cleared = run.gate.cleared().clamp(piece.start, piece.end);
+            let cleared = run.cleared(across).clamp(piece.start, piece.end);
             let part = cleared < piece.end;
-            if part && (cleared == piece.start || (cleared - piece.start < PART_BYTES_MIN && run.gate.blocked().is_none())) {
+            if part && (cleared == piece.start || (cleared - piece.start < PART_BYTES_MIN && !run.is_blocked(across))) {
                 *queued += event.held_bytes();
                 self.events.push_front(event);
                 return false;

@@ -36,6 +36,7 @@ use crate::{
         promotion::{self, HeldText, Promoted, Promotion},
         text::{
             event_template::EventTemplate,
+            other_readings::{self, IdReading},
             place::{is_ambiguous, is_nothing},
             places,
         },
@@ -71,6 +72,10 @@ pub struct MessagesStream {
     queue: VecDeque<HeldBlock>,
     /// Runs of text blocks, each with its gate.
     runs: Vec<TextRun>,
+    /// The text of all runs, if there are several.
+    across: Option<IdReading>,
+    /// Blocks of runs with several, each alone.
+    alone: Vec<IdReading>,
     calls: Vec<StreamedCall>,
     /// The turn's blocks for a repair or a hidden turn; `None` if they aren't needed, or are too large.
     said: Option<Vec<SaidBlock>>,
@@ -126,6 +131,8 @@ impl AnswerStream for MessagesStream {
             line,
             queue: VecDeque::new(),
             runs: Vec::new(),
+            across: None,
+            alone: Vec::new(),
             calls: Vec::new(),
             said: keeps.then(Vec::new),
             said_bytes: 0,
@@ -181,9 +188,12 @@ impl AnswerStream for MessagesStream {
             return Err(Fault::Cut);
         }
         let context = self.context.clone();
+        self.end_run();
         self.runs.iter_mut().for_each(|run| run.close(&context));
+        self.across.iter_mut().chain(&mut self.alone).for_each(|reading| reading.close(&context));
         let calls: Vec<Call> = self.calls.iter().map(StreamedCall::call).collect();
-        let gates: Vec<&TextGate> = self.runs.iter().map(|run| &run.gate).collect();
+        let mut gates: Vec<&TextGate> = self.runs.iter().map(|run| &run.gate).collect();
+        gates.extend(other_readings::adding(self.across.iter().chain(&self.alone).map(IdReading::gate), &gates));
         let texts = self.runs.iter().filter(|run| run.fed > 0 && !run.is_explanation).count();
         let nature = nature_of(&self.kinds, texts, self.stop_reason.as_deref(), &context);
         let mut judged = context.judge_choice(&calls, &gates, nature, inputs);
@@ -416,6 +426,9 @@ impl MessagesStream {
         }
         let mut edits = Splices::default();
         edits.remove_members(message, |name| name == "toolmark");
+        // How it ends is said, and judged, at its end.
+        let early = ["stop_details", "error"].into_iter().filter_map(|name| message.get_some(name));
+        early.for_each(|value| edits.replace(value.span(), "null"));
         let mut added = String::new();
         if message.get("content").is_none() {
             added.push_str(r#","content":[]"#);
@@ -436,11 +449,10 @@ impl MessagesStream {
     fn hear_explanation(&mut self, explanation: Option<Value<'_>>) {
         self.runs.retain(|run| !run.is_explanation);
         let Some(text) = explanation.and_then(Value::text).filter(|text| !text.is_empty()) else { return };
-        if let Some(run) = self.runs.last_mut() {
-            run.close(&self.context);
-        }
-        let mut run = TextRun { fed: text.len(), is_explanation: true, ..TextRun::default() };
-        self.context.feed(&mut run.gate, &text);
+        self.end_run();
+        let mut run = TextRun::default();
+        run.is_explanation = true;
+        run.feed(&text, &self.context);
         run.close(&self.context);
         self.runs.push(run);
     }
@@ -549,8 +561,9 @@ impl MessagesStream {
             self.context.evidence.note_unseen();
         }
         let goes_on = kind == BlockKind::Text && self.kinds.last() == Some(&BlockKind::Text);
-        if !goes_on && let Some(run) = self.runs.last_mut() {
-            run.close(&self.context);
+        match self.runs.last_mut() {
+            Some(run) if goes_on => self.alone.extend(run.end_block(&self.context)),
+            _ => self.end_run(),
         }
         if kind == BlockKind::Call {
             let call = StreamedCall::new(&document);
@@ -558,7 +571,10 @@ impl MessagesStream {
             return Ok(());
         }
         if kind == BlockKind::Text && !goes_on {
-            self.runs.push(TextRun::default());
+            if let Some(first) = self.runs.last_mut().filter(|_| self.across.is_none()) {
+                self.across = Some(first.read_across(&self.context));
+            }
+            self.runs.push(TextRun::after(self.across.as_ref()));
         }
         let joiner = self.runs.last_mut().filter(|_| kind == BlockKind::Text).map(|run| &mut run.joiner);
         let text = joiner.zip(block.get("text")).and_then(|(joiner, text)| joiner.text(text)).map(Cow::into_owned);
@@ -573,6 +589,15 @@ impl MessagesStream {
             self.hear(text, None);
         }
         Ok(())
+    }
+
+    /// Ends the last run.
+    fn end_run(&mut self) {
+        let Some(run) = self.runs.last_mut() else { return };
+        if run.is_divided() {
+            self.alone.extend(run.end_block(&self.context));
+        }
+        run.close(&self.context);
     }
 
     fn delta(&mut self, document: Document) -> Result<(), Fault> {
@@ -623,8 +648,10 @@ impl MessagesStream {
         let context = self.context.clone();
         let Some(run) = self.runs.last_mut() else { return };
         let start = run.fed;
-        run.fed += text.len();
-        context.feed(&mut run.gate, &text);
+        run.feed(&text, &context);
+        if let Some(across) = &mut self.across {
+            across.feed(&text, &context);
+        }
         let respelled = run.joiner.respelled() && delta.is_some();
         let piece = TextPiece { start, end: run.fed, text, respelled };
         if self.keep_text && self.text.len() < context.held_bytes_max {
@@ -666,7 +693,7 @@ impl MessagesStream {
                     }
                     let Some(run) = self.runs.get_mut(block.run) else { return };
                     run.settle(&context);
-                    if !block.pump_text(run, &mut self.line, &mut self.released, &mut self.queued_bytes, out) {
+                    if !block.pump_text((run, self.across.as_ref()), &mut self.line, &mut self.released, &mut self.queued_bytes, out) {
                         return;
                     }
                 }

@@ -10,7 +10,7 @@ use crate::{
         call::CallKind,
         history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
     },
-    openai::content::{arguments_text, text_of},
+    openai::content::{arguments_text, compared, text_of},
     responses::call_name::tool_name,
     tools::registry::Registry,
     wire::json::Value,
@@ -220,7 +220,7 @@ pub fn history<'d>(
         Kind::Assistant => HistoryItem::Assistant(Vec::new()),
         Kind::Call(_) => HistoryItem::Assistant(vec![past_call(item, registry, memo_at(at))]),
         Kind::Output(_) => {
-            let raw = item.output().map_or("", Value::raw_str);
+            let raw = item.output().map_or(Cow::Borrowed(""), compared);
             let text = || item.output().and_then(text_of).unwrap_or_default();
             HistoryItem::Result(natures.result(item.call_id(), None, raw, large, memo_at(at), text))
         }

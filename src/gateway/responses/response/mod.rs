@@ -47,7 +47,7 @@ pub struct BufferedResponse {
     /// Joined refusals of all its messages.
     refusal: Option<TextPlace>,
     /// Single strings that, judged alone, claim more than in the joined text.
-    apart: Vec<TextPlace>,
+    others: Vec<TextPlace>,
     nature: AnswerNature,
     /// Tools of calls that were promoted from text.
     promoted: Vec<String>,
@@ -66,12 +66,12 @@ impl WholeAnswer for BufferedResponse {
         let (document, stray) = places::swept(document, context)?;
         let (document, promoted) = promotion::whole(&document, context).unwrap_or_else(|| (document.clone(), Vec::new()));
         let read = read::read(document.root(), context)?;
-        let read::ParsedResponse { kinds, slots, calls, text, refusal, apart, nature } = read;
-        Ok(Self { came, document, kinds, slots, calls, text, refusal, apart, nature, promoted, stray, owed: OnceLock::new() })
+        let read::ParsedResponse { kinds, slots, calls, text, refusal, others, nature } = read;
+        Ok(Self { came, document, kinds, slots, calls, text, refusal, others, nature, promoted, stray, owed: OnceLock::new() })
     }
 
     fn judge(&self, context: &Context, inputs: AttemptInputs) -> Vec<JudgedChoice> {
-        let gates: Vec<&TextGate> = self.texts().chain(&self.apart).map(|place| &place.gate).collect();
+        let gates: Vec<&TextGate> = self.texts().chain(&self.others).map(|place| &place.gate).collect();
         let mut judged = context.judge_choice(&self.calls, &gates, self.nature, inputs);
         judged.turn.violations.extend(crate::exchange::promotion::notes(&self.promoted, context));
         judged.turn.violations.extend(self.stray.then(|| stray(context)).flatten());

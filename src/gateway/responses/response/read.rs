@@ -7,12 +7,12 @@ use crate::{
     exchange::{
         context::{AnswerNature, Context},
         error::{CALLS_MAX, Fault, ShapeError},
-        text::place::{TextPlace, is_ambiguous, is_nothing},
+        text::{
+            other_readings,
+            place::{TextPlace, is_ambiguous, is_nothing},
+        },
     },
-    judge::{
-        call::{Call, CallKind, turn::FinishReason},
-        text::TextGate,
-    },
+    judge::call::{Call, CallKind, turn::FinishReason},
     responses::output_items::{ItemKind, MessageStrings, OutputCall, is_unoffered, kind_of, strings_of},
     wire::json::Value,
 };
@@ -24,7 +24,8 @@ pub(super) struct ParsedResponse {
     pub calls: Vec<Call>,
     pub text: Option<TextPlace>,
     pub refusal: Option<TextPlace>,
-    pub apart: Vec<TextPlace>,
+    /// Other readings of the texts, in which they make claims that they don't make joined.
+    pub others: Vec<TextPlace>,
     pub nature: AnswerNature,
 }
 
@@ -33,6 +34,7 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
     check_root(root)?;
     let (mut kinds, mut slots, mut nature) = (Vec::new(), Vec::new(), AnswerNature::default());
     let (mut texts, mut refusals, mut found): (Vec<(Value<'_>, bool)>, _, _) = (Vec::new(), Vec::new(), false);
+    let mut official = Vec::new();
     for item in root.get("output").into_iter().flat_map(Value::items) {
         let kind = kind_of(item, context)?;
         match kind {
@@ -40,6 +42,7 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
                 let strings = message_strings(item)?;
                 // As in a stream, what was found counts for the texts behind it.
                 texts.extend(strings.texts.into_iter().map(|text| (text, found)));
+                official.extend(strings.official.into_iter().filter(|_| is_official(item)));
                 refusals.extend(strings.refusals);
             }
             ItemKind::Call(kind) => slots.push(call_of(item, kind, context)?),
@@ -64,33 +67,26 @@ pub(super) fn read(root: Value<'_>, context: &Context) -> Result<ParsedResponse,
         context.evidence.note_unseen();
     }
     let texts: Vec<Value<'_>> = texts.into_iter().map(|(text, _)| text).collect();
-    let mut apart = apart(&texts, text.as_ref(), context);
-    apart.extend(self::apart(&refusals, refusal.as_ref(), context));
+    let mut others = self::others(&texts, official, text.as_ref(), context);
+    others.extend(self::others(&refusals, refusals.clone(), refusal.as_ref(), context));
     nature.has_text = text.is_some();
     nature.ending = ending_of(root);
     if refusal.is_some() {
         nature = nature.refused();
     }
     let calls = slots.iter().map(|slot| slot.call(context)).collect();
-    Ok(ParsedResponse { kinds, slots, calls, text, refusal, apart, nature })
+    Ok(ParsedResponse { kinds, slots, calls, text, refusal, others, nature })
 }
 
-/// Strings that, judged alone, make claims that the joined text doesn't. An id at the end of one message is no id if
-/// the next message continues it with a letter, yet a client that shows them on separate lines shows the id.
-pub fn apart(strings: &[Value<'_>], joined: Option<&TextPlace>, context: &Context) -> Vec<TextPlace> {
+/// Other readings of strings that were judged joined: each string alone, as an id at the end of one message is no id if the next message
+/// continues it with a letter, yet a client that shows them on separate lines shows the id; and the `official` ones joined, if others stand
+/// between them.
+fn others(strings: &[Value<'_>], official: Vec<Value<'_>>, joined: Option<&TextPlace>, context: &Context) -> Vec<TextPlace> {
     let Some(joined) = joined.filter(|_| strings.len() > 1).map(|joined| &joined.gate) else { return Vec::new() };
-    let mut apart: Vec<TextPlace> = strings.iter().filter_map(|string| TextPlace::read([*string], context)).collect();
-    apart.retain(|place| adds_to(&place.gate, joined));
-    // What blocks is never the part that is left out.
-    apart.sort_by_key(|place| place.gate.blocked().is_none());
-    apart.truncate(APART_MAX);
-    apart
-}
-
-/// True if a string by itself has violations or citations that the joined text doesn't have.
-pub fn adds_to(own: &TextGate, joined: &TextGate) -> bool {
-    let objects = own.violations().iter().any(|violation| !joined.violations().contains(violation));
-    objects || own.citations().iter().any(|id| !joined.citations().contains(id))
+    let alone = strings.iter().filter_map(|string| TextPlace::read([*string], context));
+    let official = Some(official).filter(|official| official.len() < strings.len());
+    let official = official.and_then(|official| TextPlace::read(official, context));
+    other_readings::adding_places(alone.chain(official).collect(), &[joined])
 }
 
 /// Checks a response's own members, but not its items.
@@ -173,6 +169,11 @@ pub fn message_strings(message: Value<'_>) -> Result<MessageStrings<'_>, ShapeEr
     strings_of(message)
 }
 
+/// True for a message as the official clients know it.
+pub fn is_official(message: Value<'_>) -> bool {
+    message.get("type").is_some_and(|kind| kind.is_text("message"))
+}
+
 /// Reads a call. Refuses one whose namespace isn't a string, and a built-in call with the name of a registered tool.
 ///
 /// # Errors
@@ -189,8 +190,6 @@ pub fn call_of(item: Value<'_>, kind: CallKind, context: &Context) -> Result<Out
     Ok(slot)
 }
 
-/// Limit for strings whose separate judgement is reported; those that block come first.
-const APART_MAX: usize = 16;
 /// Statuses of a response that isn't complete, or never will be.
 const UNFINISHED: [&str; 4] = ["queued", "in_progress", "failed", "cancelled"];
 

@@ -358,6 +358,12 @@ fn as_left(memo: Memo, left: Option<Bytes>) -> Memo {
 fn edit_call(edits: &mut Splices, item: Value<'_>, own: &OutgoingCall, member: &str, arguments: &str) {
     edits.set_member(item, "call_id", &quote(&own.mark));
     rename(edits, item, &own.call, &[]);
+    // The namespace in which it was judged, whatever this copy says.
+    let says = item.get_some("namespace").and_then(Value::text).filter(|namespace| !namespace.is_empty());
+    match own.slot.namespace.as_deref().filter(|_| !own.call.renamed()) {
+        Some(judged) if says.as_deref() != Some(judged) => edits.set_member(item, "namespace", &quote(judged)),
+        _ => {}
+    }
     if !item.get(member).is_some_and(|text| text.is_text(arguments)) {
         edits.set_member(item, member, &quote(arguments));
     }

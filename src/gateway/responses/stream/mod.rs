@@ -60,6 +60,8 @@ struct OutputItemState {
     raw: String,
     /// The item is done.
     done: bool,
+    /// Parts of a message as its last copy lists them: all of them, and those that the official clients read.
+    listed: [Vec<usize>; 2],
 }
 
 /// A queued event.
@@ -180,7 +182,16 @@ impl ReceivedResponse {
         if self.items.len() >= ITEMS_MAX {
             return Err(Fault::Unknown("too many output items"));
         }
-        self.items.push(OutputItemState { index, id: id.to_owned(), kind, call: None, place: None, raw: String::new(), done: false });
+        self.items.push(OutputItemState {
+            index,
+            id: id.to_owned(),
+            kind,
+            call: None,
+            place: None,
+            raw: String::new(),
+            done: false,
+            listed: Default::default(),
+        });
         Ok(self.items.len() - 1)
     }
 

@@ -16,7 +16,7 @@ use crate::{
     responses::{
         output_items::{ItemKind, MessageStrings, OutputCall, arguments_of, is_unoffered, kind_of, part_strings},
         places::swept_event,
-        response::read::{call_of, has_unseen_result, is_hosted_call, message_strings, says_outside},
+        response::read::{call_of, has_unseen_result, is_hosted_call, is_official, message_strings, says_outside},
         stream::{held_calls::HeldCall, misplaced},
     },
     wire::{
@@ -63,13 +63,13 @@ impl ReceivedResponse {
             "response.refusal.done" => self.text_done(event, document, REFUSAL, "refusal")?,
             "response.output_text.annotation.added" => {
                 let item = self.named_item(root)?;
-                let part = self.texts.part(item, content_index(root), TEXT)?;
+                let part = self.texts.part(item, content_index(root)?, TEXT)?;
                 self.wait(event, document, Some(item), EventRole::Annotates(part));
             }
-            "response.function_call_arguments.delta" => self.arguments_delta(root, CallKind::Function)?,
-            "response.custom_tool_call_input.delta" => self.arguments_delta(root, CallKind::Custom)?,
-            "response.function_call_arguments.done" => self.arguments_done(root, CallKind::Function, "arguments")?,
-            "response.custom_tool_call_input.done" => self.arguments_done(root, CallKind::Custom, "input")?,
+            "response.function_call_arguments.delta"
+            | "response.custom_tool_call_input.delta"
+            | "response.function_call_arguments.done"
+            | "response.custom_tool_call_input.done" => self.arguments(event, document, &kind)?,
             "response.completed" | "response.incomplete" => {
                 self.terminal(event, document)?;
                 return Ok(Flow::Done);
@@ -113,6 +113,17 @@ impl ReceivedResponse {
         self.find(index, &id).ok_or(Fault::Unknown("text or arguments of an item that never began"))
     }
 
+    /// The message that an event of a text names. The text of another item would be read by some clients, and not by others.
+    fn named_message(&mut self, root: Value<'_>) -> Result<usize, Fault> {
+        let at = self.named_item(root)?;
+        let message = self.items.get_mut(at).filter(|item| item.kind == ItemKind::Message);
+        let message = message.ok_or(Fault::Unknown("text of an item that is no message"))?;
+        if message.id.is_empty() {
+            message.id = root.get("item_id").and_then(Value::text).unwrap_or_default().into_owned();
+        }
+        Ok(at)
+    }
+
     pub(super) fn find(&self, index: Option<u64>, id: &str) -> Option<usize> {
         let same_id = |own: &str| id.is_empty() || own.is_empty() || own == id;
         match index {
@@ -133,7 +144,7 @@ impl ReceivedResponse {
         let at = self.begin(output_index(root)?, value, kind)?;
         let what = match kind {
             ItemKind::Message => {
-                let MessageStrings { texts, refusals } = message_strings(value)?;
+                let MessageStrings { texts, refusals, .. } = message_strings(value)?;
                 if texts.iter().chain(&refusals).any(|string| !is_nothing(*string)) {
                     return Err(Fault::Unknown("a message that says something before it has begun"));
                 }
@@ -219,41 +230,56 @@ impl ReceivedResponse {
         // Also looks whether it hides something where no text belongs.
         let all = message_strings(value)?;
         let content = value.get_some("content").filter(|content| content.is_array());
+        let (mut listed, mut official) = (Vec::new(), Vec::new());
         if content.is_none() {
             // A string instead of parts.
             for string in all.texts {
-                self.complete(at, 0, TEXT, string)?;
+                listed.push(self.complete(at, 0, TEXT, string)?);
             }
-            return Ok(());
         }
         for (index, part) in content.into_iter().flat_map(Value::items).enumerate() {
-            self.part_said(at, index as u64, part)?;
+            let said = self.part_said(at, index as u64, part)?;
+            official.extend(said.filter(|_| is_official(value) && is_official_part(part)));
+            listed.extend(said);
+        }
+        let context = self.context.clone();
+        self.texts.listed(&listed, Some(at), &context);
+        if official != listed {
+            self.texts.listed(&official, Some(at), &context);
+        }
+        if let Some(item) = self.items.get_mut(at) {
+            item.listed = [listed, official];
         }
         Ok(())
     }
 
-    fn part_said(&mut self, at: usize, index: u64, part: Value<'_>) -> Result<(), Fault> {
+    /// Records the text of a complete part; returns the part, if it has one.
+    fn part_said(&mut self, at: usize, index: u64, part: Value<'_>) -> Result<Option<usize>, Fault> {
         let mut strings = MessageStrings::default();
         part_strings(part, &mut strings)?;
         let says = |strings: &[Value<'_>]| strings.iter().any(|string| !is_nothing(*string));
         if says(&strings.texts) && says(&strings.refusals) {
             return Err(ShapeError::Text.into());
         }
+        let mut said = None;
         for (kind, strings) in [(TEXT, strings.texts), (REFUSAL, strings.refusals)] {
             match &strings[..] {
                 [] => {}
-                [string] => self.complete(at, index, kind, *string)?,
+                [string] => {
+                    let own = self.complete(at, index, kind, *string)?;
+                    said = said.filter(|_| is_nothing(*string)).or(Some(own));
+                }
                 _ => return Err(ShapeError::Text.into()),
             }
         }
-        Ok(())
+        Ok(said)
     }
 
-    fn complete(&mut self, item: usize, index: u64, kind: usize, string: Value<'_>) -> Result<(), Fault> {
+    fn complete(&mut self, item: usize, index: u64, kind: usize, string: Value<'_>) -> Result<usize, Fault> {
         let part = self.texts.part(item, index, kind)?;
         let context = self.context.clone();
         self.texts.complete(part, &string.text().unwrap_or_default(), &context);
-        Ok(())
+        Ok(part)
     }
 
     fn content_part(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
@@ -266,15 +292,18 @@ impl ReceivedResponse {
             self.wait(event, document, item, EventRole::Passes);
             return Ok(());
         }
-        let item = self.named_item(root)?;
+        let says = strings.texts.iter().chain(&strings.refusals).any(|string| !is_nothing(*string));
+        // vLLM has an empty part of text in an item of reasoning.
+        let item = if says { self.named_message(root)? } else { self.named_item(root)? };
         if kind == "response.content_part.added" {
             if strings.texts.iter().chain(&strings.refusals).any(|string| !is_nothing(*string)) {
                 return Err(Fault::Unknown("a part that says something before it has begun"));
             }
+            content_index(root)?;
             self.wait(event, document, Some(item), EventRole::Opens);
             return Ok(());
         }
-        let index = content_index(root);
+        let index = content_index(root)?;
         self.part_said(item, index, value)?;
         let refuses = strings.refusals.iter().any(|string| !is_nothing(*string));
         let part = self.texts.part(item, index, if refuses { REFUSAL } else { TEXT })?;
@@ -284,12 +313,12 @@ impl ReceivedResponse {
 
     fn text_delta(&mut self, event: SseEvent, document: Document, kind: usize) -> Result<(), Fault> {
         let root = document.root();
-        let item = self.named_item(root)?;
+        let item = self.named_message(root)?;
         let delta = root.get_some("delta");
         if delta.is_some_and(|delta| !delta.is_string()) {
             return Err(ShapeError::Text.into());
         }
-        let part = self.texts.part(item, content_index(root), kind)?;
+        let part = self.texts.part(item, content_index(root)?, kind)?;
         let text = delta.map(|delta| self.texts.text_of(part, delta)).unwrap_or_default();
         let context = self.context.clone();
         let end = self.texts.feed(part, &text, &context)?;
@@ -299,8 +328,8 @@ impl ReceivedResponse {
 
     fn text_done(&mut self, event: SseEvent, document: Document, kind: usize, name: &str) -> Result<(), Fault> {
         let root = document.root();
-        let item = self.named_item(root)?;
-        let part = self.texts.part(item, content_index(root), kind)?;
+        let item = self.named_message(root)?;
+        let part = self.texts.part(item, content_index(root)?, kind)?;
         if let Some(copy) = root.get_some(name) {
             let copy = copy.text().ok_or(ShapeError::Text)?.into_owned();
             let context = self.context.clone();
@@ -308,6 +337,22 @@ impl ReceivedResponse {
         }
         self.wait(event, document, Some(item), EventRole::RepeatsText(part));
         Ok(())
+    }
+
+    fn arguments(&mut self, event: SseEvent, document: Document, kind: &str) -> Result<(), Fault> {
+        let root = document.root();
+        let at = self.named_item(root)?;
+        // Those of a tool that the upstream runs itself, as xAI's `x_search`, are its own.
+        if self.items.get(at).is_some_and(|item| item.kind == ItemKind::Hosted) {
+            self.wait(event, document, Some(at), EventRole::Passes);
+            return Ok(());
+        }
+        match kind {
+            "response.function_call_arguments.delta" => self.arguments_delta(root, CallKind::Function),
+            "response.function_call_arguments.done" => self.arguments_done(root, CallKind::Function, "arguments"),
+            "response.custom_tool_call_input.delta" => self.arguments_delta(root, CallKind::Custom),
+            _ => self.arguments_done(root, CallKind::Custom, "input"),
+        }
     }
 
     fn call_item(&mut self, root: Value<'_>, kind: CallKind) -> Result<&mut HeldCall, Fault> {
@@ -371,6 +416,17 @@ impl ReceivedResponse {
             taken.resize(self.items.len(), false);
             taken[at] = true;
         }
+        let context = self.context.clone();
+        let [mut listed, mut official] = [Vec::new(), Vec::new()];
+        for item in items.iter().filter_map(|at| self.items.get(*at)).filter(|item| item.kind == ItemKind::Message) {
+            let [all, own] = &item.listed;
+            listed.extend_from_slice(all);
+            official.extend_from_slice(own);
+        }
+        self.texts.listed(&listed, None, &context);
+        if official != listed {
+            self.texts.listed(&official, None, &context);
+        }
         self.terminal = Some(TerminalEvent { event, document, items });
         Ok(())
     }
@@ -394,6 +450,13 @@ impl ReceivedResponse {
         let first = || (0..self.items.len()).filter(free).find(unnamed);
         Ok(by_id.or_else(by_call).or(in_place).or_else(first).or_else(renamed))
     }
+}
+
+/// True for a part of a kind that the official clients read: text, or a refusal.
+fn is_official_part(part: Value<'_>) -> bool {
+    let kind = part.get("type").and_then(Value::text).unwrap_or_default();
+    let says = |name: &str| part.get(name).is_some_and(|own| own.is_string() && !is_nothing(own));
+    matches!(&*kind, "output_text") && says("text") || matches!(&*kind, "refusal") && says("refusal")
 }
 
 /// True for a type of events that are read.
@@ -429,6 +492,9 @@ pub(super) fn output_index(root: Value<'_>) -> Result<Option<u64>, Fault> {
     }
 }
 
-fn content_index(root: Value<'_>) -> u64 {
-    root.get("content_index").and_then(Value::integer).unwrap_or(0)
+fn content_index(root: Value<'_>) -> Result<u64, Fault> {
+    match root.get_some("content_index") {
+        None => Ok(0),
+        Some(index) => index.integer().ok_or(Fault::Unknown("a `content_index` that is no number")),
+    }
 }

@@ -88,7 +88,30 @@ impl ResponseStream {
         if let Some(own) = own.filter(|own| own.integer() != Some(place as u64)) {
             edits.replace(own.span(), place.to_string());
         }
+        self.edit_part(waiting, place, edits);
         Some(place)
+    }
+
+    /// Sets the place that an event of a text names to that of the part as which it was judged: clients join by place.
+    fn edit_part(&self, waiting: &QueuedEvent, place: usize, edits: &mut Splices) {
+        let part = match &waiting.what {
+            EventRole::Delta { part, .. } | EventRole::RepeatsText(part) | EventRole::RepeatsPart(part) | EventRole::Annotates(part) => {
+                *part
+            }
+            EventRole::Opens | EventRole::RepeatsItem | EventRole::Call | EventRole::Done | EventRole::Passes => return,
+        };
+        let (root, parts, items) = (waiting.document.root(), &self.received.texts.parts, &self.received.items);
+        let Some((part, item)) = parts.get(part).and_then(|part| Some((part, items.get(part.item)?))) else { return };
+        if root.get_some("output_index").is_none() {
+            edits.set_member(root, "output_index", &place.to_string());
+        }
+        if root.get_some("content_index").is_none() {
+            edits.set_member(root, "content_index", &part.content_index.to_string());
+        }
+        // GitHub Copilot gives an item another id with every event.
+        if !item.id.is_empty() && !root.get_some("item_id").is_some_and(|id| id.is_text(&item.id)) {
+            edits.set_member(root, "item_id", &quote(&item.id));
+        }
     }
 
     /// Writes a released event.

@@ -2,20 +2,17 @@
 //!
 //! All output text of a response is joined, as clients do, so that no claim hides at the boundary of two parts or
 //! messages; its refusals are joined separately. If there are several parts, each is also judged alone, as it may make
-//! a claim when shown apart from the others.
+//! a claim when shown apart from the others; and what a copy lists in another order, or by halves, as it is listed.
 
 use std::{borrow::Cow, ops::Range};
 
 use crate::{
     exchange::context::WordsMember,
-    exchange::{context::Context, error::ShapeError},
+    exchange::{context::Context, error::ShapeError, text::other_readings},
     judge::text::TextGate,
-    responses::response::read::adds_to,
     wire::json::{Value, string::StringJoiner},
 };
 
-/// Limit for parts whose separate judgement is reported; those that block come first.
-const APART_MAX: usize = 16;
 /// Limit for the parts of one response.
 const PARTS_MAX: usize = 4096;
 /// Kind of output text.
@@ -148,14 +145,8 @@ impl ResponseTexts {
 
     /// Judges the last part of a kind alone, which isn't its only one.
     fn separate(&mut self, kind: usize, context: &Context) {
-        let Some(part) = self.last_part(kind) else { return };
-        let start = part.start;
-        let mut gate = TextGate::default();
-        context.feed(&mut gate, &part.text);
-        context.close(&mut gate);
-        let blocked = gate.blocked().map(|at| start + at);
-        self.limits[kind] = self.limits[kind].or(blocked);
-        self.apart.push((kind, start, gate));
+        let Some((start, text)) = self.last_part(kind).map(|part| (part.start, part.text.clone())) else { return };
+        self.read_apart(kind, start, &text, context);
     }
 
     /// The last part of a kind with text.
@@ -163,14 +154,57 @@ impl ResponseTexts {
         self.parts.iter().filter(|part| part.kind == kind && !part.text.is_empty()).max_by_key(|part| part.start)
     }
 
-    /// Gates of the joined texts, and of parts that make claims only when judged alone.
+    /// Gates of the joined texts, and of other readings that make claims which the joined texts don't.
     pub fn judged(&self) -> Vec<&TextGate> {
-        let adds = |(kind, _, gate): &&(usize, usize, TextGate)| adds_to(gate, &self.gates[*kind]);
-        let mut apart: Vec<&TextGate> = self.apart.iter().filter(adds).map(|(.., gate)| gate).collect();
-        // What blocks is never the part that is left out.
-        apart.sort_by_key(|gate| gate.blocked().is_none());
-        apart.truncate(APART_MAX);
-        self.gates.iter().chain(apart).collect()
+        let judged: Vec<&TextGate> = self.gates.iter().collect();
+        let of_kind = |kind: usize| self.apart.iter().filter(move |(own, ..)| *own == kind).map(|(.., gate)| gate);
+        let others = [TEXT, REFUSAL].map(|kind| other_readings::adding(of_kind(kind), &judged[kind..=kind]));
+        judged.into_iter().chain(others.into_iter().flatten()).collect()
+    }
+
+    /// Judges the texts as a copy lists them, if that isn't how they were judged. `listed`: the parts in the order of the copy; `item`: the
+    /// message that it is a copy of, else all are meant.
+    pub fn listed(&mut self, listed: &[usize], item: Option<usize>, context: &Context) {
+        for kind in [TEXT, REFUSAL] {
+            let says = |part: &&ContentPart| part.kind == kind && !part.text.is_empty();
+            let copy: Vec<&ContentPart> = listed.iter().filter_map(|at| self.parts.get(*at)).filter(says).collect();
+            let mut judged: Vec<&ContentPart> =
+                self.parts.iter().filter(says).filter(|part| item.is_none_or(|item| part.item == item)).collect();
+            judged.sort_by_key(|part| part.start);
+            let same = copy.len() == judged.len() && copy.iter().zip(&judged).all(|(own, other)| std::ptr::eq(*own, *other));
+            if !same {
+                let (start, text) = joined(&copy);
+                self.read_apart(kind, start, &text, context);
+            }
+        }
+    }
+
+    /// Judges texts that clients join which go by the index alone: parts of several messages with the same one.
+    fn by_index(&mut self, context: &Context) {
+        let last = self.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.content_index).max().unwrap_or_default();
+        if last == 0 || self.parts.iter().all(|part| Some(part.item) == self.parts.first().map(|first| first.item)) {
+            return;
+        }
+        let mut indexes: Vec<u64> = self.parts.iter().map(|part| part.content_index).collect();
+        indexes.sort_unstable();
+        indexes.dedup();
+        for index in indexes {
+            let mut own: Vec<&ContentPart> = self.parts.iter().filter(|part| part.kind == TEXT && part.content_index == index).collect();
+            own.sort_by_key(|part| part.start);
+            if own.len() > 1 {
+                let (start, text) = joined(&own);
+                self.read_apart(TEXT, start, &text, context);
+            }
+        }
+    }
+
+    /// Judges a text in another reading. `start`: where it begins in the joined text.
+    fn read_apart(&mut self, kind: usize, start: usize, text: &str, context: &Context) {
+        let mut gate = TextGate::default();
+        context.take(&mut gate, text);
+        let blocked = gate.blocked().map(|at| start + at);
+        self.limits[kind] = self.limits[kind].or(blocked);
+        self.apart.push((kind, start, gate));
     }
 
     /// Handles a copy of a complete part: text that the deltas didn't have is fed through the gate. A copy with other
@@ -226,6 +260,9 @@ impl ResponseTexts {
 
     /// Ends all texts. If the ledger must be asked, call it again after the answer.
     pub fn close(&mut self, context: &Context) {
+        if !self.closed {
+            self.by_index(context);
+        }
         for kind in [TEXT, REFUSAL] {
             // The only part is the whole text.
             if !self.closed && self.last_part(kind).is_some_and(|part| part.start > 0) {
@@ -262,4 +299,10 @@ impl ResponseTexts {
     pub fn said(&self) -> String {
         self.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.text.as_str()).collect()
     }
+}
+
+/// The first start of these parts, and their texts, joined as they stand.
+fn joined(parts: &[&ContentPart]) -> (usize, String) {
+    let start = parts.iter().map(|part| part.start).min().unwrap_or_default();
+    (start, parts.iter().map(|part| &*part.text).collect())
 }

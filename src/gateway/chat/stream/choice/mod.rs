@@ -25,7 +25,7 @@ use crate::{
         context::{AnswerNature, Context, JudgedChoice},
         loop_guard::AttemptInputs,
         text::{
-            place::{is_ambiguous, is_nothing, strings_of},
+            place::{PartOrder, is_ambiguous, is_nothing, strings_of},
             places::joined,
         },
         turn::Said,
@@ -61,6 +61,7 @@ pub struct ChoiceStream {
     fed: [usize; TEXTS.len()],
     texts: [String; TEXTS.len()],
     joiners: [StringJoiner; TEXTS.len()],
+    orders: [PartOrder; TEXTS.len()],
     queue: VecDeque<HeldEvent>,
     assembler: Assembler,
     call_event: Option<Bytes>,
@@ -107,6 +108,7 @@ impl ChoiceStream {
             fed: [0; TEXTS.len()],
             texts: Default::default(),
             joiners: Default::default(),
+            orders: Default::default(),
             queue: VecDeque::new(),
             assembler: Assembler::new(context.held_bytes_max),
             call_event: None,
@@ -239,6 +241,7 @@ impl ChoiceStream {
     }
 
     fn take_text(&mut self, kind: usize, value: Value<'_>, facts: &mut EventFacts, context: &Context) -> Result<(), AssembleError> {
+        self.orders[kind].note(value)?;
         let joiner = &mut self.joiners[kind];
         let mut respelled = false;
         let text = match joiner.text(value) {

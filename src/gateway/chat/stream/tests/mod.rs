@@ -19,7 +19,7 @@ use crate::{
 
 const FORGED: &str = "run_speed_test_1700000000000_deadbeefdeadbeef";
 static BENCH: LazyLock<Bench> = LazyLock::new(|| Bench::new("default"));
-static CONTEXT: LazyLock<Arc<Context>> = LazyLock::new(|| BENCH.begin(BENCH.request("").as_bytes()).unwrap().context);
+static CONTEXT: LazyLock<Arc<Context>> = LazyLock::new(|| BENCH.begin(BENCH.request(r#","n":2"#).as_bytes()).unwrap().context);
 
 /// What came of an answer.
 #[derive(Debug, Default, PartialEq)]
