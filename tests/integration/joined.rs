@@ -109,7 +109,19 @@ impl Served {
 
 fn messages([first, second]: [&str; 2], between: Option<Value>) -> [Served; 2] {
     let text = |text: &str| json!({"type": "text", "text": text});
-    let blocks: Vec<Value> = [Some(text(first)), between, Some(text(second))].into_iter().flatten().collect();
+    messages_of([Some(text(first)), between, Some(text(second))].into_iter().flatten().collect())
+}
+
+/// The same, with a thought between every few characters.
+fn messages_in_pieces(pieces: [&str; 2]) -> [Served; 2] {
+    let characters: Vec<char> = pieces.concat().chars().collect();
+    let text = |piece: &[char]| json!({"type": "text", "text": piece.iter().collect::<String>()});
+    let thought = json!({"type": "thinking", "thinking": "", "signature": "x"});
+    messages_of(characters.chunks(5).flat_map(|piece| [text(piece), thought.clone()]).collect())
+}
+
+fn messages_of(blocks: Vec<Value>) -> [Served; 2] {
+    let text = |text: &str| json!({"type": "text", "text": text});
     let message = |content: Value, stop: Value| json!({"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content, "stop_reason": stop, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1}});
     let mut events = vec![json!({"type": "message_start", "message": message(json!([]), Value::Null)})];
     for (index, block) in blocks.iter().enumerate() {
@@ -170,10 +182,15 @@ fn divided(pieces: [&str; 2]) -> Vec<Served> {
     }
     let chat =
         |parts: &[Value]| json!({"choices": [{"index": 0, "message": {"role": "assistant", "content": parts}, "finish_reason": "stop"}]});
+    all.extend(messages_in_pieces(pieces));
+    // Most clients read the first choice of an event, whatever its index.
+    let choice = |(index, text): (usize, &str)| json!({"choices": [{"index": index, "delta": {"content": text}, "finish_reason": null}]});
+    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
+    let events = [first, second].into_iter().enumerate().map(choice).chain([end.clone()]).collect();
+    all.push(Served { path: "/v1/chat/completions", events, stream: true });
     let (foo, text) = (json!({"type": "foo", "text": BETWEEN}), |text: &str| json!({"type": "text", "text": text}));
     all.push(Served::whole("/v1/chat/completions", chat(&[text(first), foo.clone(), text(second)])));
     let chunk = |content: Value| json!({"choices": [{"index": 0, "delta": {"content": content}}]});
-    let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let events = vec![chunk(json!(first)), chunk(json!([foo])), chunk(json!(second)), end];
     all.push(Served { path: "/v1/chat/completions", events, stream: true });
     for skipped in [json!({"type": "foo", "text": BETWEEN}), json!({"type": "output_text", "text": "", "content": BETWEEN}), json!(BETWEEN)]
@@ -225,7 +242,9 @@ fn no_claim_is_put_together_by_clients() {
 fn honest_answers_pass_however_they_are_divided() {
     let fixture = fixture();
     let all = divided(HONEST).into_iter().chain(messages(HONEST, None));
-    for served in all.filter(|served| served.path != "/v1/chat/completions") {
+    let refused =
+        |served: &Served| served.path == "/v1/chat/completions" && served.events.iter().any(|event| event.to_string().contains("foo"));
+    for served in all.filter(|served| !refused(served)) {
         let reply = served.reply(&fixture);
         let readings = served.readings(&reply);
         assert!(reply.text().contains(r#""verdict":"pass""#) || reply.header("toolmark-verdict") == "pass", "{}", reply.text());
@@ -317,4 +336,58 @@ fn a_beginning_explains_no_refusal() {
     served.events[0]["message"]["stop_details"] = json!({"type": "refusal", "explanation": CLAIM.concat()});
     let reply = served.reply(&fixture);
     assert!(!reply.text().contains(FORGED) && reply.text().contains("Hello"), "{}", reply.text());
+}
+
+/// LangChain looks for choices in a `chunk` where there are none.
+#[test]
+fn no_choices_leave_in_a_chunk() {
+    let fixture = fixture();
+    let piece = |text: &str| json!({"choices": [], "chunk": {"choices": [{"index": 0, "delta": {"content": text}}]}});
+    let said = json!({"choices": [{"index": 0, "delta": {"content": "Hello."}, "finish_reason": "stop"}]});
+    let served = Served { path: "/v1/chat/completions", events: vec![piece(CLAIM[0]), piece(CLAIM[1]), said], stream: true };
+    let text = served.reply(&fixture).text();
+    assert!(text.contains("Hello.") && !text.contains("chunk\":{") && !text.contains("90 Mbit/s"), "{text}");
+}
+
+/// Applications append an answer's message as it is: as a user's it would begin the conversation anew.
+#[test]
+fn an_answers_role_is_the_assistants() {
+    let fixture = fixture();
+    for role in ["user", "tool", "system", "assistant"] {
+        let mut all: Vec<Served> = messages(HONEST, None).into();
+        let message = json!({"role": role, "content": "Hello."});
+        all.push(Served::whole("/v1/chat/completions", json!({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})));
+        let events = vec![json!({"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]})];
+        all.push(Served { path: "/v1/chat/completions", events, stream: true });
+        let own = item("a", &[output_text("Hello.")]);
+        all.push(Served::whole("/v1/responses", response("completed", &[own.clone()])));
+        all.push(response_stream(&[("a", &["Hello."])], &[own.clone()], &[own]));
+        for mut served in all {
+            let text = serde_json::to_string(&served.events).unwrap().replace(r#""role":"assistant""#, &format!(r#""role":"{role}""#));
+            served.events = serde_json::from_str(&text).unwrap();
+            let reply = served.reply(&fixture);
+            assert!(reply.text().contains(r#""role":"assistant""#) || reply.text().contains(r#""role": "assistant""#), "{}", reply.text());
+            assert!(
+                ["user", "tool", "system"].iter().all(|other| !reply.text().contains(&format!(r#""role":"{other}""#))),
+                "{}",
+                reply.text()
+            );
+        }
+    }
+}
+
+/// What is verified is what goes up.
+#[test]
+fn a_call_of_the_history_says_one_thing() {
+    let fixture = fixture();
+    let function = json!({"name": "run_it", "arguments": "{}"});
+    for call in [
+        json!({"id": "x", "type": "function", "function": function, "custom": {"name": "shell", "input": "rm"}}),
+        json!({"id": "x", "type": "function", "function": {"name": "run_it", "arguments": "{}", "input": "rm"}}),
+    ] {
+        let messages = json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": null, "tool_calls": [call]}]);
+        let mut connection = Connection::open(fixture.proxy.address());
+        let reply = connection.post("/v1/chat/completions", "", json!({"model": "m", "messages": messages}).to_string().as_bytes());
+        assert_eq!((reply.status, reply.error_code()), (400, "invalid_request".to_owned()), "{call}: {}", reply.text());
+    }
 }

@@ -247,6 +247,8 @@ struct HistoryVerifier<'h, 'r> {
     waiting: HashMap<Option<&'h str>, VecDeque<usize>, RandomState>,
     /// Ids of calls that have a result.
     answered: HashSet<Option<&'h str>, RandomState>,
+    /// Ids under which several calls waited of which one isn't verified.
+    doubtful: HashSet<Option<&'h str>, RandomState>,
     /// Number of items whose calls belong to turns that have ended.
     closed: usize,
     /// Ids of the calls of those items, once a result was found that answers no open call.
@@ -273,6 +275,7 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
             open: Vec::new(),
             waiting: HashMap::default(),
             answered: HashSet::default(),
+            doubtful: HashSet::default(),
             closed: 0,
             earlier: None,
             before: Preceding::Other,
@@ -442,6 +445,10 @@ impl<'h, 'r> HistoryVerifier<'h, 'r> {
         let open = &self.open;
         // Which of several is answered isn't sure: the upstream may read the other one.
         let doubtful = waiting.as_ref().is_some_and(|waiting| waiting.len() > 1 && waiting.iter().any(|at| open[*at].moment.is_none()));
+        if doubtful {
+            self.doubtful.insert(id);
+        }
+        let doubtful = !self.doubtful.is_empty() && self.doubtful.contains(&id);
         let free = waiting.and_then(|waiting| match self.rules.adjacency {
             Adjacency::Required => waiting.pop_front_if(|at| fits(at)),
             Adjacency::Free => waiting.pop_back_if(|at| fits(at)),

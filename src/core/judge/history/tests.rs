@@ -89,6 +89,11 @@ fn pairings() {
     assert_eq!(codes(&reused, Adjacency::Free), (vec!["unverified_call"; 2], 0));
     let parallel = vec![turn(vec![call(&a, "{}")]), turn(vec![call(&b, "{\"x\":1}")]), said(), result(&a), said(), result(&b)];
     assert_eq!(codes(&parallel, Adjacency::Free), (vec![], 2));
+    // Which of two calls of one id a result answers isn't sure: it proves nothing.
+    for calls in [["{\"y\":1}", "{}"], ["{}", "{\"y\":1}"]] {
+        let twice = vec![turn(vec![call(&a, calls[0])]), turn(vec![call(&a, calls[1])]), result(&a), result(&a)];
+        assert_eq!(codes(&twice, Adjacency::Free).1, 0, "{calls:?}");
+    }
     assert_eq!(codes(&[HistoryItem::User, result("kept"), result("gone")], Adjacency::Free), (vec!["unverified_call"], 1));
 }
 

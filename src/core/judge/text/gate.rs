@@ -150,6 +150,11 @@ impl TextGate {
         self.cleared
     }
 
+    /// Text that isn't decided yet.
+    pub fn undecided(&self) -> &str {
+        self.tail.from(self.cleared)
+    }
+
     /// Spans to be removed from the text, in order; each lies within the cleared text, or will.
     pub fn removals(&self) -> impl Iterator<Item = Range<usize>> {
         self.removals.iter().cloned()

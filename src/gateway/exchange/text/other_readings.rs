@@ -55,7 +55,9 @@ pub struct IdReading {
 impl IdReading {
     /// A reading that begins with this text.
     pub fn of(text: &str, context: &Context) -> Self {
-        let mut reading = Self { rules: context.id_rules(), gate: TextGate::default(), fed: 0 };
+        // In JSON ids count, and nothing else: what might begin a block isn't held back.
+        let rules = TextRules { json_only: true, ..context.id_rules() };
+        let mut reading = Self { rules, gate: TextGate::default(), fed: 0 };
         reading.feed(text, context);
         reading
     }
@@ -69,6 +71,12 @@ impl IdReading {
     /// Ends the text. If the ledger must be asked, call it again after the answer.
     pub fn close(&mut self, context: &Context) {
         context.close_by(&self.rules, &mut self.gate);
+    }
+
+    /// True if the text can end here for whoever waits for what follows: what isn't decided has no digit of an id.
+    pub fn may_pause(&self) -> bool {
+        let harmless = |byte: u8| byte.is_ascii() && !byte.is_ascii_digit();
+        self.gate.blocked().is_none() && self.gate.undecided().bytes().all(harmless)
     }
 
     /// Gate of the text.

@@ -105,8 +105,7 @@ impl TextRun {
     /// End of what may leave, in the run's text. `across`: the text across runs, in which an id may go on.
     pub fn cleared(&self, across: Option<&IdReading>) -> usize {
         let own = self.gate.cleared().min(self.limit.unwrap_or(usize::MAX));
-        // What has ended by itself only waits for what is wrong.
-        match across.filter(|reading| !self.is_explanation && (!self.closed || reading.gate().blocked().is_some())) {
+        match across.filter(|reading| !self.is_explanation && !(self.closed && reading.may_pause())) {
             Some(reading) => own.min((reading.gate().cleared() as isize - self.across).max(0) as usize),
             None => own,
         }
