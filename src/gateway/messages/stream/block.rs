@@ -105,7 +105,7 @@ impl TextRun {
     /// End of what may leave, in the run's text. `across`: the text across runs, in which an id may go on.
     pub fn cleared(&self, across: Option<&IdReading>) -> usize {
         let own = self.gate.cleared().min(self.limit.unwrap_or(usize::MAX));
-        match across.filter(|reading| !self.is_explanation && !(self.closed && reading.may_pause())) {
+        match across.filter(|reading| !(self.is_explanation || self.closed && reading.may_pause())) {
             Some(reading) => own.min((reading.gate().cleared() as isize - self.across).max(0) as usize),
             None => own,
         }
