@@ -1,6 +1,8 @@
 //! Clients join an answer's texts in different ways. A claim in a text that some client joins is judged, however the upstream divides it,
 //! and what is honest passes in the same forms.
 
+use std::slice::from_ref;
+
 use serde_json::{Value, json};
 use toolmark::testing::ScriptedReply as Scripted;
 
@@ -188,10 +190,10 @@ fn divided(pieces: [&str; 2]) -> Vec<Served> {
     let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
     let events = [first, second].into_iter().enumerate().map(choice).chain([end.clone()]).collect();
     all.push(Served { path: "/v1/chat/completions", events, stream: true });
-    let (foo, text) = (json!({"type": "foo", "text": BETWEEN}), |text: &str| json!({"type": "text", "text": text}));
-    all.push(Served::whole("/v1/chat/completions", chat(&[text(first), foo.clone(), text(second)])));
+    let (skipped_part, text) = (json!({"type": "foo", "text": BETWEEN}), |text: &str| json!({"type": "text", "text": text}));
+    all.push(Served::whole("/v1/chat/completions", chat(&[text(first), skipped_part.clone(), text(second)])));
     let chunk = |content: Value| json!({"choices": [{"index": 0, "delta": {"content": content}}]});
-    let events = vec![chunk(json!(first)), chunk(json!([foo])), chunk(json!(second)), end];
+    let events = vec![chunk(json!(first)), chunk(json!([skipped_part])), chunk(json!(second)), end];
     all.push(Served { path: "/v1/chat/completions", events, stream: true });
     for skipped in [json!({"type": "foo", "text": BETWEEN}), json!({"type": "output_text", "text": "", "content": BETWEEN}), json!(BETWEEN)]
     {
@@ -208,7 +210,7 @@ fn divided(pieces: [&str; 2]) -> Vec<Served> {
     let said: [(&str, &[&str]); 3] = [("a", &[first]), ("c", &[BETWEEN]), ("b", &[second])];
     all.push(response_stream(&said, &[one.clone(), other, two.clone()], &[one, two]));
     let short = item("a", &[output_text(first), json!({"type": "foo", "text": BETWEEN}), output_text(second)]);
-    all.push(response_stream(&[("a", &[first, BETWEEN, second])], &[short.clone()], &[short]));
+    all.push(response_stream(&[("a", &[first, BETWEEN, second])], from_ref(&short), from_ref(&short)));
     all
 }
 
@@ -360,8 +362,8 @@ fn an_answers_role_is_the_assistants() {
         let events = vec![json!({"choices": [{"index": 0, "delta": message, "finish_reason": "stop"}]})];
         all.push(Served { path: "/v1/chat/completions", events, stream: true });
         let own = item("a", &[output_text("Hello.")]);
-        all.push(Served::whole("/v1/responses", response("completed", &[own.clone()])));
-        all.push(response_stream(&[("a", &["Hello."])], &[own.clone()], &[own]));
+        all.push(Served::whole("/v1/responses", response("completed", from_ref(&own))));
+        all.push(response_stream(&[("a", &["Hello."])], from_ref(&own), from_ref(&own)));
         for mut served in all {
             let text = serde_json::to_string(&served.events).unwrap().replace(r#""role":"assistant""#, &format!(r#""role":"{role}""#));
             served.events = serde_json::from_str(&text).unwrap();
