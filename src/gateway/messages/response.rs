@@ -104,7 +104,7 @@ impl WholeAnswer for MessagesAnswer {
         texts.extend(TextPlace::read(run.iter().copied(), context));
         runs.extend((!run.is_empty()).then_some(run));
         let judged: Vec<&TextGate> = texts.iter().map(|place| &place.gate).collect();
-        let others = other_readings::adding_places(other_readings::of_runs(&runs, context), &judged);
+        let others = other_readings::adding(other_readings::of_runs(&runs, context), |place| &place.gate, &judged);
         if calls.len() > CALLS_MAX {
             return Err(ShapeError::TooMany.into());
         }

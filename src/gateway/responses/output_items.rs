@@ -15,7 +15,7 @@ use crate::{
     },
     judge::call::{Arguments, Call, CallKind},
     violation::{Code, Severity},
-    wire::json::{Kind, Value, splice::Splices, string},
+    wire::json::{Kind, Member, Value, splice::Splices, string},
 };
 
 /// Kind of an output item.
@@ -258,6 +258,11 @@ pub fn strings_of(message: Value<'_>) -> Result<MessageStrings<'_>, ShapeError> 
     content.items().try_for_each(|part| part_strings(part, &mut strings)).map(|()| strings)
 }
 
+/// True for the member of a part that the official clients read. `kind`: type of the part.
+pub fn is_official_member(kind: &str, member: Member<'_>) -> bool {
+    kind == "output_text" && member.is("text") || kind == "refusal" && member.is("refusal")
+}
+
 /// The strings of one content part.
 ///
 /// # Errors
@@ -287,7 +292,7 @@ pub fn part_strings<'d>(part: Value<'d>, strings: &mut MessageStrings<'d>) -> Re
         match member.value.kind() {
             Kind::Plain | Kind::Escaped => {
                 texts.push(member.value);
-                if kind == "output_text" && member.is("text") {
+                if member.is("text") && is_official_member(&kind, member) {
                     strings.official.push(member.value);
                 }
             }

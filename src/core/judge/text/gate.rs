@@ -150,9 +150,10 @@ impl TextGate {
         self.cleared
     }
 
-    /// Text that isn't decided yet.
-    pub fn undecided(&self) -> &str {
-        self.tail.from(self.cleared)
+    /// Text that isn't decided yet; `None` if it isn't kept any more, as where nothing is cleared before the end.
+    pub fn undecided(&self) -> Option<&str> {
+        let text = self.tail.from(self.cleared);
+        (self.cleared + text.len() == self.tail.end()).then_some(text)
     }
 
     /// Spans to be removed from the text, in order; each lies within the cleared text, or will.

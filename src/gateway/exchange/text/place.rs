@@ -1,6 +1,10 @@
 //! A text joined from its parts as a stream would join them, so that a claim can't hide at a boundary. Pure.
 
-use std::{borrow::Cow, collections::HashSet, ops::Range};
+use std::{
+    borrow::Cow,
+    collections::HashSet,
+    ops::{Deref, Range},
+};
 
 use super::{
     places::{is_call_part, is_thought},
@@ -8,7 +12,7 @@ use super::{
 };
 use crate::{
     exchange::{context::Context, error::ShapeError},
-    judge::text::TextGate,
+    judge::text::{TextGate, TextRules},
     wire::json::{Kind, Member, Value, string::StringJoiner},
 };
 
@@ -44,15 +48,18 @@ impl TextPlace {
     }
 
     /// Like [`Self::read`], but judged only for ids that claim an execution; `None` also if it can have none.
-    pub fn read_for_ids<'d>(strings: impl IntoIterator<Item = Value<'d>>, context: &Context) -> Option<Self> {
-        let mut may_have_ids = false;
-        let place = Self::gated(strings, |gate, text| {
-            may_have_ids = TextGate::may_find_ids(text, &context.text);
-            if may_have_ids {
-                context.take_by(&context.id_rules(), gate, text);
-            }
-        });
-        place.filter(|_| may_have_ids)
+    /// `rules`: those of [`Context::id_rules`].
+    pub fn read_for_ids<'d>(
+        strings: impl IntoIterator<Item = Value<'d>>,
+        rules: &impl Deref<Target = TextRules>,
+        context: &Context,
+    ) -> Option<Self> {
+        let mut place = Self::gated(strings, |_, _| ())?;
+        if !TextGate::may_find_ids(&place.text, &context.text) {
+            return None;
+        }
+        context.take_by(rules, &mut place.gate, &place.text);
+        Some(place)
     }
 
     /// Like [`Self::read`], but with what the upstream's own tools found noted where it comes, as in a stream: behind the texts before it.
@@ -194,7 +201,16 @@ fn part_strings<'d>(part: Value<'d>, strings: &mut Vec<Value<'d>>) -> Result<(),
     Ok(())
 }
 
-/// Order of the strings of one text, by whether every client reads them: those of parts whose type they don't know are skipped by most.
+/// Readers of a string.
+#[derive(Clone, Copy, Eq, PartialEq)]
+enum StringReaders {
+    /// Every client.
+    All,
+    /// Clients that read parts of types which they don't know.
+    Some,
+}
+
+/// Order of the strings of one text, by who reads them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PartOrder {
     /// A string that every client reads has come.
@@ -210,7 +226,7 @@ impl PartOrder {
     /// [`ShapeError::Text`] for a text that goes on behind a string which only some clients read: they would read two different texts.
     pub fn note(&mut self, value: Value<'_>) -> Result<(), ShapeError> {
         match value.kind() {
-            Kind::Plain | Kind::Escaped => self.next(true, value),
+            Kind::Plain | Kind::Escaped => self.string(value, StringReaders::All),
             Kind::Object => self.part(value),
             Kind::Array => value.items().try_for_each(|part| self.part(part)),
             Kind::Null | Kind::True | Kind::False | Kind::Number => Ok(()),
@@ -219,25 +235,26 @@ impl PartOrder {
 
     fn part(&mut self, part: Value<'_>) -> Result<(), ShapeError> {
         if part.is_string() {
-            return self.next(true, part);
+            return self.string(part, StringReaders::All);
         }
         let kind = part.get("type").and_then(Value::text).unwrap_or_default();
         let known = matches!(&*kind, "" | "text" | "output_text" | "refusal");
         for member in part.members().filter(|member| PART_TEXTS.iter().any(|name| member.is(name))) {
-            self.next(known && !member.is("content"), member.value)?;
+            let readers = if known && !member.is("content") { StringReaders::All } else { StringReaders::Some };
+            self.string(member.value, readers)?;
         }
         Ok(())
     }
 
-    fn next(&mut self, for_all: bool, text: Value<'_>) -> Result<(), ShapeError> {
+    fn string(&mut self, text: Value<'_>, readers: StringReaders) -> Result<(), ShapeError> {
         if is_nothing(text) {
             return Ok(());
         }
-        if for_all && self.interrupted {
-            return Err(ShapeError::Text);
+        match readers {
+            StringReaders::All if self.interrupted => return Err(ShapeError::Text),
+            StringReaders::All => self.begun = true,
+            StringReaders::Some => self.interrupted = self.begun,
         }
-        self.begun |= for_all;
-        self.interrupted |= self.begun && !for_all;
         Ok(())
     }
 }

@@ -193,7 +193,8 @@ impl AnswerStream for MessagesStream {
         self.across.iter_mut().chain(&mut self.alone).for_each(|reading| reading.close(&context));
         let calls: Vec<Call> = self.calls.iter().map(StreamedCall::call).collect();
         let mut gates: Vec<&TextGate> = self.runs.iter().map(|run| &run.gate).collect();
-        gates.extend(other_readings::adding(self.across.iter().chain(&self.alone).map(IdReading::gate), &gates));
+        let others = self.across.iter().chain(&self.alone).map(IdReading::gate);
+        gates.extend(other_readings::adding(others, |gate| *gate, &gates));
         let texts = self.runs.iter().filter(|run| run.fed > 0 && !run.is_explanation).count();
         let nature = nature_of(&self.kinds, texts, self.stop_reason.as_deref(), &context);
         let mut judged = context.judge_choice(&calls, &gates, nature, inputs);

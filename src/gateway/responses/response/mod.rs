@@ -46,7 +46,7 @@ pub struct BufferedResponse {
     text: Option<TextPlace>,
     /// Joined refusals of all its messages.
     refusal: Option<TextPlace>,
-    /// Single strings that, judged alone, claim more than in the joined text.
+    /// Other readings of the texts, in which they claim more than joined.
     others: Vec<TextPlace>,
     nature: AnswerNature,
     /// Tools of calls that were promoted from text.

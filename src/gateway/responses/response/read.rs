@@ -86,7 +86,7 @@ fn others(strings: &[Value<'_>], official: Vec<Value<'_>>, joined: Option<&TextP
     let alone = strings.iter().filter_map(|string| TextPlace::read([*string], context));
     let official = Some(official).filter(|official| official.len() < strings.len());
     let official = official.and_then(|official| TextPlace::read(official, context));
-    other_readings::adding_places(alone.chain(official).collect(), &[joined])
+    other_readings::adding(alone.chain(official), |place| &place.gate, &[joined])
 }
 
 /// Checks a response's own members, but not its items.

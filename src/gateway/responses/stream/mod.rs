@@ -22,7 +22,7 @@ use std::{collections::VecDeque, sync::Arc};
 
 use bytes::BytesMut;
 
-use self::texts::ResponseTexts;
+use self::texts::{ListedParts, ResponseTexts};
 use crate::{
     exchange::{
         adapter::{AnswerStream, End, Flow, Made},
@@ -60,8 +60,8 @@ struct OutputItemState {
     raw: String,
     /// The item is done.
     done: bool,
-    /// Parts of a message as its last copy lists them: all of them, and those that the official clients read.
-    listed: [Vec<usize>; 2],
+    /// Parts of a message, as its last copy lists them.
+    listed: ListedParts,
 }
 
 /// A queued event.

@@ -4,7 +4,7 @@
 
 use super::{
     EventRole, QueuedEvent, ReceivedResponse, TerminalEvent,
-    texts::{REFUSAL, TEXT},
+    texts::{ListedParts, REFUSAL, TEXT},
 };
 use crate::{
     exchange::{
@@ -14,7 +14,7 @@ use crate::{
     },
     judge::call::CallKind,
     responses::{
-        output_items::{ItemKind, MessageStrings, OutputCall, arguments_of, is_unoffered, kind_of, part_strings},
+        output_items::{ItemKind, MessageStrings, OutputCall, arguments_of, is_official_member, is_unoffered, kind_of, part_strings},
         places::swept_event,
         response::read::{call_of, has_unseen_result, is_hosted_call, is_official, message_strings, says_outside},
         stream::{held_calls::HeldCall, misplaced},
@@ -230,25 +230,21 @@ impl ReceivedResponse {
         // Also looks whether it hides something where no text belongs.
         let all = message_strings(value)?;
         let content = value.get_some("content").filter(|content| content.is_array());
-        let (mut listed, mut official) = (Vec::new(), Vec::new());
+        let mut listed = ListedParts::default();
         if content.is_none() {
             // A string instead of parts.
             for string in all.texts {
-                listed.push(self.complete(at, 0, TEXT, string)?);
+                listed.all.push(self.complete(at, 0, TEXT, string)?);
             }
         }
         for (index, part) in content.into_iter().flat_map(Value::items).enumerate() {
             let said = self.part_said(at, index as u64, part)?;
-            official.extend(said.filter(|_| is_official(value) && is_official_part(part)));
-            listed.extend(said);
+            listed.official.extend(said.filter(|_| is_official(value) && is_official_part(part)));
+            listed.all.extend(said);
         }
-        let context = self.context.clone();
-        self.texts.listed(&listed, Some(at), &context);
-        if official != listed {
-            self.texts.listed(&official, Some(at), &context);
-        }
+        self.texts.judge_copy(&listed, Some(at), &self.context);
         if let Some(item) = self.items.get_mut(at) {
-            item.listed = [listed, official];
+            item.listed = listed;
         }
         Ok(())
     }
@@ -296,7 +292,7 @@ impl ReceivedResponse {
         // vLLM has an empty part of text in an item of reasoning.
         let item = if says { self.named_message(root)? } else { self.named_item(root)? };
         if kind == "response.content_part.added" {
-            if strings.texts.iter().chain(&strings.refusals).any(|string| !is_nothing(*string)) {
+            if says {
                 return Err(Fault::Unknown("a part that says something before it has begun"));
             }
             content_index(root)?;
@@ -416,17 +412,12 @@ impl ReceivedResponse {
             taken.resize(self.items.len(), false);
             taken[at] = true;
         }
-        let context = self.context.clone();
-        let [mut listed, mut official] = [Vec::new(), Vec::new()];
+        let mut listed = ListedParts::default();
         for item in items.iter().filter_map(|at| self.items.get(*at)).filter(|item| item.kind == ItemKind::Message) {
-            let [all, own] = &item.listed;
-            listed.extend_from_slice(all);
-            official.extend_from_slice(own);
+            listed.all.extend_from_slice(&item.listed.all);
+            listed.official.extend_from_slice(&item.listed.official);
         }
-        self.texts.listed(&listed, None, &context);
-        if official != listed {
-            self.texts.listed(&official, None, &context);
-        }
+        self.texts.judge_copy(&listed, None, &self.context);
         self.terminal = Some(TerminalEvent { event, document, items });
         Ok(())
     }
@@ -455,8 +446,7 @@ impl ReceivedResponse {
 /// True for a part of a kind that the official clients read: text, or a refusal.
 fn is_official_part(part: Value<'_>) -> bool {
     let kind = part.get("type").and_then(Value::text).unwrap_or_default();
-    let says = |name: &str| part.get(name).is_some_and(|own| own.is_string() && !is_nothing(own));
-    matches!(&*kind, "output_text") && says("text") || matches!(&*kind, "refusal") && says("refusal")
+    part.members().any(|member| is_official_member(&kind, member) && member.value.is_string() && !is_nothing(member.value))
 }
 
 /// True for a type of events that are read.

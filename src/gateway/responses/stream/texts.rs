@@ -64,6 +64,15 @@ impl ContentPart {
     }
 }
 
+/// Parts of a copy, in its order.
+#[derive(Debug, Default)]
+pub struct ListedParts {
+    /// All with text.
+    pub all: Vec<usize>,
+    /// Those that the official clients read.
+    pub official: Vec<usize>,
+}
+
 /// Texts of a response, with their gates.
 #[derive(Debug, Default)]
 pub struct ResponseTexts {
@@ -158,13 +167,21 @@ impl ResponseTexts {
     pub fn judged(&self) -> Vec<&TextGate> {
         let judged: Vec<&TextGate> = self.gates.iter().collect();
         let of_kind = |kind: usize| self.apart.iter().filter(move |(own, ..)| *own == kind).map(|(.., gate)| gate);
-        let others = [TEXT, REFUSAL].map(|kind| other_readings::adding(of_kind(kind), &judged[kind..=kind]));
+        let others = [TEXT, REFUSAL].map(|kind| other_readings::adding(of_kind(kind), |gate| *gate, &judged[kind..=kind]));
         judged.into_iter().chain(others.into_iter().flatten()).collect()
     }
 
-    /// Judges the texts as a copy lists them, if that isn't how they were judged. `listed`: the parts in the order of the copy; `item`: the
-    /// message that it is a copy of, else all are meant.
-    pub fn listed(&mut self, listed: &[usize], item: Option<usize>, context: &Context) {
+    /// Judges the texts as a copy lists them: all of them, and those that the official clients read. `item`: the message that it is a copy
+    /// of, else all are meant.
+    pub fn judge_copy(&mut self, copy: &ListedParts, item: Option<usize>, context: &Context) {
+        self.judge_listed(&copy.all, item, context);
+        if copy.official != copy.all {
+            self.judge_listed(&copy.official, item, context);
+        }
+    }
+
+    /// Judges the texts of these parts in their order, if that isn't how they were judged.
+    fn judge_listed(&mut self, listed: &[usize], item: Option<usize>, context: &Context) {
         for kind in [TEXT, REFUSAL] {
             let says = |part: &&ContentPart| part.kind == kind && !part.text.is_empty();
             let copy: Vec<&ContentPart> = listed.iter().filter_map(|at| self.parts.get(*at)).filter(says).collect();
@@ -181,8 +198,8 @@ impl ResponseTexts {
 
     /// Judges texts that clients join which go by the index alone: parts of several messages with the same one.
     fn by_index(&mut self, context: &Context) {
-        let last = self.parts.iter().filter(|part| part.kind == TEXT).map(|part| part.content_index).max().unwrap_or_default();
-        if last == 0 || self.parts.iter().all(|part| Some(part.item) == self.parts.first().map(|first| first.item)) {
+        let first = self.parts.first().map(|first| first.item);
+        if self.parts.iter().all(|part| part.content_index == 0) || self.parts.iter().all(|part| Some(part.item) == first) {
             return;
         }
         let mut indexes: Vec<u64> = self.parts.iter().map(|part| part.content_index).collect();
