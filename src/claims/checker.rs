@@ -143,8 +143,8 @@ struct ReportedOpenAct {
 enum UntoldNumbers {
     /// These were, each with the beginning of its passage.
     Found(Vec<(usize, f64)>),
-    /// Those of this passage, which cites nothing, as far as they stand on the results.
-    Of(Arc<LazyPassage>, &'static Lexicon),
+    /// Those of this passage, which cites nothing, as far as they stand on the results. Its language is found when it is needed.
+    Of(Arc<LazyPassage>, Option<&'static Lexicon>),
 }
 
 /// The claims in the prose of one text, as the text gate keeps them: idle where nothing can be found.
@@ -381,7 +381,9 @@ impl PassageChecker {
         self.voice.hear(&passage);
         let shows = matches!(passage.kind, Kind::Code | Kind::Line) || passage.fenced || self.voice.is_quoted();
         self.shown += usize::from(shows);
-        if let Some(abilities) = evidence.abilities().filter(|_| rules.has_tools && !evidence.has_results())
+        if rules.has_tools
+            && !evidence.has_results()
+            && let Some(abilities) = evidence.abilities()
             && let Some(finding) = self.output.take(&passage, abilities)
         {
             self.found(&finding, &passage, passage.start, None, rules, found);
@@ -487,9 +489,26 @@ impl PassageChecker {
     }
 
     fn language_of(&mut self, whole: &LazyPassage) -> &'static Lexicon {
+        self.find_languages();
         let language = lexicon::language(&whole.plain().words, self.language);
         self.language = Some(language);
         language
+    }
+
+    /// Finds the languages of the passages whose numbers aren't read yet, in the order of the text, and drops those without any.
+    fn find_languages(&mut self) {
+        let mut before = self.language;
+        self.untold.retain_mut(|untold| {
+            let UntoldNumbers::Of(whole, language @ None) = untold else { return true };
+            let plain = whole.plain();
+            if !(1..=LEARNED_MAX).contains(&plain.numbers().len()) {
+                return false;
+            }
+            before = Some(lexicon::language(&plain.words, before));
+            *language = before;
+            true
+        });
+        self.language = before;
     }
 
     fn citing(
@@ -573,16 +592,18 @@ impl PassageChecker {
         if !passage.text.contains('\n') || passage.kind == Kind::Sentence {
             self.near.clone_from(&near);
         }
-        if says_anything(&passage.text)
-            && let Some(grounds) = evidence.grounds()
-        {
-            self.learn(&whole, grounds);
-            match near.is_empty() {
-                false => self.compare(&whole, &near, CitationScope::Near, passage.start, grounds, rules, found),
-                true => self.implied(&whole, grounds, rules, found),
+        if near.is_empty() {
+            if let Some(grounds) = evidence.grounds() {
+                self.learn(&whole, grounds);
+                self.implied(&whole, grounds, rules, found);
             }
-        } else if let Some(grounds) = evidence.grounds().filter(|_| !near.is_empty()) {
-            self.cause(&whole, &near, grounds, rules, found);
+        } else if let Some(grounds) = evidence.grounds() {
+            if says_anything(&passage.text) {
+                self.learn(&whole, grounds);
+                self.compare(&whole, &near, CitationScope::Near, passage.start, grounds, rules, found);
+            } else {
+                self.cause(&whole, &near, grounds, rules, found);
+            }
         }
         if self.block.len() >= BLOCK_MAX {
             self.block.pop_front();
@@ -611,7 +632,7 @@ impl PassageChecker {
     fn implied(&mut self, whole: &LazyPassage, grounds: &EvidenceIndex, rules: &ClaimRules<'_>, found: &mut Vec<LocatedViolation>) {
         let mut recent = grounds.results.iter().filter(|source| source.recent);
         let (Some(source), None) = (recent.next(), recent.next()) else { return };
-        if !source.failed {
+        if !source.failed && says_anything(&whole.passage.text) {
             let (lexicon, kind) = (self.language_of(whole), whole.passage.kind);
             let scene = CheckContext::new(whole.plain(), kind, lexicon, vec![source], CitationScope::Implied, grounds);
             self.scene(&scene, &whole.passage, whole.passage.start, rules, found);
@@ -668,12 +689,10 @@ impl PassageChecker {
 
     /// Numbers of a passage that cites nothing may be reckoned with too, as far as they stand on the results.
     fn learn(&mut self, whole: &Arc<LazyPassage>, grounds: &EvidenceIndex) {
-        let numbers = whole.plain().numbers().len();
-        if numbers == 0 || numbers > LEARNED_MAX || !grounds.results.iter().any(|source| source.recent) || grounds.is_endless() {
+        if !whole.plain().has_digits() || !grounds.results.iter().any(|source| source.recent) || grounds.is_endless() {
             return;
         }
-        let lexicon = self.language_of(whole);
-        self.untold.push(UntoldNumbers::Of(whole.clone(), lexicon));
+        self.untold.push(UntoldNumbers::Of(whole.clone(), None));
         if self.untold.len() >= UNTOLD_MAX {
             self.read_untold(grounds);
         }
@@ -681,10 +700,12 @@ impl PassageChecker {
 
     /// Reads what wasn't read of the numbers that were told before.
     fn read_untold(&mut self, grounds: &EvidenceIndex) {
+        self.find_languages();
         for untold in std::mem::take(&mut self.untold) {
             let numbers = match untold {
                 UntoldNumbers::Found(numbers) => numbers,
                 UntoldNumbers::Of(whole, lexicon) => {
+                    let lexicon = lexicon.unwrap_or_else(lexicon::english);
                     let sources = grounds.results.iter().rev().filter(|source| source.recent).take(LEARNED_OF).collect();
                     let scene = CheckContext::new(whole.plain(), whole.passage.kind, lexicon, sources, CitationScope::Implied, grounds);
                     let told: Vec<f64> = self.told.iter().map(|(_, number)| *number).collect();

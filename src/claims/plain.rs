@@ -85,7 +85,8 @@ impl AnalyzedPassage {
         self.numbers.get_or_init(|| if self.has_digits() { numbers(&self.text) } else { Vec::new() })
     }
 
-    fn has_digits(&self) -> bool {
+    /// It has a digit.
+    pub fn has_digits(&self) -> bool {
         self.text.bytes().any(|byte| byte.is_ascii_digit())
     }
 
@@ -101,7 +102,7 @@ impl AnalyzedPassage {
 
     /// It has a question mark.
     pub fn asks(&self) -> bool {
-        *self.asks.get_or_init(|| self.text.contains('?') || self.text.contains('？'))
+        *self.asks.get_or_init(|| memchr::memchr(b'?', self.text.as_bytes()).is_some() || !self.text.is_ascii() && self.text.contains('？'))
     }
 
     /// Does something lie there that is read as a whole: a date, a time of day, an address?

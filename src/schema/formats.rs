@@ -5,10 +5,105 @@
 //! themselves, and a host name `_`, as service names of containers have it. Source: JSON Schema 2020-12, "Validation", 7.3; RFC 3339, section
 //! 5.6; the URL standard (<https://url.spec.whatwg.org/>).
 
-/// True of `2026-11-28T12:30:00`, with or without seconds, a fraction of them and a zone; a blank may stand for the `T`.
+use uuid::Uuid;
+
+/// True of `2026-11-28T12:30:00`, with or without seconds, a fraction of them and a zone; a blank may stand for the `T`. A date alone is its
+/// first moment, as pydantic, `Date` and SQL have it.
 pub(super) fn is_date_time(text: &str) -> bool {
     text.get(..DATE_BYTES).is_some_and(is_date)
-        && text.get(DATE_BYTES..).and_then(|rest| rest.strip_prefix(['T', 't', ' '])).is_some_and(is_time)
+        && text.get(DATE_BYTES..).is_some_and(|rest| rest.is_empty() || rest.strip_prefix(['T', 't', ' ']).is_some_and(is_time))
+}
+
+/// True of 32 hex digits, with or without the hyphens of RFC 9562, in braces or behind `urn:uuid:`.
+pub(super) fn is_uuid(text: &str) -> bool {
+    Uuid::try_parse(text).is_ok()
+}
+
+/// True of a duration of ISO 8601 (`P3DT12H30M`, `P2W`, `PT1.5S`, `-P1D`), or as `[days] [HH:]MM:SS`, as pydantic and SQL have it.
+pub(super) fn is_duration(text: &str) -> bool {
+    let text = text.strip_prefix(['-', '+']).unwrap_or(text);
+    match text.strip_prefix(['P', 'p']) {
+        Some(rest) => is_iso_duration(rest),
+        None => is_clock_duration(text),
+    }
+}
+
+fn is_iso_duration(text: &str) -> bool {
+    let (date, time) = text.split_once(['T', 't']).map_or((text, None), |(date, time)| (date, Some(time)));
+    let of_date = are_amounts(date, "YMWD");
+    let of_time = time.is_none_or(|time| !time.is_empty() && are_amounts(time, "HMS"));
+    of_date && of_time && !text.is_empty()
+}
+
+/// True of numbers, each with one of these letters behind it, in their order; also of none.
+fn are_amounts(text: &str, units: &str) -> bool {
+    let (mut rest, mut left) = (text, units);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(rest.len());
+        let (number, behind) = rest.split_at(digits);
+        let Some(unit) = behind.chars().next() else { return false };
+        let Some(place) = left.find(unit.to_ascii_uppercase()) else { return false };
+        if !is_decimal(number) {
+            return false;
+        }
+        (rest, left) = (behind.get(1..).unwrap_or_default(), left.get(place + 1..).unwrap_or_default());
+    }
+    true
+}
+
+fn is_clock_duration(text: &str) -> bool {
+    let (days, clock) = text.split_once(' ').map_or((None, text), |(days, clock)| (Some(days), clock));
+    let clock = clock.strip_prefix("days").or_else(|| clock.strip_prefix("day")).map_or(clock, |rest| rest.trim_start_matches([',', ' ']));
+    let parts: Vec<&str> = clock.split(':').collect();
+    let [heads @ .., seconds] = &parts[..] else { return false };
+    let whole = |text: &&str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (1..=2).contains(&heads.len()) && heads.iter().all(whole) && is_decimal(seconds) && days.is_none_or(|days| whole(&days))
+}
+
+/// True of digits, with more of them behind a point or a comma or not.
+fn is_decimal(text: &str) -> bool {
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    match text.split_once(['.', ',']) {
+        Some((whole, fraction)) => digits(whole) && digits(fraction),
+        None => digits(text),
+    }
+}
+
+/// True of a regular expression in any of the usual dialects: what closes is opened, and nothing is repeated that isn't there. Each dialect
+/// has forms of its own (`(?P<y>…)`, `\\Z`, `(?>…)`), and which one the application has isn't known.
+pub(super) fn is_regex(text: &str) -> bool {
+    let (mut depth, mut class, mut chars) = (0_usize, false, text.chars().peekable());
+    let mut repeatable = false;
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => {
+                if chars.next().is_none() {
+                    return false;
+                }
+                repeatable = true;
+            }
+            '[' if !class => {
+                class = true;
+                // A bracket that closes is a member where it comes first.
+                chars.next_if_eq(&'^');
+                chars.next_if_eq(&']');
+            }
+            ']' if class => (class, repeatable) = (false, true),
+            _ if class => {}
+            '(' => {
+                depth += 1;
+                repeatable = chars.next_if_eq(&'?').is_some();
+            }
+            ')' => match depth.checked_sub(1) {
+                Some(less) => (depth, repeatable) = (less, true),
+                None => return false,
+            },
+            '*' | '+' | '?' if !repeatable => return false,
+            '|' => repeatable = false,
+            _ => repeatable = true,
+        }
+    }
+    depth == 0 && !class
 }
 
 /// True of `12:30:00`, with or without seconds, a fraction of them and a zone.
@@ -90,6 +185,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn ids_durations_and_expressions() {
+        for text in ["67e55044-10b1-426f-9247-bb680e5fe0c8", "67e5504410b1426f9247bb680e5fe0c8", "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8"] {
+            assert!(is_uuid(text), "{text}");
+        }
+        assert!(!is_uuid("67e5504") && !is_uuid("order-17") && !is_uuid(""));
+        for text in ["P3D", "PT12H30M", "P1Y2M3DT4H5M6.5S", "P2W", "-PT1S", "01:30:00", "90:00", "3 04:05:06.25", "1 day, 2:03:04"] {
+            assert!(is_duration(text), "{text}");
+        }
+        for text in ["", "P", "PT", "3D", "P3", "PD", "PT3D", "P1D2Y", "an hour", "90", "1:", ":30", "P1.D"] {
+            assert!(!is_duration(text), "{text}");
+        }
+        for text in ["", "a+", "(?i)error", r"(?P<y>\d{4})", r"end\Z", "(?>a|b)", "a{,3}", "[]a]", "[^]]x", r"\(", "(?:a)+?", "a|b"] {
+            assert!(is_regex(text), "{text}");
+        }
+        for text in ["(", ")", "a)", "[a", "+a", "a|*", r"a\", "(*)"] {
+            assert!(!is_regex(text), "{text}");
+        }
+    }
+
+    #[test]
     fn dates_with_times() {
         for text in [
             "2026-11-28T12:30:00",
@@ -99,12 +214,12 @@ mod tests {
             "2026-11-28T12:30:00+01:00",
             "2024-02-29T00:00:60-11:30",
             "2026-01-01T10:00Z",
+            "2026-11-28",
         ] {
             assert!(is_date_time(text), "{text}");
         }
         for text in [
             "",
-            "2026-11-28",
             "2026-11-28T",
             "2026-11-31T12:30:00",
             "2025-02-29T12:30:00",

@@ -246,7 +246,10 @@ fn build(schema: &Value, draft: Draft, formats: FormatChecks) -> Result<Built, S
             .with_format("date-time", formats::is_date_time)
             .with_format("time", formats::is_time)
             .with_format("uri", formats::is_uri)
-            .with_format("hostname", formats::is_hostname);
+            .with_format("hostname", formats::is_hostname)
+            .with_format("uuid", formats::is_uuid)
+            .with_format("duration", formats::is_duration)
+            .with_format("regex", formats::is_regex);
         let options = options.with_keyword("pattern", move |_, value, _| {
             let source = value.as_str().ok_or_else(|| ValidationError::schema("a pattern is a text"))?;
             let compiled = shared.lock().unwrap_or_else(PoisonError::into_inner).compile(source, 1);

@@ -124,7 +124,7 @@ impl Bench {
             }
         };
         if let Some(known) = begun.known.take() {
-            cache.keep(owner, known, prefix.shared());
+            cache.keep(known, prefix);
         }
         Ok(begun)
     }

@@ -186,6 +186,7 @@ fn read_choice(choice: Value<'_>, context: &Context) -> Result<CompletionChoice,
             }
             "tool_calls" => read.assembler.handle_whole(value)?,
             "function_call" if !is_nothing(value) => read.assembler.handle_legacy(value)?,
+            "images" => audio |= !is_nothing(value),
             "function_call" | "audio" => {}
             "reasoning_content" => read.reasoning = value.text().unwrap_or_default().into_owned(),
             _ => {}

@@ -111,7 +111,7 @@ fn sweep_message(sweep: &mut Sweep<'_>, message: Value<'_>) -> Result<(), ShapeE
             }
             sweep.object(audio, &AUDIO, None, || joined(audio.get("transcript")))?;
         }
-        Some(audio) if audio.is_string() && sweep.objects_to(audio, 0)? => sweep.replace(audio, "null"),
+        Some(audio) if audio.is_string() && sweep.objects_to(audio)? => sweep.replace(audio, "null"),
         _ => {}
     }
     Ok(())

@@ -25,7 +25,7 @@ use crate::{
     },
     wire::{
         json::{Document, JsonError, Value},
-        sse::SseEvent,
+        sse::{self, SseEvent},
     },
 };
 
@@ -199,6 +199,11 @@ pub trait AnswerStream: Sized {
     fn end(&mut self, end: End<'_>, out: &mut BytesMut) -> Option<Memo>;
     /// Ends the stream with toolmark's own text, if the attempt gave nothing to end it with.
     fn explain(&mut self, made: &Made<'_>, out: &mut BytesMut) -> Option<Memo>;
+    /// Shows a client that waits that the answer goes on: by an event that says nothing, where the API has one, as some clients count only
+    /// events; else by a comment.
+    fn keep_alive(&self, out: &mut BytesMut) {
+        sse::keep_alive(out);
+    }
     /// Ends the stream with an error: OpenAI's envelope, JSON.
     fn fail(&mut self, envelope: &str, out: &mut BytesMut);
 }

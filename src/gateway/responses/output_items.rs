@@ -14,6 +14,7 @@ use crate::{
         },
     },
     judge::call::{Arguments, Call, CallKind},
+    tools::registry::Registry,
     violation::{Code, Severity},
     wire::json::{Kind, Member, Value, splice::Splices, string},
 };
@@ -101,7 +102,12 @@ const X_SEARCH: [&str; 5] = ["x_keyword_search", "x_semantic_search", "x_user_se
 /// True for a call that xAI runs itself, unless the request has a tool of that name.
 fn is_of_x_search(call: Value<'_>, context: &Context) -> bool {
     let name = call.get("name").and_then(Value::text).unwrap_or_default();
-    X_SEARCH.contains(&&*name) && is_offered(&["x_search"], context) && context.tools().registry.tool(&name).is_none()
+    is_offered(&["x_search"], context) && is_x_search(&name, &context.tools().registry)
+}
+
+/// True for the name of such a call, unless a tool has it.
+pub(super) fn is_x_search(name: &str, registry: &Registry) -> bool {
+    X_SEARCH.contains(&name) && registry.tool(name).is_none()
 }
 
 fn is_offered(tools: &[&str], context: &Context) -> bool {

@@ -235,7 +235,7 @@ pub(super) fn has_blanks(text: &str) -> bool {
             letters && small && (3..=40).contains(&name.len()) && !rest.starts_with(['(', '['])
         })
     };
-    between('{', '}') || between('[', ']')
+    memchr::memchr2(b'{', b'[', text.as_bytes()).is_some() && (between('{', '}') || between('[', ']'))
 }
 
 /// `- [ ] Laptop ordered`: what is to be done.

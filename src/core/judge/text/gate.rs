@@ -209,11 +209,12 @@ impl TextGate {
     fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);
         self.runs.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
-        if !rules.json_only {
+        // Where the request has no tools a block presents nobody's result: an answer that is JSON, or code, leaves as it comes.
+        let marked = rules.has_tools && !rules.json_only;
+        if marked {
             self.blocks.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
         }
         self.lines.advance(&self.tail, rules, self.input, &mut self.found);
-        let marked = rules.has_tools && !rules.json_only;
         if marked {
             self.marks.advance(&self.tail, &self.fences, evidence, self.input, &mut self.found);
             self.starts.advance(&self.tail, &self.fences, rules, evidence, self.input, &mut self.found);
@@ -222,8 +223,8 @@ impl TextGate {
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
         }
-        let blocks = if rules.json_only { self.tail.end() } else { self.blocks.hold() };
         let marks = if marked { self.marks.hold().min(self.starts.hold()).min(self.records.hold()) } else { usize::MAX };
+        let blocks = if marked { self.blocks.hold() } else { usize::MAX };
         let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(marks);
         let waits = self.settle(hold, rules, evidence);
         if let Some((start, _, _)) = self.pending.keys().next() {
@@ -292,7 +293,7 @@ impl TextGate {
                 }
                 self.read = item.span.clone();
                 let whole = self.tail.slice(item.span.clone());
-                let judged = rules.has_tools && !block.objects.is_empty();
+                let judged = !block.objects.is_empty();
                 let mut violations = if judged { claim::judge_block(block, whole, &self.tail, rules, evidence) } else { Vec::new() };
                 if judged && claim::presents(block, &self.tail, evidence) {
                     self.presented = item.span.clone();

@@ -248,7 +248,9 @@ fn labels() {
     assert_eq!(judge_pieces(["execution_id: a1 {'tool':'check_net','result':1}"], &without).codes, []);
     // Without tools in the request text leaves as it comes: no phrase is read that could hold it.
     let words = "The execution of it was fine and the id is in the result of the tool, as we said before in this answer. ".repeat(20);
-    for rules in [&without, &TextRules { json_only: true, ..without.clone() }] {
+    let json = format!("{{\"todos\": [{}]}}", "{\"title\": \"buy milk\", \"done\": false}, ".repeat(20));
+    let code = format!("```js\nmodule.exports = {{\n{}}};\n```\n", "  port: 8080,\n".repeat(40));
+    for (rules, words) in [(&without, &words), (&TextRules { json_only: true, ..without.clone() }, &words), (&without, &json), (&without, &code)] {
         let mut gate = TextGate::new();
         for (at, c) in words.char_indices() {
             assert_eq!(gate.handle(&words[at..at + c.len_utf8()], rules, &Stub), GateProgress::Flow);

@@ -33,6 +33,13 @@ impl CompletionIdentity {
         Self { members: IDENTITY.map(|name| root.get_some(name).map(|value| value.raw_str().to_owned())) }
     }
 
+    /// A chunk of the first choice that says nothing, JSON.
+    pub fn empty_chunk(&self) -> String {
+        let members = IDENTITY.iter().zip(&self.members).filter_map(|(name, value)| Some(format!("\"{name}\":{},", value.as_ref()?)));
+        let identity: String = members.collect();
+        format!(r#"{{{identity}"object":"chat.completion.chunk","choices":[{{"index":0,"delta":{{}},"finish_reason":null}}]}}"#)
+    }
+
     fn write(&self, edits: &mut Splices, root: Value<'_>) {
         for (name, value) in IDENTITY.iter().zip(&self.members) {
             if let (Some(old), Some(value)) = (root.get(name), value)

@@ -23,7 +23,10 @@ use crate::{
         decision::ChoiceOutcome,
         error::Fault,
         loop_guard::AttemptInputs,
-        text::{place::is_ambiguous, places},
+        text::{
+            place::{is_ambiguous, is_nothing},
+            places,
+        },
         turn::Said,
     },
     openai::{error::is_base_error, usage},
@@ -222,6 +225,13 @@ impl AnswerStream for ChatStream {
         )
     }
 
+    fn keep_alive(&self, out: &mut BytesMut) {
+        match &self.identity {
+            Some(identity) => out.extend_from_slice(&frame(identity.empty_chunk().as_bytes())),
+            None => keep_alive(out),
+        }
+    }
+
     fn fail(&mut self, envelope: &str, out: &mut BytesMut) {
         out.extend_from_slice(&frame(envelope.as_bytes()));
     }
@@ -388,6 +398,13 @@ impl ChatStream {
                 at
             }
         };
+        // OpenRouter's last event: the usage, beside a choice that has ended and says nothing more. In front of that end, clients that add
+        // what events say would count it twice.
+        let ended = self.choices.get(at).is_some_and(ChoiceStream::finished);
+        if ended && document.root().get_some("usage").is_some() && says_nothing(choice) {
+            self.tail.push((event, document));
+            return Ok(());
+        }
         // While calls may be made of text, and where events are written anew, each is read.
         let plain = !self.rewrite && !self.promoter.held.is_open();
         self.pattern = if plain { DeltaTemplate::of(&event, &document) } else { None };
@@ -425,6 +442,16 @@ impl ChatStream {
             }
         }
     }
+}
+
+/// True of a choice that has nothing but its index, how it ended, and perhaps a role.
+fn says_nothing(choice: Value<'_>) -> bool {
+    let known = |name: &str| matches!(name, "index" | "finish_reason" | "native_finish_reason" | "role");
+    let silent = |object: Value<'_>| object.members().all(|member| known(&member.name()) || is_nothing(member.value));
+    choice.members().all(|member| match &*member.name() {
+        "delta" | "message" => member.value.is_object() && silent(member.value) || is_nothing(member.value),
+        name => known(name) || is_nothing(member.value),
+    })
 }
 
 /// An event of an answer with one choice, as of the first: Foundry Local counts `index` up with each piece, and most clients read the first

@@ -5,6 +5,7 @@
 
 pub mod known_items;
 pub mod recalled;
+mod request_index;
 pub mod request_prefix;
 pub mod update;
 

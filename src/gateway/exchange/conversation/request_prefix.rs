@@ -6,14 +6,22 @@
 //!
 //! The cache changes no result, only what results cost, so this counts as pure.
 
-use std::sync::{
-    Arc, RwLock, RwLockReadGuard, RwLockWriteGuard,
-    atomic::{AtomicU64, AtomicUsize, Ordering},
+use std::{
+    cmp::Reverse,
+    collections::BinaryHeap,
+    sync::{
+        Arc, RwLock, RwLockReadGuard, RwLockWriteGuard,
+        atomic::{AtomicU64, AtomicUsize, Ordering},
+    },
 };
 
 use bytes::Bytes;
+use slab::Slab;
 
-use super::known_items::{ItemBytes, ItemTable};
+use super::{
+    known_items::{ItemBytes, ItemTable},
+    request_index::{RequestIndex, SampleKeys},
+};
 use crate::{
     exchange::tool_set::ToolSet,
     judge::history::{
@@ -34,18 +42,14 @@ use crate::{
 
 /// Bytes of the shortest request that is kept: what is shorter is read as fast. Tests, whose requests are short, run with all of them kept.
 const REQUEST_BYTES_MIN: usize = if cfg!(debug_assertions) { 1 } else { 8 << 10 };
-/// Kept requests that a request is compared with, at most. Mostly all but one differ early.
-const COMPARED_MAX: usize = 64;
+/// Kept requests that a request is compared with, at most.
+const COMPARED_MAX: usize = 8;
 /// Bytes that a request is compared with, at most, in multiples of its own.
 const COMPARED_TIMES: usize = 3;
 /// Requests of a conversation after which all that was read from it is weighed again, and not only what is new.
 const WEIGHED_EVERY: u32 = 8;
 /// Attempts to enter the cache while another thread changes it.
 const ATTEMPTS_MAX: usize = 64;
-/// Offset of the first sample of a request.
-const SAMPLED_FROM: usize = if cfg!(debug_assertions) { 32 } else { 512 };
-/// Samples of a request; each lies twice as far behind as the one before it.
-const SAMPLES: usize = 14;
 
 /// For whom and by which rules a request is judged: nothing is taken over across these.
 #[derive(Clone, Debug)]
@@ -80,6 +84,8 @@ pub struct KnownRequest {
     weighed: u32,
     /// When it was used last, by the cache's clock.
     used: AtomicU64,
+    /// Where it is kept.
+    slot: AtomicUsize,
 }
 
 /// The part of a known request that a request shares.
@@ -107,6 +113,7 @@ pub struct KnownParts {
     crowded: bool,
     /// Owner of the request, and the readings of items that may stand in it.
     owner: PrefixOwner,
+    keys: SampleKeys,
     items: Arc<ItemTable>,
 }
 
@@ -205,6 +212,7 @@ impl PrefixUse {
             taken_over,
             weighed: shared.map_or(0, |own| own.request.weighed + 1),
             used: AtomicU64::new(0),
+            slot: AtomicUsize::new(usize::MAX),
         });
         PreparedBody { rope: edited.rope, known }
     }
@@ -219,6 +227,11 @@ impl SharedPrefix {
     /// Number of bytes that are shared.
     pub fn len(&self) -> usize {
         self.beginning.elements.end
+    }
+
+    /// True if all that can be taken over from the earlier request is shared.
+    fn is_whole(&self) -> bool {
+        self.request.beginning.whole() == Some(self.beginning.elements)
     }
 
     /// True if nothing is shared.
@@ -260,14 +273,18 @@ pub struct PrefixCache {
 
 #[derive(Debug, Default)]
 struct Kept {
-    entries: Vec<Entry>,
+    entries: Slab<Entry>,
+    index: RequestIndex,
+    /// When each entry was used last, or earlier, and its slot: the one that was used least recently first.
+    order: BinaryHeap<Reverse<(u64, usize)>>,
     bytes: usize,
 }
 
 #[derive(Debug)]
 struct Entry {
     owner: PrefixOwner,
-    samples: Samples,
+    /// The keys by which it is found.
+    keys: Box<[u64]>,
     request: Arc<KnownRequest>,
     bytes: usize,
 }
@@ -283,53 +300,62 @@ impl PrefixCache {
         if self.bytes_max == 0 || body.len() < REQUEST_BYTES_MIN {
             return PrefixUse::Off;
         }
+        let keys = SampleKeys::of(owner, body);
         let Some(kept) = self.read() else { return PrefixUse::Off };
         // INVARIANT: what one conversation reads from items is counted with it, and those that share the items, and were used before it, go
         // first. So the bound holds if whatever is used again is weighed again.
         let crowded = kept.bytes > self.bytes_max / 2;
-        let samples = Samples::of(body);
-        let own = kept.entries.iter().filter(|entry| entry.owner == *owner);
-        let mut alike: Vec<(usize, u64, &Entry)> = own
-            .map(|entry| (entry.samples.alike(&samples), entry.request.used.load(Ordering::Relaxed), entry))
-            .filter(|(alike, ..)| *alike > 0)
-            .collect();
-        alike.sort_unstable_by_key(|(alike, used, _)| std::cmp::Reverse((*alike, *used)));
-        let candidates: Vec<Arc<KnownRequest>> = alike.iter().take(COMPARED_MAX).map(|(.., entry)| entry.request.clone()).collect();
+        let mut candidates: [Option<Arc<KnownRequest>>; COMPARED_MAX] = Default::default();
+        let found = kept.index.alike(&keys);
+        let own = found.filter_map(|slot| kept.entries.get(slot)).filter(|entry| entry.owner == *owner);
+        for (place, entry) in candidates.iter_mut().zip(own) {
+            *place = Some(entry.request.clone());
+        }
         drop(kept);
         let mut left = body.len().saturating_mul(COMPARED_TIMES);
-        let compared = candidates.into_iter().map_while(|request| {
-            let shared = request.beginning.shared_by(body).map(|beginning| SharedPrefix { beginning, request });
-            left = left.checked_sub(shared.as_ref().map_or(0, SharedPrefix::len))?;
-            Some(shared)
-        });
-        let longest = compared.flatten().max_by_key(SharedPrefix::len);
+        let mut longest: Option<SharedPrefix> = None;
+        for request in candidates.into_iter().flatten() {
+            let Some(beginning) = request.beginning.shared_by(body) else { continue };
+            let shared = SharedPrefix { beginning, request };
+            let (length, goes_on) = (shared.len(), shared.is_whole());
+            if longest.as_ref().is_none_or(|longest| longest.len() < length) {
+                longest = Some(shared);
+            }
+            left = left.saturating_sub(length);
+            if goes_on || left == 0 {
+                break;
+            }
+        }
         longest.iter().for_each(|shared| self.touch(&shared.request));
-        PrefixUse::Kept(Box::new(KnownParts { shared: longest, crowded, owner: owner.clone(), items: self.items.clone() }))
+        PrefixUse::Kept(Box::new(KnownParts { shared: longest, crowded, owner: owner.clone(), keys, items: self.items.clone() }))
     }
 
     fn touch(&self, request: &KnownRequest) {
         request.used.store(self.clock.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Keeps a request; it replaces the one that it goes on from.
-    pub fn keep(&self, owner: PrefixOwner, request: KnownRequest, shared: Option<&SharedPrefix>) -> Option<Arc<KnownRequest>> {
+    /// Keeps a request, as it was found; it replaces the one that it goes on from.
+    pub fn keep(&self, request: KnownRequest, prefix: PrefixUse) -> Option<Arc<KnownRequest>> {
+        let PrefixUse::Kept(parts) = prefix else { return None };
+        let KnownParts { shared, owner, keys, .. } = *parts;
         let bytes = request.bytes();
         if bytes > self.bytes_max {
             return None;
         }
-        let whole = |shared: &&SharedPrefix| shared.request.beginning.whole() == Some(shared.beginning.elements);
-        let replaced = shared.filter(whole).map(|shared| &shared.request);
+        let replaced = shared.as_ref().filter(|shared| shared.is_whole()).map(|shared| &shared.request);
+        let end = request.beginning.whole()?.end;
+        let keys = keys.kept(end);
+        let bytes = bytes + size_of::<Entry>() + keys.len() * RequestIndex::KEY_BYTES;
         let request = Arc::new(request);
-        let samples = Samples::of(request.beginning.document().bytes());
         self.touch(&request);
-        let entry = Entry { owner, samples, request: request.clone(), bytes };
+        let entry = Entry { owner, keys, request: request.clone(), bytes };
         let mut gone = Vec::new();
         let mut kept = self.write()?;
-        if let Some(at) = replaced.and_then(|replaced| kept.entries.iter().position(|entry| Arc::ptr_eq(&entry.request, replaced))) {
-            gone.push(kept.remove(at));
-        }
         kept.bytes += entry.bytes;
-        kept.entries.push(entry);
+        match replaced.and_then(|replaced| kept.slot_of(replaced)) {
+            Some(slot) => gone.extend(kept.replace(slot, entry)),
+            None => kept.insert(entry),
+        }
         self.shrink(&mut kept, &mut gone);
         drop(kept);
         // What is dropped is freed after the others may enter again.
@@ -345,7 +371,9 @@ impl PrefixCache {
         let bytes = request.bytes();
         let mut gone = Vec::new();
         let Some(mut kept) = self.write() else { return };
-        let Some(entry) = kept.entries.iter_mut().find(|entry| Arc::ptr_eq(&entry.request, request)) else { return };
+        let Some(slot) = kept.slot_of(request) else { return };
+        let Some(entry) = kept.entries.get_mut(slot) else { return };
+        let bytes = bytes + size_of::<Entry>() + entry.keys.len() * RequestIndex::KEY_BYTES;
         let before = std::mem::replace(&mut entry.bytes, bytes);
         kept.bytes = (kept.bytes + bytes).saturating_sub(before);
         self.shrink(&mut kept, &mut gone);
@@ -357,8 +385,12 @@ impl PrefixCache {
     pub fn retain(&self, rules: &[Arc<CompiledPolicy>]) {
         // Rare, and nothing that is dropped may be found again: here a thread does wait.
         let mut kept = self.kept.write().unwrap_or_else(std::sync::PoisonError::into_inner);
-        kept.entries.retain(|entry| rules.iter().any(|rules| Arc::ptr_eq(rules, &entry.owner.rules)));
-        kept.bytes = kept.entries.iter().map(|entry| entry.bytes).sum();
+        for entry in std::mem::take(&mut *kept).entries {
+            if rules.iter().any(|rules| Arc::ptr_eq(rules, &entry.1.owner.rules)) {
+                kept.bytes += entry.1.bytes;
+                kept.insert(entry.1);
+            }
+        }
     }
 
     /// Number of requests that are kept, and their bytes.
@@ -368,9 +400,8 @@ impl PrefixCache {
 
     fn shrink(&self, kept: &mut Kept, gone: &mut Vec<Entry>) {
         while kept.bytes > self.bytes_max {
-            let oldest = kept.entries.iter().enumerate().min_by_key(|(_, entry)| entry.request.used.load(Ordering::Relaxed));
-            let Some((at, _)) = oldest else { return };
-            gone.push(kept.remove(at));
+            let Some(oldest) = kept.remove_oldest() else { return };
+            gone.push(oldest);
         }
     }
 
@@ -384,10 +415,48 @@ impl PrefixCache {
 }
 
 impl Kept {
-    fn remove(&mut self, at: usize) -> Entry {
-        let entry = self.entries.swap_remove(at);
-        self.bytes = self.bytes.saturating_sub(entry.bytes);
-        entry
+    /// Slot in which a request is kept, if it still is.
+    fn slot_of(&self, request: &Arc<KnownRequest>) -> Option<usize> {
+        let slot = request.slot.load(Ordering::Relaxed);
+        self.entries.get(slot).is_some_and(|entry| Arc::ptr_eq(&entry.request, request)).then_some(slot)
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        let vacant = self.entries.vacant_entry();
+        let slot = vacant.key();
+        self.index.insert(&entry.keys, slot);
+        self.order.push(Reverse((entry.request.used.load(Ordering::Relaxed), slot)));
+        entry.request.slot.store(slot, Ordering::Relaxed);
+        vacant.insert(entry);
+    }
+
+    /// Puts an entry in the place of another, which is returned.
+    fn replace(&mut self, slot: usize, entry: Entry) -> Option<Entry> {
+        let place = self.entries.get_mut(slot)?;
+        entry.request.slot.store(slot, Ordering::Relaxed);
+        let gone = std::mem::replace(place, entry);
+        self.index.remove(&gone.keys, slot);
+        self.index.insert(&place.keys, slot);
+        self.bytes = self.bytes.saturating_sub(gone.bytes);
+        Some(gone)
+    }
+
+    /// Removes the entry that wasn't used for longest.
+    fn remove_oldest(&mut self) -> Option<Entry> {
+        while let Some(Reverse((noted, slot))) = self.order.pop() {
+            let Some(entry) = self.entries.get(slot) else { continue };
+            let used = entry.request.used.load(Ordering::Relaxed);
+            // INVARIANT: no entry was used before the time that is noted for it, so the first whose note is right is the oldest.
+            if used > noted {
+                self.order.push(Reverse((used, slot)));
+                continue;
+            }
+            let entry = self.entries.remove(slot);
+            self.index.remove(&entry.keys, slot);
+            self.bytes = self.bytes.saturating_sub(entry.bytes);
+            return Some(entry);
+        }
+        None
     }
 }
 
@@ -400,22 +469,4 @@ fn attempt<T>(enter: impl Fn() -> Option<T>) -> Option<T> {
         }
         entered
     })
-}
-
-/// Bytes of a request at a few places, by which the requests that it may share most with are found. They prove nothing.
-#[derive(Debug, Eq, PartialEq)]
-struct Samples([u64; SAMPLES]);
-
-impl Samples {
-    fn of(body: &[u8]) -> Self {
-        let sample = |at: usize| {
-            body.get((SAMPLED_FROM << at) - 8..).and_then(|rest| rest.first_chunk()).map_or(0, |bytes| u64::from_le_bytes(*bytes))
-        };
-        Self(std::array::from_fn(sample))
-    }
-
-    /// Number of places up to the first at which both differ.
-    fn alike(&self, other: &Self) -> usize {
-        self.0.iter().zip(&other.0).take_while(|(one, other)| one == other && **one != 0).count()
-    }
 }

@@ -284,7 +284,7 @@ impl<'c> Sweep<'c> {
             if text || is_call_name(&name) {
                 self.differs |= !is_copy(value, &said());
                 gone.push(name);
-            } else if !is_thought(&name) && (self.claims(&name) || self.objects_to(value, 0)?) {
+            } else if !is_thought(&name) && (self.claims(&name) || self.objects_to(value)?) {
                 self.differs = true;
                 gone.push(name);
             }
@@ -308,7 +308,7 @@ impl<'c> Sweep<'c> {
                 continue;
             }
             refuse_calls(&name, member.value, MemberName::Unread, 0)?;
-            if !is_thought(&name) && (self.claims(&name) || self.objects_to(member.value, 0)?) {
+            if !is_thought(&name) && (self.claims(&name) || self.objects_to(member.value)?) {
                 gone.push(name);
             }
         }
@@ -350,7 +350,7 @@ impl<'c> Sweep<'c> {
     pub fn logprobs(&mut self, holder: Value<'_>, said: &[Cow<'_, str>], extent: TextExtent, empty: &str) -> Result<(), ShapeError> {
         let Some(logprobs) = logprobs_of(holder) else { return Ok(()) };
         refuse_calls("logprobs", logprobs, MemberName::Unread, 0)?;
-        let mut objects = self.objects_to(logprobs, 0)?;
+        let mut objects = self.objects_to(logprobs)?;
         let lists = ["content", "refusal", "tokens"].into_iter().filter_map(|name| logprobs.get(name));
         for list in lists.chain(Some(logprobs).filter(|own| own.is_array())) {
             let (spelled, differs) = spelled(list);
@@ -369,13 +369,18 @@ impl<'c> Sweep<'c> {
     ///
     /// # Errors
     /// [`ShapeError::Text`] if the value is nested too deeply.
-    pub fn objects_to(&self, value: Value<'_>, depth: usize) -> Result<bool, ShapeError> {
+    pub fn objects_to(&self, value: Value<'_>) -> Result<bool, ShapeError> {
+        // As the counts of tokens are, which nearly every answer has.
+        if is_of_tokens(value.raw()) { Ok(false) } else { self.objects_within(value, 0) }
+    }
+
+    fn objects_within(&self, value: Value<'_>, depth: usize) -> Result<bool, ShapeError> {
         match value.kind() {
             Kind::Plain | Kind::Escaped => {
                 let long = value.raw().len() >= CLAIM_BYTES_MIN + 2;
                 Ok(long && value.text().is_some_and(|text| self.claims(&text)))
             }
-            Kind::Array | Kind::Object if hides(value) => again(value, |root| self.objects_to(root, depth + 1), depth),
+            Kind::Array | Kind::Object if hides(value) => again(value, |root| self.objects_within(root, depth + 1), depth),
             Kind::Array => self.any(value.items(), depth),
             Kind::Object => value.members().try_fold(false, |found, member| {
                 let long = member.key.raw().len() >= CLAIM_BYTES_MIN + 2;
@@ -383,14 +388,14 @@ impl<'c> Sweep<'c> {
                     return Ok(found);
                 }
                 let name = member.name();
-                Ok((long && self.claims(&name)) || (!is_thought(&name) && self.objects_to(member.value, depth)?))
+                Ok((long && self.claims(&name)) || (!is_thought(&name) && self.objects_within(member.value, depth)?))
             }),
             Kind::Null | Kind::True | Kind::False | Kind::Number => Ok(false),
         }
     }
 
     fn any<'d>(&self, mut values: impl Iterator<Item = Value<'d>>, depth: usize) -> Result<bool, ShapeError> {
-        values.try_fold(false, |found, value| Ok(found || self.objects_to(value, depth)?))
+        values.try_fold(false, |found, value| Ok(found || self.objects_within(value, depth)?))
     }
 
     fn claims(&self, text: &str) -> bool {
@@ -475,10 +480,20 @@ const LANES: usize = 16;
 /// True for a single word of base64, a digest, a name or a URL, with or without quotes: nothing that makes a claim, and
 /// no execution's id.
 pub fn is_token(bytes: &[u8]) -> bool {
+    consists_of::<false>(bytes)
+}
+
+/// True for JSON without lists in whose strings there is nothing but such words, if it has no blanks.
+fn is_of_tokens(json: &[u8]) -> bool {
+    consists_of::<true>(json)
+}
+
+/// [`is_token`]; `BRACES`: braces as those of objects count as parts of words. In a string, no name would stand in quotes behind one.
+fn consists_of<const BRACES: bool>(bytes: &[u8]) -> bool {
     let (chunks, rest) = bytes.as_chunks::<LANES>();
     let mut padded = [b'.'; LANES];
     padded[..rest.len()].copy_from_slice(rest);
-    let mut suspects = chunks.iter().chain([&padded]).enumerate().filter_map(|(number, chunk)| match token_chunk(chunk) {
+    let mut suspects = chunks.iter().chain([&padded]).enumerate().filter_map(|(number, chunk)| match token_chunk::<BRACES>(chunk) {
         Some(0) => None,
         found => Some((number * LANES, found)),
     });
@@ -489,7 +504,7 @@ pub fn is_token(bytes: &[u8]) -> bool {
 
 /// The places in a chunk, one bit for each byte, at which an execution might be named; `None` if a byte is in no word.
 #[inline]
-fn token_chunk(chunk: &[u8; LANES]) -> Option<u32> {
+fn token_chunk<const BRACES: bool>(chunk: &[u8; LANES]) -> Option<u32> {
     let bytes = u8x16::new(*chunk);
     let is = |byte: u8| bytes.simd_eq(u8x16::splat(byte));
     let lower = bytes | u8x16::splat(0x20);
@@ -499,6 +514,7 @@ fn token_chunk(chunk: &[u8; LANES]) -> Option<u32> {
     };
     // From `+` to `;` lie `,`, `-`, `.`, `/`, the digits and `:`.
     let word = within(lower, b'a', b'z') | within(bytes, b'+', b';') | is(b'=') | is(b'"') | is(b'_');
+    let word = if BRACES { word | is(b'{') | is(b'}') } else { word };
     if word.to_bitmask() != 0xffff {
         return None;
     }
@@ -506,15 +522,19 @@ fn token_chunk(chunk: &[u8; LANES]) -> Option<u32> {
     let before = |next: u8x16| next.to_bitmask() >> 1 | 1 << (LANES - 1);
     let time = is(b'_').to_bitmask() & before(within(bytes, b'0', b'9'));
     let label = lower.simd_eq(u8x16::splat(b'e')).to_bitmask() & before(lower.simd_eq(u8x16::splat(b'x')));
-    Some(time | label)
+    let opening = if BRACES { is(b'{').to_bitmask() & !(before(is(b'"') | is(b'}')) & !(1 << (LANES - 1))) } else { 0 };
+    Some(time | label | opening)
 }
 
-/// True if an execution's id ends with what follows this place, a time of 13 digits and 16 hex digits, or the label of one begins there.
+/// True if an execution's id ends with what follows this place, a time of 13 digits and 16 hex digits, the label of one begins there, or
+/// a block that isn't JSON.
 fn names_execution(bytes: &[u8], at: usize) -> bool {
     let behind = |length: usize| bytes.get(at + 1..at + 1 + length);
     match bytes.get(at) {
         Some(b'_') => behind(13).is_some_and(|digits| digits.iter().all(u8::is_ascii_digit)),
         Some(b'e' | b'E') => behind(3).is_some_and(|word| word.eq_ignore_ascii_case(b"xec")),
+        // A brace, at the end of a chunk or with another character behind it.
+        Some(b'{') => !behind(1).is_some_and(|next| matches!(next, b"\"" | b"}")),
         _ => false,
     }
 }
@@ -626,6 +646,23 @@ mod tests {
         fn bytes_of_tokens(byte in any::<u8>(), before in 0_usize..20, behind in 0_usize..20) {
             let text = [vec![b'a'; before], vec![byte], vec![b'a'; behind]].concat();
             prop_assert_eq!(is_token(&text), is_token_by_bytes(&text));
+        }
+    }
+
+    #[test]
+    fn json_of_tokens() {
+        for (json, only) in [
+            (r#"{"prompt_tokens":912,"details":{"cached_tokens":0.5,"kind":null},"none":{},"id":"a-b"}"#, true),
+            (r#"{"a":"result={download:125}"}"#, false),
+            (r#"{"a":"result=[125]"}"#, false),
+            (r#"{"a":"{"}"#, true),
+            (r#"{"a":"it was sent"}"#, false),
+            (r#"{"a":"x\u0020y"}"#, false),
+            (r#"{"execution":1}"#, false),
+            (r#"["get_weather_1763760000123_0123456789abcdef"]"#, false),
+            (r#"{"a":"é"}"#, false),
+        ] {
+            assert_eq!(is_of_tokens(json.as_bytes()), only, "{json}");
         }
     }
 

@@ -305,6 +305,14 @@ impl AnswerStream for MessagesStream {
         last.end(End { finals, earlier: None, verdict: made.verdict, as_member: true }, out)
     }
 
+    fn keep_alive(&self, out: &mut BytesMut) {
+        if self.line.begun {
+            frame(out, "ping", br#"{"type":"ping"}"#);
+        } else {
+            keep_alive(out);
+        }
+    }
+
     fn fail(&mut self, envelope: &str, out: &mut BytesMut) {
         frame(out, "error", &error::converted(&Bytes::copy_from_slice(envelope.as_bytes())));
     }

@@ -155,7 +155,7 @@ async fn begin<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) ->
             violations.extend(replicated::unavailable(&standard.rules.checks));
         }
     }
-    let known = known.and_then(|known| app.prefixes.keep(owner, known, prefix.shared()));
+    let known = known.and_then(|known| app.prefixes.keep(known, prefix));
     Ok(ExchangeDriver::new(PreparedRun {
         worker,
         context,

@@ -124,7 +124,7 @@ pub(in crate::proxy) async fn begin(worker: Arc<Worker>, incoming: Incoming) -> 
     if loaded.is_err() {
         violations.extend(replicated::unavailable(&standard.rules.checks));
     }
-    let known = known.and_then(|known| app.prefixes.keep(owner, known, prefix.shared()));
+    let known = known.and_then(|known| app.prefixes.keep(known, prefix));
     let rounds = ToolRounds::of(&standard, || RoundBase {
         standard: standard.clone(),
         upstream,

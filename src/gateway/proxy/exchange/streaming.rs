@@ -39,8 +39,8 @@ use crate::{
     wire::sse,
 };
 
-/// Interval of the comments that keep a waiting client's connection alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(10);
+/// Interval of what keeps a waiting client's connection alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(5);
 
 /// Factor of `limits.response_bytes` that bounds the memory for the held part of a stream.
 const HELD_SHARE: usize = 4;
@@ -197,7 +197,7 @@ async fn read<A: Adapter>(
                 if driver.context.observes() {
                     continue;
                 }
-                sse::keep_alive(out);
+                judge.keep_alive(out);
                 outlet.write(out);
                 continue;
             }

@@ -1,7 +1,7 @@
 //! Replaces the bare statuses with which hyper answers requests that it can't parse by the documented errors.
 //!
-//! Sits between hyper and the socket and looks at the first bytes of each write. toolmark's own responses always have a
-//! body, so one with `content-length: 0` is hyper's.
+//! Sits between hyper and the socket and looks at the first bytes of each write. A response of status 400 or 431 without a body and without
+//! headers of its own is hyper's.
 
 use std::{
     future::Future as _,
@@ -50,7 +50,7 @@ impl<S: Read + Write + Unpin> RejectionRewriter<S> {
             Some(b"400") => Failure::not_http(),
             _ => return false,
         };
-        let bare = String::from_utf8_lossy(head).to_ascii_lowercase().contains("\r\ncontent-length: 0\r\n");
+        let bare = is_bare(&String::from_utf8_lossy(head).to_ascii_lowercase());
         if bare {
             let body = failure.json();
             let reason = failure.status.canonical_reason().unwrap_or_default();
@@ -85,6 +85,13 @@ impl<S: Read + Write + Unpin> RejectionRewriter<S> {
         }
         Poll::Ready(Ok(()))
     }
+}
+
+/// True of a head, in lower case, that has no other headers than those of hyper's refusals. An upstream's error without a body, which is passed
+/// on, has others: `toolmark-verdict`, at least.
+fn is_bare(head: &str) -> bool {
+    let names = || head.lines().skip(1).filter_map(|line| Some(line.split_once(':')?.0));
+    head.contains("\r\ncontent-length: 0\r\n") && names().all(|name| matches!(name, "content-length" | "connection" | "date"))
 }
 
 impl<S: Read + Unpin> Read for RejectionRewriter<S> {

@@ -11,7 +11,7 @@ use crate::{
         history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
     },
     openai::content::{arguments_text, compared, text_of},
-    responses::call_name::tool_name,
+    responses::{call_name::tool_name, output_items::is_x_search},
     tools::registry::Registry,
     wire::json::Value,
 };
@@ -218,6 +218,10 @@ pub fn history<'d>(
     let step = |(at, item): (usize, &InputItem<'d>)| match item.kind {
         _ if gone(at) || of_built_in(item) => HistoryItem::Other,
         Kind::Assistant => HistoryItem::Assistant(Vec::new()),
+        // It came without a mark, and comes back without one.
+        Kind::Call(CallKind::Custom) if item.members.name.and_then(Value::text).is_some_and(|name| is_x_search(&name, registry)) => {
+            HistoryItem::Other
+        }
         Kind::Call(_) => HistoryItem::Assistant(vec![past_call(item, registry, memo_at(at))]),
         Kind::Output(_) => {
             let raw = item.output().map_or(Cow::Borrowed(""), compared);

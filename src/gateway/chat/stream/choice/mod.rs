@@ -233,6 +233,7 @@ impl ChoiceStream {
                 "reasoning_content" if self.reasoning.len() < REASONING_BYTES_MAX => {
                     self.reasoning.push_str(&value.text().unwrap_or_default());
                 }
+                "images" => self.has_audio |= !is_nothing(value),
                 "tool_calls" | "function_call" => {}
                 _ => {}
             }
@@ -321,7 +322,8 @@ impl ChoiceStream {
         let text = self.spaced(span.kind, self.allowed(&span, cleared));
         if !text.is_empty() {
             // What else the event says leaves with the rest of its text.
-            let delta = self.delta_of_text(span.kind, &text);
+            let kind_of_text = front.document().as_ref().and_then(|document| Some(extra_of(document)?.raw_str().to_owned()));
+            let delta = self.delta_of_text(span.kind, &text, kind_of_text.as_deref());
             let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };
             (self.released, self.follows, self.role_said) = (true, true, true);
             out.extend_from_slice(&front.write(&changes));
@@ -335,7 +337,8 @@ impl ChoiceStream {
         self.queue.push_front(front);
     }
 
-    fn delta_of_text(&self, kind: usize, text: &str) -> String {
+    /// A delta with a piece of text. `extra`: the JSON of `extra_content`, by which Gemini tells thoughts from answers.
+    fn delta_of_text(&self, kind: usize, text: &str, extra: Option<&str>) -> String {
         let mut delta = String::from(if self.role_said { "{" } else { "{\"role\":\"assistant\"," });
         let (name, open, close) = match TEXTS.get(kind) {
             Some(&"audio") => ("audio", "{\"transcript\":", "}"),
@@ -345,6 +348,7 @@ impl ChoiceStream {
         delta.push_str(&format!("\"{name}\":{open}"));
         quote_into(&mut delta, text);
         delta.push_str(close);
+        extra.iter().for_each(|extra| delta.push_str(&format!(",\"extra_content\":{extra}")));
         delta.push('}');
         delta
     }
@@ -445,6 +449,10 @@ impl ChoiceStream {
 }
 
 /// True if an event has more than a role, calls and texts.
+fn extra_of(document: &Document) -> Option<Value<'_>> {
+    delta_of(choice_of(document)?)?.get_some("extra_content")
+}
+
 fn says_more(document: &Document) -> bool {
     let root = document.root();
     let Some(choice) = choice_of(document) else { return true };
