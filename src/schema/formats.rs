@@ -186,7 +186,9 @@ mod tests {
 
     #[test]
     fn ids_durations_and_expressions() {
-        for text in ["67e55044-10b1-426f-9247-bb680e5fe0c8", "67e5504410b1426f9247bb680e5fe0c8", "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8"] {
+        for text in
+            ["67e55044-10b1-426f-9247-bb680e5fe0c8", "67e5504410b1426f9247bb680e5fe0c8", "urn:uuid:67e55044-10b1-426f-9247-bb680e5fe0c8"]
+        {
             assert!(is_uuid(text), "{text}");
         }
         assert!(!is_uuid("67e5504") && !is_uuid("order-17") && !is_uuid(""));

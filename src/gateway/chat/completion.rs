@@ -33,6 +33,7 @@ use crate::{
         text::TextGate,
     },
     openai::{error::is_base_error, usage},
+    violation::{Code, Severity},
     wire::json::{Document, Value, splice::Splices, string::quote},
 };
 
@@ -87,6 +88,10 @@ impl WholeAnswer for ChatCompletion {
             return Err(Fault::Reported(root.raw_str().to_owned()));
         }
         let choices = root.get("choices").filter(|choices| choices.is_array()).ok_or(Fault::Unknown("no `choices`"))?;
+        // There is nothing of which the violation could be said, or that could be asked for again.
+        if choices.items().next().is_none() && context.rules.checks.severity(Code::EmptyAnswer) == Severity::Block && !context.observes() {
+            return Err(Fault::Unknown("no choice"));
+        }
         let choices = choices.items().map(|choice| read_choice(choice, context)).collect::<Result<_, _>>()?;
         Ok(Self { came, document, choices, promoted, stray })
     }

@@ -13,7 +13,7 @@ use crate::{
         conversation::Hidden,
         conversation::known_items::ItemBytes,
         conversation::request_prefix::{PrefixUse, SharedPrefix},
-        error::{Refusal, array, unique},
+        error::{Refusal, array, unique_in_request},
         evidence::material::Material,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
@@ -83,7 +83,7 @@ impl<'d> Head<'d> {
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object"));
         }
-        unique(root, "the request")?;
+        unique_in_request(root, "the request")?;
         let (mut head, mut messages) = (
             Self { model: Cow::Borrowed(""), stream: false, choices: 1, json_only: false, tools: None, functions: None, messages: root },
             None,

@@ -1,7 +1,7 @@
 //! Errors of an exchange: of its request, found before anything is sent, and of an answer that can't be passed on. Pure.
 
 use crate::{
-    exchange::text::spelling::{is_respelled, is_spelled_twice},
+    exchange::text::spelling::{is_respelled, is_respelled_in_request, is_spelled_twice},
     judge::messages,
     violation::Violation,
     wire::json::{JsonError, Value},
@@ -113,9 +113,21 @@ impl Refusal {
 /// # Errors
 /// [`Refusal`] that names the member and the `place`.
 pub fn unique(object: Value<'_>, place: &str) -> Result<(), Refusal> {
+    known_once(object, place, is_respelled)
+}
+
+/// As [`unique`], for a request, or an object in it that names what the upstream stores.
+///
+/// # Errors
+/// [`Refusal`] that names the member and the `place`.
+pub fn unique_in_request(object: Value<'_>, place: &str) -> Result<(), Refusal> {
+    known_once(object, place, is_respelled_in_request)
+}
+
+fn known_once(object: Value<'_>, place: &str, respelled: fn(Value<'_>) -> bool) -> Result<(), Refusal> {
     match object.duplicate_name() {
         Some(name) => Err(Refusal::new("invalid_json", None, format!("{place} has two members named `{name}`"))),
-        None if is_respelled(object) => {
+        None if respelled(object) => {
             let message =
                 format!("{place} has a member whose name differs from a known one only in its spelling: some parsers ignore case");
             Err(Refusal::new("invalid_json", None, message))

@@ -20,7 +20,7 @@ use crate::{
             Hidden,
             recalled::{NamedObject, ObjectKind, Recalled, Wanted},
         },
-        error::{Refusal, array, unique},
+        error::{Refusal, array, unique_in_request},
         evidence::material::Material,
         tool_set::{Brought, Dialect, ToolSet, ToolsEdit},
     },
@@ -69,7 +69,7 @@ impl<'d> Head<'d> {
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object"));
         }
-        unique(root, "the request")?;
+        unique_in_request(root, "the request")?;
         let mut head = Self {
             model: Cow::Borrowed(""),
             stream: false,

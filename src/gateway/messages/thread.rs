@@ -13,7 +13,7 @@ use crate::{
         call_ids::CallIdMinter,
         context::Context,
         conversation::{KnownCall, Memo, recalled::Recalled, update},
-        error::{Refusal, unique},
+        error::{Refusal, unique_in_request},
     },
     judge::call::ValidCall,
     marks::{CallMark, MarkTime},
@@ -53,7 +53,7 @@ impl<'d> ThreadUse<'d> {
         if thread.is_null() {
             return Ok(Self::Without);
         }
-        unique(thread, "`thread`")?;
+        unique_in_request(thread, "`thread`")?;
         let kind = thread.get("type").and_then(Value::text).unwrap_or_default();
         let previous = thread.get("previous_message_id").filter(|id| id.is_string() && !id.is_text(""));
         Ok(match (&*kind, previous) {

@@ -250,7 +250,9 @@ fn labels() {
     let words = "The execution of it was fine and the id is in the result of the tool, as we said before in this answer. ".repeat(20);
     let json = format!("{{\"todos\": [{}]}}", "{\"title\": \"buy milk\", \"done\": false}, ".repeat(20));
     let code = format!("```js\nmodule.exports = {{\n{}}};\n```\n", "  port: 8080,\n".repeat(40));
-    for (rules, words) in [(&without, &words), (&TextRules { json_only: true, ..without.clone() }, &words), (&without, &json), (&without, &code)] {
+    for (rules, words) in
+        [(&without, &words), (&TextRules { json_only: true, ..without.clone() }, &words), (&without, &json), (&without, &code)]
+    {
         let mut gate = TextGate::new();
         for (at, c) in words.char_indices() {
             assert_eq!(gate.handle(&words[at..at + c.len_utf8()], rules, &Stub), GateProgress::Flow);

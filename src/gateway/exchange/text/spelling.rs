@@ -72,10 +72,64 @@ pub fn is_respelled(object: Value<'_>) -> bool {
     object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && same(&member.name()))
 }
 
+/// True if the object, a request or a part of its conversation's state, has a member whose name some servers take for one by which the state
+/// is found, or by which the request is judged.
+pub fn is_respelled_in_request(object: Value<'_>) -> bool {
+    const NAMES: [&str; 27] = [
+        "id",
+        "model",
+        "stream",
+        "stream_options",
+        "n",
+        "tool_choice",
+        "parallel_tool_calls",
+        "response_format",
+        "store",
+        "background",
+        "previous_response_id",
+        "conversation",
+        "prompt",
+        "include",
+        "items",
+        "item_reference",
+        "thread",
+        "previous_message_id",
+        "container",
+        "mcp_servers",
+        "context_management",
+        "web_search_options",
+        "search_parameters",
+        "plugins",
+        "output_config",
+        "output_format",
+        "starting_after",
+    ];
+    let same = |name: &str| {
+        let folded = folded(name);
+        folded != name && NAMES.contains(&&*folded)
+    };
+    is_respelled(object) || object.may_have_odd_names() && object.members().any(|member| member.has_odd_name() && same(&member.name()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::wire::json::Document;
+
+    #[test]
+    fn names_of_requests() {
+        for (object, respelled) in [
+            (r#"{"Previous_Response_Id":"resp_1"}"#, true),
+            ("{\"previou\u{17f}_response_id\":\"resp_1\"}", true),
+            (r#"{"type":"item_reference","ID":"msg_1"}"#, true),
+            (r#"{"Store":true}"#, true),
+            (r#"{"\u0073tore":true}"#, false),
+            (r#"{"store":true,"id":"a","userId":"b","X-Trace":1}"#, false),
+        ] {
+            let document = Document::parse(object.into()).unwrap();
+            assert_eq!(is_respelled_in_request(document.root()), respelled, "{object}");
+        }
+    }
 
     #[test]
     fn names_in_two_spellings() {

@@ -4,7 +4,7 @@
 //! bounded by the exchange's `max_attempts` and `repair_deadline`.
 
 use bytes::Bytes;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 
 use super::{cassette_session::UpstreamRequest, driver::ExchangeDriver};
 use crate::{
@@ -17,7 +17,11 @@ use crate::{
     },
     upstreams::breaker::RequestRole,
     upstreams::retry::{self, AttemptFailure},
+    wire::rope::Rope,
 };
+
+/// Header by which OpenAI's clients, and others, mark the retries of one request.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Reply of an upstream.
 pub enum Reply {
@@ -100,7 +104,7 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
     };
     selection.note_request();
     driver.attempts.start();
-    let ExchangeDriver { selection, worker, context, model, attempts, clock, record, cassette, tracer, .. } = driver;
+    let ExchangeDriver { selection, worker, context, model, attempts, clock, record, cassette, tracer, first_body, .. } = driver;
     let (app, endpoint) = (&worker.app, selection.endpoint(worker));
     record.attempt(&endpoint.settings.name, selection.model().unwrap_or(model), attempts.findings().violations.len());
     clock.start_wait();
@@ -114,7 +118,7 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
         number: attempts.started().saturating_sub(1) as usize,
         repairs: attempts.findings().repairs,
         target,
-        headers: tracer.attempt(app, selection.headers()),
+        headers: with_own_key(tracer.attempt(app, selection.headers()), &body, first_body),
         body,
     };
     let sent_at = clock.read_at();
@@ -147,6 +151,22 @@ async fn send_once(driver: &mut ExchangeDriver, permit: &mut BreakerPermit) -> S
         (_, failed) => failed,
     };
     (outcome, failed)
+}
+
+/// The headers with another `Idempotency-Key` if the body isn't the first one that was sent, as it is after a repair: under the caller's key
+/// an upstream would play its first answer again, or refuse. The same request leads to the same keys, so that a caller's retry stays one.
+fn with_own_key(mut headers: HeaderMap, body: &Rope, first: &mut Option<blake3::Hash>) -> HeaderMap {
+    let Some(key) = headers.get(IDEMPOTENCY_KEY) else { return headers };
+    let digest = blake3::hash(&body.joined());
+    if *first.get_or_insert(digest) == digest {
+        return headers;
+    }
+    let own = blake3::Hasher::new().update(key.as_bytes()).update(digest.as_bytes()).finalize().to_hex();
+    match HeaderValue::from_str(&own) {
+        Ok(own) => drop(headers.insert(IDEMPOTENCY_KEY, own)),
+        Err(_) => drop(headers.remove(IDEMPOTENCY_KEY)),
+    }
+    headers
 }
 
 /// Reads the head of a response: an answer, or the error that it is.

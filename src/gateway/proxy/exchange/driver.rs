@@ -85,6 +85,8 @@ pub struct ExchangeDriver {
     pub(super) delivery: Delivery,
     /// Bytes of streamed answers so far.
     pub(super) received: usize,
+    /// BLAKE3 of the first body that was sent, if the caller names its request for retries.
+    pub(super) first_body: Option<blake3::Hash>,
     _held: Held,
 }
 
@@ -145,6 +147,7 @@ impl ExchangeDriver {
             cassette,
             conversation: ConversationUpdates::default(),
             received: 0,
+            first_body: None,
             _held: held,
         })
     }

@@ -366,7 +366,9 @@ async fn judge_buffered<A: Adapter>(driver: &mut ExchangeDriver, response: Answe
     let written = answer.write(finals, &context, driver.attempts.take_usage(), verdict.as_deref());
     driver.store_conversation(written.memo);
     tool_rounds::store_hidden::<A>(driver, || A::text_of(&written.body)).await?;
-    Ok(Some(pass_on(driver, status, headers, written.body)))
+    let mut response = pass_on(driver, status, headers, Bytes::new());
+    *response.body_mut() = Body::weighed(written.body, weight);
+    Ok(Some(response))
 }
 
 /// Reads and judges a buffered answer; again with the ledger's replies, if judging asks the ledger.

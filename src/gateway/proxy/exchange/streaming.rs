@@ -53,6 +53,8 @@ enum Broken {
     Failure(Failure),
     /// A call that the upstream rejected can't be repaired: the text instead of the answer.
     Exhausted(String),
+    /// The upstream refused a further attempt: its error, JSON.
+    Refused(String),
 }
 
 impl From<Fault> for Broken {
@@ -386,7 +388,7 @@ async fn next_attempt<A: Adapter>(driver: &mut ExchangeDriver, outlet: &Outlet) 
         match reply {
             Reply::Answer(response) if upstream::is_event_stream(response.headers()) => return Ok(response),
             Reply::Answer(_) => return Err(Failure::protocol(&name, "it is no stream, though one was asked for").into()),
-            Reply::Error(_, _, body) => return Err(Fault::Reported(String::from_utf8_lossy(&body).into_owned()).into()),
+            Reply::Error(_, _, body) => return Err(Broken::Refused(String::from_utf8_lossy(&body).into_owned())),
             Reply::FailedCall(turn) => {
                 let turn = rejected_call(driver, turn)?;
                 driver.prepare_repair::<A>(&turn, None)?;
@@ -401,7 +403,7 @@ fn failure_json(driver: &ExchangeDriver, broken: Broken) -> String {
     let json = match broken {
         Broken::Failure(failure) => return failure.json(),
         Broken::Exhausted(words) => words,
-        Broken::Fault(Fault::Reported(json)) => json,
+        Broken::Fault(Fault::Reported(json)) | Broken::Refused(json) => json,
         Broken::Fault(fault) => {
             tracing::error!(exchange = %driver.context.id, upstream = name, %fault, "the stream of upstream `{name}` can't be passed on");
             return Failure::protocol(name, fault).json();

@@ -20,12 +20,17 @@ use bytes::{Bytes, BytesMut};
 use http_body::{Body as HttpBody, Frame, SizeHint};
 
 use http::Response;
+use tokio::time::Sleep;
 
 use crate::{
     cassette::recorder::RecordingHandle,
     proxy::{
         helper_threads::Movable,
-        server::{admission::Held, error_key_removal::Unkeyed},
+        server::{
+            admission::{Held, MemoryPermit},
+            error_key_removal::Unkeyed,
+            stalls::{SentAnswer, StallWatch},
+        },
         upstream::{pool::AnswerBody, response::BodyError},
     },
 };
@@ -97,18 +102,50 @@ impl Outlet {
     }
 }
 
+/// Bytes of a complete body that are handed on at once: what is left stays with its memory permit until the client takes it.
+const PART_BYTES: usize = 64 << 10;
+
 /// A response body.
 pub enum Body {
     /// Complete body.
     Whole(Bytes),
+    /// Complete body of some length, counted until it is sent.
+    Weighed(Box<(Bytes, MemoryPermit)>),
     /// Body of an upstream, passed through as it arrives.
-    Pass(AnswerBody, Held),
+    Pass(Box<PassedBody>),
     /// Body of an upstream, passed through, with toolmark's own key hidden in errors.
-    PassUnkeyed(Box<(AnswerBody, Held, Unkeyed)>),
+    PassUnkeyed(Box<(PassedBody, Unkeyed)>),
     /// Body written by a running exchange; `None` once that has ended.
     Running(Outlet, Option<Movable<()>>),
     /// Another body, recorded as it is sent.
     Recorded(Box<Body>, RecordingHandle),
+    /// Another body, on a connection of HTTP/2.
+    Watched(Box<(Body, SentAnswer)>),
+}
+
+/// Body of an upstream that is passed through, within a time limit for each part of it.
+pub struct PassedBody {
+    body: AnswerBody,
+    _held: Held,
+    idle_max: Duration,
+    waits: Option<Pin<Box<Sleep>>>,
+}
+
+impl PassedBody {
+    /// `held`: permits of the request, released at the body's end; `idle_max`: time without any byte after which it counts as cut off.
+    pub fn new(body: AnswerBody, held: Held, idle_max: Duration) -> Self {
+        Self { body, _held: held, idle_max, waits: None }
+    }
+
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if polled.is_ready() {
+            self.waits = None;
+            return polled;
+        }
+        let waits = self.waits.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.idle_max)));
+        waits.as_mut().poll(cx).map(|()| Some(Err(BodyError::Cut)))
+    }
 }
 
 impl Body {
@@ -119,6 +156,20 @@ impl Body {
             tape.sent();
         }
         response.map(|body| Self::Recorded(Box::new(body), tape))
+    }
+
+    /// Complete body, which counts as memory in use until it is sent. `weight`: the permit of the answer that it is made of.
+    pub fn weighed(bytes: Bytes, mut weight: MemoryPermit) -> Self {
+        if bytes.len() <= PART_BYTES || weight.set(bytes.len() as u64).is_err() {
+            // INVARIANT: it is no more than was read, or little more, so that the permit hardly grows.
+            return Self::Whole(bytes);
+        }
+        Self::Weighed(Box::new((bytes, weight)))
+    }
+
+    /// Body on a connection of HTTP/2, whose client must take it.
+    pub fn watched(body: Self, answers: &StallWatch) -> Self {
+        if body.is_end_stream() { body } else { Self::Watched(Box::new((body, answers.begin()))) }
     }
 
     /// Body that `exchange` writes.
@@ -152,11 +203,25 @@ impl HttpBody for Body {
         match self.get_mut() {
             Self::Whole(bytes) if bytes.is_empty() => Poll::Ready(None),
             Self::Whole(bytes) => Poll::Ready(Some(Ok(Frame::data(std::mem::take(bytes))))),
-            Self::Pass(body, _) => Pin::new(body).poll_frame(cx).map_err(TruncatedBody),
+            Self::Weighed(own) if own.0.is_empty() => Poll::Ready(None),
+            Self::Weighed(own) => {
+                let part = own.0.len().min(PART_BYTES);
+                Poll::Ready(Some(Ok(Frame::data(own.0.split_to(part)))))
+            }
+            Self::Watched(own) => {
+                let (body, sent) = &mut **own;
+                sent.ask();
+                let polled = Pin::new(body).poll_frame(cx);
+                if matches!(polled, Poll::Ready(Some(Ok(_)))) {
+                    sent.hand_on();
+                }
+                polled
+            }
+            Self::Pass(body) => body.poll_frame(cx).map_err(TruncatedBody),
             Self::PassUnkeyed(passed) => {
-                let (body, _, unkeyed) = &mut **passed;
+                let (body, unkeyed) = &mut **passed;
                 loop {
-                    let data = match ready!(Pin::new(&mut *body).poll_frame(cx)) {
+                    let data = match ready!(body.poll_frame(cx)) {
                         Some(Ok(frame)) => frame.into_data().map(|data| unkeyed.take(data)).unwrap_or_default(),
                         Some(Err(error)) => return Poll::Ready(Some(Err(TruncatedBody(error)))),
                         None if unkeyed.is_empty() => return Poll::Ready(None),
@@ -202,8 +267,10 @@ impl HttpBody for Body {
     fn is_end_stream(&self) -> bool {
         match self {
             Self::Whole(bytes) => bytes.is_empty(),
-            Self::Pass(body, _) => body.is_end_stream(),
-            Self::PassUnkeyed(passed) => passed.0.is_end_stream() && passed.2.is_empty(),
+            Self::Weighed(own) => own.0.is_empty(),
+            Self::Watched(own) => own.0.is_end_stream(),
+            Self::Pass(passed) => passed.body.is_end_stream(),
+            Self::PassUnkeyed(passed) => passed.0.body.is_end_stream() && passed.1.is_empty(),
             Self::Running(..) => false,
             Self::Recorded(body, _) => body.is_end_stream(),
         }
@@ -212,7 +279,9 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Self::Pass(body, _) => body.size_hint(),
+            Self::Weighed(own) => SizeHint::with_exact(own.0.len() as u64),
+            Self::Watched(own) => own.0.size_hint(),
+            Self::Pass(passed) => passed.body.size_hint(),
             Self::PassUnkeyed(_) => SizeHint::default(),
             Self::Running(..) => SizeHint::default(),
             Self::Recorded(body, _) => body.size_hint(),

@@ -15,6 +15,8 @@ use std::{
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 use tokio::time::Sleep;
 
+use super::stalls::StallWatch;
+
 /// Bytes after which hyper knows the HTTP version: the length of HTTP/2's preface.
 const GREETING_BYTES: usize = 24;
 
@@ -27,12 +29,14 @@ pub struct IdleTimeoutIo<S> {
     /// Bytes of the preface that haven't arrived.
     missing: usize,
     greets: Option<Pin<Box<Sleep>>>,
+    /// Answers of HTTP/2 that the client may leave untaken.
+    answers: StallWatch,
 }
 
 impl<S> IdleTimeoutIo<S> {
     /// Wraps a socket.
-    pub fn new(inner: S, limit: Duration) -> Self {
-        Self { inner, limit, waits: None, missing: GREETING_BYTES, greets: None }
+    pub fn new(inner: S, limit: Duration, answers: StallWatch) -> Self {
+        Self { inner, limit, waits: None, missing: GREETING_BYTES, greets: None, answers }
     }
 
     fn bounded<T>(&mut self, cx: &mut Context<'_>, polled: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -51,6 +55,10 @@ impl<S> IdleTimeoutIo<S> {
 impl<S: Read + Unpin> Read for IdleTimeoutIo<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         if self.missing == 0 {
+            // The pings of HTTP/2, at intervals of the same length, see to it that this is asked.
+            if self.answers.is_stalled(self.limit) {
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes nothing of an answer")));
+            }
             return Pin::new(&mut self.inner).poll_read(cx, buffer);
         }
         let Self { inner, missing, greets, limit, .. } = &mut *self;

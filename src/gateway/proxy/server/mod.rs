@@ -11,6 +11,7 @@ pub mod passthrough;
 pub(super) mod rejections;
 pub mod request_checks;
 pub mod route;
+pub(in crate::proxy) mod stalls;
 pub(super) mod stored_objects;
 
 use std::{
@@ -22,7 +23,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri, Version};
 use http_body::Body as _;
 use http_body_util::BodyExt as _;
 use hyper::{body::Incoming as HyperBody, service::service_fn};
@@ -63,6 +64,7 @@ use idle_timeout::IdleTimeoutIo;
 use passthrough::PassthroughTarget;
 use rejections::RejectionRewriter;
 use route::{Route, of_messages, route};
+use stalls::StallWatch;
 
 /// Connections from which nobody needs a warning who set no limit.
 const CONNECTIONS_ENOUGH: usize = 1_000;
@@ -195,19 +197,26 @@ fn accept(worker: &Arc<Worker>, builder: &auto::Builder<TokioExecutor>, graceful
     let idle = worker.app.settings.limits.client_idle;
     let worker = worker.clone();
     let overloaded = connected.is_none();
-    let last = Arc::new(LastCaller::default());
-    let service = service_fn(move |request| {
+    let (last, answers) = (Arc::new(LastCaller::default()), StallWatch::default());
+    let watch = answers.clone();
+    let service = service_fn(move |request: Request<HyperBody>| {
         let (worker, last) = (worker.clone(), last.clone());
+        let watch = (request.version() == Version::HTTP_2).then(|| watch.clone());
         async move {
-            Ok::<_, std::convert::Infallible>(if overloaded {
+            let response = if overloaded {
                 too_many(&worker, api_of(request.uri(), request.headers().contains_key(&headers::ANTHROPIC_VERSION)))
             } else {
                 handle(worker, &last, request).await
+            };
+            Ok::<_, std::convert::Infallible>(match watch {
+                Some(watch) => response.map(|body| Body::watched(body, &watch)),
+                None => response,
             })
         }
     });
-    let connection = graceful
-        .watch(builder.serve_connection(RejectionRewriter::new(IdleTimeoutIo::new(TokioIo::new(stream), idle)), service).into_owned());
+    let connection = graceful.watch(
+        builder.serve_connection(RejectionRewriter::new(IdleTimeoutIo::new(TokioIo::new(stream), idle, answers)), service).into_owned(),
+    );
     tokio::spawn(async move {
         let _counted = connected;
         if let Err(error) = connection.await {

@@ -15,9 +15,18 @@ use crate::{
     proxy::upstream::BodyPassage,
     proxy::{
         exchange::cassette_session,
-        http::{body::Body, credentials, error_response, failure::Failure, headers::ANTHROPIC_VERSION},
+        http::{
+            body::{Body, PassedBody},
+            credentials, error_response,
+            failure::Failure,
+            headers::ANTHROPIC_VERSION,
+        },
         server::{admission::Held, error_key_removal::Unkeyed},
-        upstream::{self, Endpoint, pool::Outgoing, status::Asked},
+        upstream::{
+            self, Endpoint,
+            pool::{Answer, Outgoing},
+            status::Asked,
+        },
         worker::Worker,
     },
     settings::{Credential, UpstreamSettings},
@@ -118,6 +127,7 @@ async fn through(
     let status = response.status();
     let is_error = !status.is_success() && status != StatusCode::NOT_MODIFIED;
     let mut headers = endpoint.downstream_headers(response.headers(), BodyPassage::Unchanged);
+    let passed = |response: Answer| PassedBody::new(response.into_body(), held, endpoint.settings.timeouts.idle);
     let body = match endpoint.own_key() {
         // An error may quote the key that it was called with.
         Some(key) if is_error => {
@@ -137,8 +147,8 @@ async fn through(
             })
         }
         // So may one that comes with another status, or in a stream.
-        Some(key) if is_text(response.headers()) => Body::PassUnkeyed(Box::new((response.into_body(), held, Unkeyed::new(key)))),
-        Some(_) | None => Body::Pass(response.into_body(), held),
+        Some(key) if is_text(response.headers()) => Body::PassUnkeyed(Box::new((passed(response), Unkeyed::new(key)))),
+        Some(_) | None => Body::Pass(Box::new(passed(response))),
     };
     let mut passed = Response::new(body);
     *passed.status_mut() = status;

@@ -21,7 +21,7 @@ use crate::{
         active_policy::Standard,
         context::Begun,
         conversation::Thread,
-        error::{Fault, Refusal, unique},
+        error::{Fault, Refusal, unique_in_request},
     },
     ledger::lookup::LookupUnavailable,
     marks::{CallMark, ExecutionId, Scope},
@@ -40,7 +40,7 @@ use crate::{
         exchange::{self, Incoming, basis, cassette_session, conversation::Fetched, read, responses},
         helper_threads,
         http::{
-            body::Body,
+            body::{Body, PassedBody},
             credentials, error_response,
             failure::Failure,
             headers::{UPSTREAM, VERDICT, VIOLATIONS},
@@ -400,8 +400,10 @@ impl StoredCaller<'_> {
                 response
             }
             Came::Stream(response) => {
-                let headers = self.endpoint(holder.upstream)?.downstream_headers(response.headers(), BodyPassage::Unchanged);
-                let mut passed = Response::new(Body::Pass(response.into_body(), incoming.held));
+                let endpoint = self.endpoint(holder.upstream)?;
+                let headers = endpoint.downstream_headers(response.headers(), BodyPassage::Unchanged);
+                let body = PassedBody::new(response.into_body(), incoming.held, endpoint.settings.timeouts.idle);
+                let mut passed = Response::new(Body::Pass(Box::new(body)));
                 *passed.headers_mut() = headers;
                 passed
             }
@@ -428,7 +430,7 @@ impl StoredCaller<'_> {
         }
         let mut document = read(body.clone(), self.standard, DEPTH_NOTED)?;
         if matches!(what, Stored::Items(_) | Stored::Conversations) {
-            unique(document.root(), "the request")?;
+            unique_in_request(document.root(), "the request")?;
             let items = document.root().get_some("items").map_or("[]", |items| items.raw_str());
             document = read(format!("{{\"input\":{items}}}").into(), self.standard, DEPTH_NOTED)?;
         }
@@ -788,7 +790,7 @@ impl StoredCaller<'_> {
         let body = if method == Method::POST { incoming.body.clone() } else { Bytes::new() };
         if method == Method::POST {
             let document = read(body.clone(), self.standard, DEPTH_NOTED)?;
-            unique(document.root(), "the request")?;
+            unique_in_request(document.root(), "the request")?;
             if document.root().members().any(|member| !member.is("metadata")) {
                 return Err(Refusal::new("invalid_request", None, "only `metadata` of a conversation can be changed").into());
             }
@@ -840,7 +842,7 @@ impl StoredCaller<'_> {
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object").into());
         }
-        unique(root, "the request")?;
+        unique_in_request(root, "the request")?;
         let Some(items) = root.get_some("items") else { return Ok(ItemWrite { body: document.bytes().clone(), begun: None }) };
         if !items.is_array() {
             return Err(Refusal::wrong("items", "an array of items").into());

@@ -407,7 +407,7 @@ fn downstream_headers(from: &HeaderMap, body: BodyPassage) -> HeaderMap {
                 "content-length" | "content-encoding" | "etag" | "content-md5" | "digest" | "repr-digest" | "content-digest"
             );
         if body == BodyPassage::MayChange && name == header::CONTENT_TYPE {
-            headers.append(name, in_utf8(value));
+            headers.entry(name).or_insert_with(|| in_utf8(value));
             continue;
         }
         // What these say of an origin would be said of toolmark's: where else to send requests to.
@@ -419,18 +419,17 @@ fn downstream_headers(from: &HeaderMap, body: BodyPassage) -> HeaderMap {
     headers
 }
 
-/// The type of a body that was judged, without another charset: JSON and events are UTF-8 (RFC 8259, section 8.1), and were read as that.
+/// The type of a body that was judged, without any parameter but `charset=utf-8`: JSON and events are UTF-8 (RFC 8259, section 8.1), and were
+/// read as that. Clients differ in how they read a parameter that is spelled in another way.
 fn in_utf8(value: &HeaderValue) -> HeaderValue {
     let bytes = value.as_bytes();
-    let lower = bytes.to_ascii_lowercase();
-    let foreign = lower.split(|byte| *byte == b';').skip(1).any(|parameter| {
-        let charset =
-            parameter.trim_ascii().strip_prefix(b"charset").map(<[u8]>::trim_ascii_start).and_then(|rest| rest.strip_prefix(b"="));
-        charset.is_some_and(|charset| !matches!(charset.trim_ascii(), b"utf-8" | b"\"utf-8\"" | b"utf8" | b"\"utf8\""))
-    });
-    let plain = || HeaderValue::from_bytes(bytes.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()).ok();
-    let judged = [&b"application/json"[..], b"text/event-stream"].iter().any(|kind| lower.starts_with(kind));
-    if foreign && judged { plain().unwrap_or_else(|| value.clone()) } else { value.clone() }
+    let mut parts = bytes.splitn(2, |byte| *byte == b';');
+    let (kind, parameters) = (parts.next().unwrap_or_default(), parts.next().map(|rest| rest.trim_ascii().to_ascii_lowercase()));
+    let known =
+        parameters.is_none_or(|own| matches!(&*own, b"charset=utf-8" | b"charset=\"utf-8\"" | b"charset=utf8" | b"charset=\"utf8\""));
+    // A list of types is two, of which a client may read the other one.
+    let plain = || HeaderValue::from_bytes(kind.split(|byte| *byte == b',').next().unwrap_or_default().trim_ascii()).ok();
+    if known && !bytes.contains(&b',') { value.clone() } else { plain().unwrap_or_else(|| HeaderValue::from_static("application/json")) }
 }
 
 /// True for server-sent events.

@@ -29,8 +29,8 @@ pub enum BodyError {
     /// The connection broke.
     #[error(transparent)]
     Broken(#[from] hyper::Error),
-    /// The body was recorded as cut off, or an injected fault cut it off.
-    #[error("the answer was cut off, as it was recorded or asked for")]
+    /// The body stopped coming, was recorded as cut off, or an injected fault cut it off.
+    #[error("the answer was cut off: it stopped coming, or was recorded so")]
     Cut,
 }
 

@@ -150,9 +150,15 @@ pub(super) fn api_of(api: Api, settings: &UpstreamSettings) -> Api {
     }
 }
 
+/// Headers that say something of the body's bytes.
+const OF_BODIES: [&str; 6] = ["content-md5", "digest", "content-digest", "repr-digest", "signature", "signature-input"];
+
 /// Headers of a request of one API for an upstream that is asked in another: the key in the header where that expects it, and none of what
 /// belongs to the first API.
 pub(super) fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: HeaderMap) -> HeaderMap {
+    // The body was read as JSON in UTF-8, and may have been changed: nothing else may be said of it.
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    OF_BODIES.iter().for_each(|name| drop(headers.remove(*name)));
     match (from, api_of(from, upstream)) {
         (Api::Messages, Api::Chat) => {
             let key = headers.remove(headers::API_KEY);

@@ -5,7 +5,7 @@
 use std::{borrow::Cow, collections::HashSet, sync::Arc};
 
 use crate::{
-    exchange::error::{Refusal, array, unique},
+    exchange::error::{Refusal, array, unique, unique_in_request},
     judge::{
         call::CallKind,
         history::{HistoryItem, PastCall, memo::ItemMemo, result_classifier::ResultClassifier},
@@ -144,7 +144,7 @@ impl<'d> InputItem<'d> {
         if !value.is_object() {
             return Err(Refusal::wrong("input", "a string or an array of objects"));
         }
-        unique(value, "an item of `input`")?;
+        unique_in_request(value, "an item of `input`")?;
         let members = ItemMembers::of(value);
         let item = Self { value, kind: Kind::of(&members)?, members };
         let mut parts = item.content().into_iter().chain(item.output()).flat_map(Value::items);

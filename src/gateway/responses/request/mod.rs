@@ -24,7 +24,7 @@ pub use crate::{
 use crate::{
     exchange::{
         context::{Basis, Begun},
-        error::{Refusal, array, unique},
+        error::{Refusal, array, unique, unique_in_request},
         tool_set::{Brought, Dialect},
     },
     openai::content::text_of,
@@ -81,7 +81,7 @@ impl<'d> Head<'d> {
         if !root.is_object() {
             return Err(Refusal::new("invalid_request", None, "the request must be a JSON object"));
         }
-        unique(root, "the request")?;
+        unique_in_request(root, "the request")?;
         let mut head = Self::empty();
         for member in root.members().filter(|member| !member.value.is_null()) {
             head.take(&member.name(), member.value)?;
@@ -237,7 +237,7 @@ fn flag(value: Value<'_>, name: &str) -> Result<bool, Refusal> {
 }
 
 fn conversation(value: Value<'_>) -> Result<String, Refusal> {
-    unique(value, "`conversation`")?;
+    unique_in_request(value, "`conversation`")?;
     let id = value.text().or_else(|| value.get("id").and_then(Value::text));
     id.map(Cow::into_owned).ok_or_else(|| Refusal::wrong("conversation", "a string, or an object with an `id`"))
 }
