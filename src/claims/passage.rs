@@ -277,13 +277,25 @@ fn is_citation(bracket: &str) -> bool {
     bracket.split(|c: char| !c.is_ascii_digit()).any(|digits| digits.len() == TIME_DIGITS)
 }
 
+/// Bytes with which a mark that may end a passage begins.
+const MAY_END: [bool; 256] = {
+    let mut marks = [false; 256];
+    // The last three begin `।`, `。`, `！` and `？`, and other characters.
+    let own = [b'.', b'!', b'?', b'\n', 0xe0, 0xe3, 0xef];
+    let mut at = 0;
+    while at < own.len() {
+        marks[own[at] as usize] = true;
+        at += 1;
+    }
+    marks
+};
+
 /// Position of the next mark that may end a passage.
 fn mark(text: &str, from: usize) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = from;
     loop {
-        // The last three begin `।`, `。`, `！` and `？`, and other characters.
-        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'.' | b'!' | b'?' | b'\n' | 0xe0 | 0xe3 | 0xef))?;
+        at += bytes.get(at..)?.iter().position(|byte| MAY_END[usize::from(*byte)])?;
         if bytes[at].is_ascii() || text.get(at..).is_some_and(|rest| rest.starts_with([DANDA, '。', '！', '？'])) {
             return Some(at);
         }

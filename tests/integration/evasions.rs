@@ -378,3 +378,43 @@ fn no_other_charset_is_passed_on() {
         assert_eq!(reply.header("content-type"), expected, "{charset}");
     }
 }
+
+/// What an upstream reads in another charset, or under another spelling of a name, was judged by nobody.
+#[test]
+fn a_request_says_one_thing_only() {
+    let fixture = Fixture::with_policy(POLICY, "", |_| {
+        Scripted::json(200, r#"{"choices":[{"index":0,"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}"#)
+    });
+    let plain = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+    for (path, kind) in [("/v1/chat/completions", "application/json; charset=utf-7"), ("/v1/chat/completions", "text/json;charset=utf-16")]
+    {
+        let mut connection = Connection::open(fixture.proxy.address());
+        let head = format!("content-type: {kind}\r\ncontent-md5: abc\r\ndigest: sha-256=abc\r\n");
+        assert_eq!(connection.post(path, &head, plain.to_string().as_bytes()).status, 200);
+        let received = fixture.upstream.received().pop().unwrap();
+        assert_eq!(received.headers.get_all("content-type").iter().collect::<Vec<_>>(), ["application/json"]);
+        assert!(received.headers.get("content-md5").is_none() && received.headers.get("digest").is_none());
+    }
+    let asked = fixture.upstream.received().len();
+    for (path, members) in [
+        ("/v1/responses", r#""Previous_Response_Id":"resp_1""#),
+        ("/v1/responses", "\"previou\u{17f}_response_id\":\"resp_1\""),
+        ("/v1/responses", r#""Conversation":"conv_1""#),
+        ("/v1/responses", r#""Background":true"#),
+        ("/v1/responses/compact", r#""Previous_Response_Id":"resp_1""#),
+        ("/v1/responses/input_tokens", r#""Previous_Response_Id":"resp_1""#),
+        ("/v1/conversations", r#""Items":[]"#),
+        ("/v1/chat/completions", r#""Tool_Choice":"required""#),
+        ("/v1/chat/completions", r#""Stream":true"#),
+        ("/v1/chat/completions", r#""Store":true"#),
+        ("/v1/messages", r#""Thread":{"type":"continue"}"#),
+        ("/v1/messages", r#""Container":"c""#),
+        ("/v1/messages", r#""Mcp_Servers":[]"#),
+    ] {
+        let body = format!(r#"{{"model":"m","max_tokens":9,"input":"hi","messages":[{{"role":"user","content":"hi"}}],{members}}}"#);
+        let mut connection = Connection::open(fixture.proxy.address());
+        let reply = connection.post(path, "", body.as_bytes());
+        assert_eq!(reply.status, 400, "{path} {members}: {}", reply.text());
+    }
+    assert_eq!(fixture.upstream.received().len(), asked, "none of them was sent");
+}

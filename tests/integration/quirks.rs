@@ -233,3 +233,113 @@ fn the_input_of_a_hosted_call_passes() {
         assert_eq!(answer.body.contains(r#""verdict":"pass""#), passes, "{tool}: {}", answer.body);
     }
 }
+
+/// OpenRouter's stream ends with a chunk that has the usage beside a choice that says nothing more. Some clients add up what chunks say.
+#[test]
+fn usage_beside_a_choice_that_has_ended_is_said_once() {
+    let usage = r#"{"id":"c","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null,"native_finish_reason":null,"logprobs":null}],"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}}"#;
+    for text in ["", "Hello"] {
+        let events = [delta(&format!(r#"{{"role":"assistant","content":"Hi. {text}"}}"#)), finish("stop"), usage.to_owned()];
+        let (answer, _) = play("", vec![ScriptedReply::chunks(&events)], &request(r#","stream":true"#));
+        let said: Vec<_> = answer.events().into_iter().filter(|event| event["usage"].is_object()).collect();
+        assert_eq!(said.len(), 1, "{}", answer.body);
+        assert_eq!(said[0]["usage"]["prompt_tokens"], 20);
+        let finished = answer.events().iter().position(|event| event["choices"][0]["finish_reason"] == "stop");
+        let used = answer.events().iter().position(|event| event["usage"].is_object());
+        assert!(finished.is_some() && finished <= used, "{}", answer.body);
+    }
+    // What it says besides is no less judged.
+    let hidden = usage.replace(r#""content":"""#, &format!(r#""content":"(execution_id: {})""#, crate::streams::FORGED));
+    let events = [delta(r#"{"role":"assistant","content":"Hi."}"#), finish("stop"), hidden];
+    let (answer, _) = play(NO_REPAIR, vec![ScriptedReply::chunks(&events)], &request(r#","stream":true"#));
+    assert!(!answer.body.contains(crate::streams::FORGED), "{}", answer.body);
+}
+
+/// Gemini marks what it thought by a member beside the text: each piece of it must have that.
+#[test]
+fn the_sign_of_a_thought_stays_with_each_piece() {
+    let thought = |text: &str| {
+        chunk(&format!(
+            r#"{{"index":0,"delta":{{"role":"assistant","content":{},"extra_content":{{"google":{{"thought":true}}}}}},"finish_reason":null}}"#,
+            json!(text)
+        ))
+    };
+    let events = [
+        thought("<thought>**Weighing options**\nIt may rain in Ghent.\n\n\n"),
+        delta(r#"{"content":"</thought>Ghent has rain."}"#),
+        finish("stop"),
+    ];
+    let (answer, _) = play("", vec![ScriptedReply::chunks(&events)], &request(r#","stream":true"#));
+    let (mut thoughts, mut said) = (String::new(), String::new());
+    for event in answer.events() {
+        let delta = &event["choices"][0]["delta"];
+        let text = delta["content"].as_str().unwrap_or_default();
+        if delta["extra_content"]["google"]["thought"] == true { thoughts.push_str(text) } else { said.push_str(text) }
+    }
+    assert_eq!(
+        (&*thoughts, &*said),
+        ("<thought>**Weighing options**\nIt may rain in Ghent.\n\n\n", "</thought>Ghent has rain."),
+        "{}",
+        answer.body
+    );
+}
+
+#[test]
+fn an_image_is_an_answer() {
+    let passes =
+        |answer: &crate::harness::Answer| answer.header("toolmark-verdict") == "pass" || answer.body.contains(r#""verdict":"pass""#);
+    let message =
+        json!({"role": "assistant", "content": "", "images": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}]});
+    let whole = json!({"id": "c", "choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}).to_string();
+    for stream in [false, true] {
+        let more = if stream { r#","stream":true"# } else { "" };
+        let events = [delta(&message.to_string()), finish("stop")];
+        let reply = if stream { ScriptedReply::chunks(&events) } else { ScriptedReply::json(200, &*whole) };
+        let (answer, received) = play("[checks]\nempty_answer = \"block\"\n", vec![reply], &request(more));
+        assert!(passes(&answer) && received.len() == 1, "{}", answer.body);
+        assert!(answer.body.contains("data:image/png"), "{}", answer.body);
+    }
+    // Nothing at all is none, whole or streamed.
+    for (more, reply) in [
+        ("", ScriptedReply::json(200, r#"{"id":"c","choices":[]}"#)),
+        (r#","stream":true"#, ScriptedReply::chunks([r#"{"id":"c","choices":[]}"#])),
+    ] {
+        let (answer, _) = play("[checks]\nempty_answer = \"block\"\n", vec![reply], &request(more));
+        assert!(!passes(&answer), "{}", answer.body);
+    }
+}
+
+/// A repair is another request than the caller's: under its key an upstream would play its first answer again.
+#[test]
+fn a_repair_has_a_key_of_its_own() {
+    let bad = json!({"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": null, "tool_calls": [{"id": "x", "type": "function", "function": {"name": "no_such_tool", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}]}).to_string();
+    let good = json!({"id": "c", "choices": [{"index": 0, "message": {"role": "assistant", "content": "I can't do that."}, "finish_reason": "stop"}]}).to_string();
+    let keys = || {
+        let (bad, good) = (bad.clone(), good.clone());
+        let fixture = Fixture::with_policy("", "", move |received| {
+            let repairs = String::from_utf8_lossy(&received.body).contains("no_such_tool");
+            ScriptedReply::json(200, if repairs { good.clone() } else { bad.clone() })
+        });
+        let mut connection = crate::wire::Connection::open(fixture.proxy.address());
+        let reply = connection.post("/v1/chat/completions", "idempotency-key: k-1\r\n", request("").as_bytes());
+        assert_eq!(reply.header("toolmark-verdict"), "repaired");
+        let of = |received: &toolmark::testing::Received| received.headers["idempotency-key"].to_str().unwrap().to_owned();
+        fixture.upstream.received().iter().map(of).collect::<Vec<_>>()
+    };
+    let (first, again) = (keys(), keys());
+    assert_eq!((first.len(), &*first[0]), (2, "k-1"));
+    assert_ne!(first[0], first[1]);
+    assert_eq!(again[0], "k-1");
+}
+
+#[test]
+fn an_error_without_a_body_is_passed_on_as_it_is() {
+    for status in [400, 404, 413, 431] {
+        let fixture = Fixture::with_policy("", "", move |_| ScriptedReply::json(status, "").header("x-request-id", "req_1"));
+        for stream in [false, true] {
+            let more = if stream { r#","stream":true"# } else { "" };
+            let answer = fixture.chat(&request(more));
+            assert_eq!((answer.status, answer.header("x-request-id"), &*answer.body), (status, "req_1", ""), "{status} {stream}");
+        }
+    }
+}

@@ -506,6 +506,9 @@ pub fn words(text: &str) -> Vec<Word> {
     let mut at = 0;
     while at < text.len() {
         let (start, mut ascii, mut upper) = (at, true, false);
+        // Most words are ASCII in lower case.
+        let plain = text.as_bytes().get(at..).unwrap_or_default().iter();
+        at += plain.take_while(|byte| CLASSES[usize::from(**byte)] == LetterClass::Letter).count();
         loop {
             match class(at) {
                 // Most text is ASCII, and in lower case: one look-up a byte.
@@ -520,12 +523,15 @@ pub fn words(text: &str) -> Vec<Word> {
             }
         }
         if at == start {
-            at += text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8);
+            at += match class(at) {
+                Some(LetterClass::Unknown) => text.get(at..).and_then(|rest| rest.chars().next()).map_or(1, char::len_utf8),
+                _ => 1,
+            };
             continue;
         }
         let mut word = text.get(start..at).unwrap_or_default();
         // Most words end with a letter, behind which there is nothing to trim.
-        if !word.ends_with(|c: char| c.is_ascii_alphanumeric()) {
+        if !word.as_bytes().last().is_some_and(u8::is_ascii_alphanumeric) {
             word = word.trim_end_matches(['\'', '’', '-']);
         }
         let lower = match ascii {

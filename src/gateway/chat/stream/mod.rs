@@ -36,7 +36,7 @@ use crate::{
     },
 };
 use choice::{ChoiceStream, SentBefore};
-use chunk::{ChunkEdit, CompletionIdentity, DeltaSpeech, data_of, frame, with_member, with_usage};
+use chunk::{ChunkEdit, CompletionIdentity, DeltaSpeech, RoleEdit, data_of, frame, with_member, with_usage};
 use delta_template::DeltaTemplate;
 
 /// Limit for the choices of one answer; OpenAI allows 128.
@@ -188,7 +188,9 @@ impl AnswerStream for ChatStream {
         }
         for (event, document) in &self.tail {
             let usage = document.root().get_some("usage").and_then(sum);
-            let changes = ChunkEdit { identity, usage, ..ChunkEdit::default() };
+            // A choice in it has ended, and its role was said.
+            let role = if chunk::choice_of(document).is_some() { RoleEdit::Drop } else { RoleEdit::Keep };
+            let changes = ChunkEdit { identity, usage, role, ..ChunkEdit::default() };
             last.push(chunk::write(event, document, &changes));
         }
         // An event that said it may have left before others that don't: clients keep what the last one says.

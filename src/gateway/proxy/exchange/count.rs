@@ -4,12 +4,14 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Method, Response, StatusCode};
 
 use super::{basis, cassette_session, read};
 use crate::{
     exchange::adapter::{RequestHead as _, WholeConversation},
     openai::error::masked,
+    policy::PolicyMode,
     proxy::{
         conversations::recall::recall_for,
         exchange::Incoming,
@@ -18,6 +20,7 @@ use crate::{
         upstream::{self, BodyPassage, pool::Outgoing, select::UpstreamSelection, status::Asked},
         worker::Worker,
     },
+    wire::json::{Document, Kind, Value},
 };
 
 /// Path of Anthropic's token count below the base URL.
@@ -73,7 +76,43 @@ async fn counted<A: WholeConversation>(worker: Arc<Worker>, incoming: Incoming) 
     let (status, headers) = (answer.status(), endpoint.downstream_headers(answer.headers(), BodyPassage::MayChange));
     let body = endpoint.read(answer, upstream::ERROR_BYTES_MAX).await?;
     let body = endpoint.own_key().map_or(body.clone(), |key| masked(body, key));
+    let body = match upstream::is_answer(status) && standard.rules.policy.mode == PolicyMode::Enforce {
+        true => counts(body).ok_or_else(|| Failure::protocol(&endpoint.settings.name, "it is no JSON object with counts"))?,
+        false => body,
+    };
     let mut response = Response::new(Body::Whole(body));
     (*response.status_mut(), *response.headers_mut()) = (status, headers);
     Ok(response)
+}
+
+/// The counts in an answer, and nothing else: nobody judges what else it says. `None` if it isn't a JSON object.
+fn counts(body: Bytes) -> Option<Bytes> {
+    let document = Document::parse(body).ok()?;
+    let is_count = |value: Value<'_>| value.kind() == Kind::Number;
+    let are_counts = |value: Value<'_>| value.is_object() && value.members().all(|member| is_count(member.value));
+    let root = Some(document.root()).filter(|root| root.is_object())?;
+    let counts = root.members().filter(|member| is_count(member.value) || are_counts(member.value));
+    let written: Vec<String> = counts.map(|member| format!("{}:{}", member.key.raw_str(), member.value.raw_str())).collect();
+    Some(format!("{{{}}}", written.join(",")).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_and_nothing_else() {
+        for (body, left) in [
+            (r#"{"input_tokens": 12}"#, Some(r#"{"input_tokens":12}"#)),
+            (
+                r#"{"input_tokens":12,"context_management":{"original_input_tokens":20},"note":"sent"}"#,
+                Some(r#"{"input_tokens":12,"context_management":{"original_input_tokens":20}}"#),
+            ),
+            (r#"{"type":"message","content":[{"type":"tool_use"}]}"#, Some("{}")),
+            ("[1]", None),
+            ("12 tokens", None),
+        ] {
+            assert_eq!(counts(Bytes::from(body)).as_deref(), left.map(str::as_bytes), "{body}");
+        }
+    }
 }

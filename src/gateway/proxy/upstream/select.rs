@@ -158,6 +158,7 @@ const OF_BODIES: [&str; 6] = ["content-md5", "digest", "content-digest", "repr-d
 pub(super) fn headers_of(from: Api, upstream: &UpstreamSettings, mut headers: HeaderMap) -> HeaderMap {
     // The body was read as JSON in UTF-8, and may have been changed: nothing else may be said of it.
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
     OF_BODIES.iter().for_each(|name| drop(headers.remove(*name)));
     match (from, api_of(from, upstream)) {
         (Api::Messages, Api::Chat) => {

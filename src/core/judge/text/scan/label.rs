@@ -506,7 +506,8 @@ impl Phrases {
         };
         let bytes = tail.bytes(self.open..end);
         let mut done = 0;
-        while let Some(phrase) = automaton.find(Input::new(bytes).range(done..)) {
+        let may_find = may_have_phrase(bytes);
+        while may_find && let Some(phrase) = automaton.find(Input::new(bytes).range(done..)) {
             done = phrase.end();
             // `valid de ejecución` is another word.
             if tail.before(self.open + phrase.start()).is_some_and(|before| before.is_ascii_alphanumeric()) {
@@ -522,6 +523,20 @@ impl Phrases {
     pub fn hold(&self) -> usize {
         self.open
     }
+}
+
+/// False if no phrase stands in a text: all in ASCII have `id` at the beginning of a word, or behind `gs`.
+fn may_have_phrase(bytes: &[u8]) -> bool {
+    let begins = |at: usize| {
+        let before = |back: usize| at.checked_sub(back).and_then(|at| bytes.get(at)).map(u8::to_ascii_lowercase);
+        before(1) == Some(b'i')
+            && match before(2) {
+                Some(b's') => before(3).is_none_or(|byte| byte == b'g'),
+                Some(byte) => !byte.is_ascii_alphanumeric(),
+                None => true,
+            }
+    };
+    !bytes.is_ascii() || memchr::memchr2_iter(b'd', b'D', bytes).any(begins)
 }
 
 /// Number of bytes at the end of `rest` that may begin a phrase.
@@ -548,4 +563,22 @@ fn automaton() -> Option<&'static AhoCorasick> {
             .ok()
     };
     AUTOMATON.get_or_init(build).as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_phrase_is_looked_for() {
+        for phrase in PHRASES {
+            for text in [phrase.to_owned(), format!("The {phrase}: x"), phrase.to_uppercase(), format!("({})", phrase.to_ascii_uppercase())]
+            {
+                assert!(may_have_phrase(text.as_bytes()), "{text}");
+            }
+        }
+        for text in ["", "It did rain inside, I said.", "Consider the side of it"] {
+            assert!(!may_have_phrase(text.as_bytes()), "{text}");
+        }
+    }
 }

@@ -70,6 +70,7 @@ impl CallMarkerScanner {
             self.at = tail.end();
             return;
         };
+        let may_find = may_have_mark(tail.bytes(self.at..tail.end()));
         loop {
             if let Some((start, end, begins)) = self.open {
                 if !self.judge(start, end, begins, tail, evidence, input, found) {
@@ -79,6 +80,9 @@ impl CallMarkerScanner {
                 self.go_to(end, tail);
             }
             let rest = tail.bytes(self.at..tail.end());
+            if !may_find {
+                break;
+            }
             let Some(mark) = automaton.find(Input::new(rest)) else { break };
             let (start, end) = (self.at + mark.start(), self.at + mark.end());
             let begins = MARKS.get(mark.pattern().as_usize()).map_or(CallMarker::Call, |(_, begins)| *begins);
@@ -222,6 +226,11 @@ const MARK_BYTES_MAX: usize = {
     longest
 };
 
+/// False if no marker stands in a text: each has one of these bytes.
+fn may_have_mark(bytes: &[u8]) -> bool {
+    memchr::memchr3(b'<', b'[', b':', bytes).is_some() || bytes.iter().any(|byte| matches!(byte, b'>' | b'`' | b'{' | b'='))
+}
+
 static BEGINNINGS: Beginnings = {
     let (mut marks, mut at) = ([""; MARKS.len()], 0);
     while at < MARKS.len() {
@@ -272,10 +281,19 @@ pub(in crate::judge::text) fn judge(written: &MarkedCall, rules: &TextRules, evi
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::{
         judge::text::tests::{judge, judge_pieces},
         violation::Code,
     };
+
+    #[test]
+    fn every_marker_is_looked_for() {
+        for (mark, _) in MARKS {
+            assert!(may_have_mark(format!("say {mark} so").as_bytes()), "{mark}");
+        }
+        assert!(!may_have_mark(b"It is 18 degrees, and dry (mostly); no wind."));
+    }
 
     /// What goes on for too long counts, and many such lines cost no more than one.
     #[test]
