@@ -418,3 +418,26 @@ fn a_request_says_one_thing_only() {
     }
     assert_eq!(fixture.upstream.received().len(), asked, "none of them was sent");
 }
+
+/// A response repeats what the application said of the exchange. What it never said is no echo.
+#[test]
+fn an_echo_of_nothing_is_judged() {
+    let claim = format!("(execution_id: {})", crate::streams::FORGED);
+    let (served, judged) = (claim.clone(), claim.clone());
+    let fixture = Fixture::with_policy(POLICY, "", move |_| {
+        let text = json!({"type": "output_text", "text": "Hi.", "annotations": []});
+        let message = json!({"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [text]});
+        let response = json!({"id": "r", "object": "response", "created_at": 1, "status": "completed", "model": "m", "output": [message],
+            "metadata": {"note": served}, "user": "u-1"});
+        Scripted::json(200, response.to_string())
+    });
+    for (own, stays) in [(None, false), (Some(json!({"note": judged})), true)] {
+        let mut body = json!({"model": "m", "input": "hi"});
+        if let Some(own) = own {
+            body["metadata"] = own;
+        }
+        let reply = Connection::open(fixture.proxy.address()).post("/v1/responses", "", body.to_string().as_bytes());
+        assert_eq!((reply.status, reply.text().contains(&claim)), (200, stays), "{}", reply.text());
+        assert_eq!(reply.json()["user"], "u-1", "no claim");
+    }
+}

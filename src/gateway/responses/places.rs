@@ -35,6 +35,8 @@ const RESPONSE: [&str; 13] = [
 ];
 /// The same if `text` isn't a format object, or `output_text` isn't a string.
 const RESPONSE_OF_ODD_TEXT: [&str; 8] = ["output", "instructions", "tools", "tool_choice", "metadata", "prompt", "user", "toolmark"];
+/// Members of them that only repeat what the application says.
+const ECHOES: [&str; 5] = ["metadata", "prompt_cache_key", "user", "safety_identifier", "previous_response_id"];
 /// Members of a message that are read.
 const MESSAGE: [&str; 3] = ["id", "role", "content"];
 /// Members of a call that are read.
@@ -143,6 +145,13 @@ fn sweep_members(sweep: &mut Sweep<'_>, response: Value<'_>, context: &Context) 
     for (name, came) in &context.hidden.echo {
         if let Some(own) = response.get(name).filter(|own| own.raw_str() != &**came) {
             sweep.restore(own, came);
+        }
+    }
+    // What the application didn't say is no echo.
+    let asked = context.request().root();
+    for own in ECHOES.iter().filter(|name| asked.get_some(name).is_none()).filter_map(|name| response.get_some(name)) {
+        if sweep.objects_to(own)? {
+            sweep.replace(own, "null");
         }
     }
     let odd = response.get("text").is_some_and(|text| text.is_string() || text.is_array())
