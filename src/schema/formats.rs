@@ -70,7 +70,7 @@ fn is_decimal(text: &str) -> bool {
 }
 
 /// True of a regular expression in any of the usual dialects: what closes is opened, and nothing is repeated that isn't there. Each dialect
-/// has forms of its own (`(?P<y>…)`, `\\Z`, `(?>…)`), and which one the application has isn't known.
+/// has forms of its own (`(?P<y>…)`, `\Z`, `(?>…)`), and which one the application has isn't known.
 pub(super) fn is_regex(text: &str) -> bool {
     let (mut depth, mut class, mut chars) = (0_usize, false, text.chars().peekable());
     let mut repeatable = false;

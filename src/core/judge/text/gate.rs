@@ -209,13 +209,11 @@ impl TextGate {
     fn advance(&mut self, rules: &TextRules, evidence: &dyn Evidence) -> GateProgress {
         self.fences.advance(&self.tail);
         self.runs.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
+        self.lines.advance(&self.tail, rules, self.input, &mut self.found);
         // Where the request has no tools a block presents nobody's result: an answer that is JSON, or code, leaves as it comes.
         let marked = rules.has_tools && !rules.json_only;
         if marked {
             self.blocks.advance(&self.tail, &self.fences, rules, self.input, &mut self.found);
-        }
-        self.lines.advance(&self.tail, rules, self.input, &mut self.found);
-        if marked {
             self.marks.advance(&self.tail, &self.fences, evidence, self.input, &mut self.found);
             self.starts.advance(&self.tail, &self.fences, rules, evidence, self.input, &mut self.found);
             self.records.advance(&self.tail, &self.fences, evidence, self.input, &mut self.found);
@@ -223,9 +221,8 @@ impl TextGate {
         for item in self.found.drain(..) {
             self.pending.insert(item.key(), item);
         }
-        let marks = if marked { self.marks.hold().min(self.starts.hold()).min(self.records.hold()) } else { usize::MAX };
-        let blocks = if marked { self.blocks.hold() } else { usize::MAX };
-        let mut hold = self.runs.hold().min(blocks).min(self.lines.hold()).min(marks);
+        let marks = [self.blocks.hold(), self.marks.hold(), self.starts.hold(), self.records.hold()].into_iter().filter(|_| marked).min();
+        let mut hold = self.runs.hold().min(self.lines.hold()).min(marks.unwrap_or(usize::MAX));
         let waits = self.settle(hold, rules, evidence);
         if let Some((start, _, _)) = self.pending.keys().next() {
             hold = hold.min(*start);

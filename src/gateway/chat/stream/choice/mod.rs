@@ -322,8 +322,9 @@ impl ChoiceStream {
         let text = self.spaced(span.kind, self.allowed(&span, cleared));
         if !text.is_empty() {
             // What else the event says leaves with the rest of its text.
-            let kind_of_text = front.document().as_ref().and_then(|document| Some(extra_of(document)?.raw_str().to_owned()));
-            let delta = self.delta_of_text(span.kind, &text, kind_of_text.as_deref());
+            // An event that isn't parsed has nothing but its text.
+            let extra = front.document.as_ref().and_then(extra_of).map(Value::raw_str);
+            let delta = self.delta_of_text(span.kind, &text, extra);
             let changes = ChunkEdit { identity, delta: Some(delta), finish: Some("null".into()), drop_usage: true, ..ChunkEdit::default() };
             (self.released, self.follows, self.role_said) = (true, true, true);
             out.extend_from_slice(&front.write(&changes));
